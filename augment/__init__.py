@@ -1,0 +1,1 @@
+"""What changes a caption: pure functions over parsed captions."""

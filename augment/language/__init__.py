@@ -1,0 +1,1 @@
+"""What the language knows: parses, grammar, taxonomy, concreteness, corpus counts."""

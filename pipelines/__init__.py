@@ -1,0 +1,1 @@
+"""What moves tables: files, Dask, the command line."""

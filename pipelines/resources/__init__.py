@@ -1,0 +1,1 @@
+"""How the data shipped in augment/data is built."""

@@ -1,0 +1,1 @@
+"""What the data looks like: one pyarrow schema a table, every column described."""

@@ -1,0 +1,51 @@
+"""Describe a table's columns and check tables against them before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+
+def field(name: str, type: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
+    """A described column; the description travels in the Parquet file's own schema."""
+    return pa.field(name, type, nullable=nullable, metadata={"description": description})
+
+
+def schema(table: str, version: int, *fields: pa.Field) -> pa.Schema:
+    """The schema of `table`; name and version are schema metadata."""
+    return pa.schema(fields, metadata={"table": table, "schema_version": str(version)})
+
+
+def description(column: pa.Field) -> str:
+    """The sentence that `field` stored with a column."""
+    return (column.metadata or {}).get(b"description", b"").decode()
+
+
+def check(table: pa.Table, schema: pa.Schema) -> None:
+    """Raise ValueError unless `table` has exactly the columns, types and nullability of `schema`.
+
+    pyarrow lets missing columns, extra keys and nulls in non-nullable columns (also nested ones) through;
+    this looks itself, and names the table, the column and the rule.
+    """
+    name = (schema.metadata or {}).get(b"table", b"table").decode()
+    if table.schema.names != schema.names:
+        raise ValueError(f"{name}: columns must be {schema.names}, were: {table.schema.names}")
+    for column in schema:
+        found = table.schema.field(column.name).type
+        if found != column.type:
+            raise ValueError(f"{name}.{column.name}: type must be {column.type}, was: {found}")
+        for chunk in table.column(column.name).chunks:
+            for path in _null_paths(chunk, column, column.name):
+                raise ValueError(f"{name}.{path}: must not be null, has nulls")
+
+
+def _null_paths(array: pa.Array, column: pa.Field, path: str) -> Iterator[str]:
+    """Names of the non-nullable (sub)columns that hold nulls."""
+    if not column.nullable and array.null_count:
+        yield path
+    if pa.types.is_list(column.type):
+        yield from _null_paths(array.flatten(), column.type.value_field, f"{path}[]")
+    elif pa.types.is_struct(column.type):
+        for child, values in zip(column.type, array.flatten(), strict=True):
+            yield from _null_paths(values, child, f"{path}.{child.name}")

@@ -1,0 +1,66 @@
+"""negatives: false captions with their provenance; rejections: the candidates refused, each with its reason."""
+
+import pyarrow as pa
+
+from schemas.fields import field, schema
+
+FAMILIES = ("noun", "numeral", "relation")
+
+EDIT = pa.struct(
+    [
+        field("start", pa.int32(), "offset of the edited span's first character in caption"),
+        field("end", pa.int32(), "offset behind its last character"),
+        field("old", pa.string(), "the span's text"),
+        field("new", pa.string(), "what stands there in the negative"),
+    ]
+)
+EDITS = pa.list_(pa.field("item", EDIT, nullable=False))
+
+_KEYS = (
+    field("caption_id", pa.string(), "key into captions"),
+    field("image_id", pa.string(), "key of the image"),
+    field("split", pa.string(), "as in captions"),
+    field("origin", pa.string(), "origin of the true caption"),
+    field("family", pa.string(), "one of: " + ", ".join(FAMILIES)),
+    field("operator", pa.string(), "the operator that made it"),
+    field("caption", pa.string(), "the true caption"),
+)
+_CHANGE = (
+    field("edits", EDITS, "disjoint edits of caption, in order"),
+    field("replaced", pa.string(), "what was replaced: lemma, quantity or preposition; both heads of a swap"),
+    field("replacement", pa.string(), "what replaced it"),
+    field("replaced_synset", pa.string(), "its WordNet synset or preposition sets", nullable=True),
+    field("replacement_synset", pa.string(), "the same of the replacement", nullable=True),
+)
+
+NEGATIVES = schema(
+    "negatives",
+    1,
+    field("negative_id", pa.string(), "`<caption_id>#<operator>:<k>`; k counts the draws kept, likeliest first drawn"),
+    *_KEYS,
+    field("text", pa.string(), "the negative caption"),
+    *_CHANGE,
+)
+
+REASONS = (
+    "related_in_caption",
+    "related_in_sibling",
+    "overlap_in_caption",
+    "overlap_in_sibling",
+    "same_quantity",
+    "sibling_quantity",
+    "preposition_overlap",
+    "interchangeable",
+    "dangling_pronoun",
+    "ungrammatical",
+    "unchanged",
+    "sibling_says_so",
+)
+
+REJECTIONS = schema(
+    "rejections",
+    1,
+    *_KEYS,
+    field("reason", pa.string(), "one of: " + ", ".join(REASONS)),
+    *_CHANGE,
+)
