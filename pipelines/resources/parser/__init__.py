@@ -1,0 +1,1 @@
+"""Training of the English parser shipped in `augment/data/english_parser`."""

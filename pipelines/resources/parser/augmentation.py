@@ -1,0 +1,91 @@
+"""Training sentences made more like captions while they are read: lower case, no full stop, fragments, pairs."""
+
+from collections.abc import Iterator
+from random import Random
+
+from pipelines.resources.parser.tree import Tree
+
+LOWER, UNSTOPPED, SPACED_STOP, JOINED = 0.30, 0.35, 0.50, 0.12
+SUBJECTS = ("nsubj", "nsubjpass")
+
+
+def augment(tree: Tree, rng: Random) -> Tree:
+    """Return the sentence with its case lowered, its final stop dropped or set apart, each by chance."""
+    tree = tree.copy()
+    if rng.random() < LOWER:
+        tree.forms = [form.lower() for form in tree.forms]
+    if rng.random() < UNSTOPPED:
+        tree = without_final_stop(tree)
+    elif len(tree) > 1 and tree.forms[-1] == "." and rng.random() < SPACED_STOP:
+        tree.spaces[-2] = True
+    return tree
+
+
+def joined(trees: list[Tree], rng: Random) -> Iterator[list[Tree]]:
+    """Yield documents: mostly one sentence, now and then two, so that the parser learns where one ends."""
+    pending: Tree | None = None
+    for tree in trees:
+        if pending is not None:
+            yield [pending, tree]
+            pending = None
+        elif rng.random() < JOINED and len(tree) < 25:
+            pending = tree
+        else:
+            yield [tree]
+    if pending is not None:
+        yield [pending]
+
+
+def without_final_stop(tree: Tree) -> Tree:
+    """Return the tree without its last word where that is a full stop that nothing hangs on."""
+    last = len(tree) - 1
+    if last < 1 or tree.tags[last] != "." or tree.heads[last] < 0 or tree.children(last):
+        return tree
+    return select(tree, list(range(last)), tree.heads.index(-1))
+
+
+def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
+    """Yield a noun phrase of the sentence as a sentence, and "a dog running" from "a dog is running".
+
+    Captions are often headless. The noun phrase keeps all that hangs on it; in the second the participle becomes
+    acl of its former subject, which becomes the root.
+    """
+    for verb in range(len(tree)):
+        if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
+            continue
+        auxiliaries = [aux for aux in tree.children(verb, "aux") if tree.lemmas[aux : aux + 1] == ["be"]]
+        subjects = tree.children(verb, *SUBJECTS)
+        if len(auxiliaries) == 1 == len(subjects) and len(tree.children(verb, "aux", "neg", "mark")) == 1:
+            subject, kept = subjects[0], set(tree.subtree(verb))
+            kept -= set(auxiliaries) | {word for word in tree.children(verb, "cc", "conj", "punct")}
+            if tree.tags[subject][:2] == "NN" and subject < verb and not tree.children(verb, "conj", "parataxis"):
+                headless = tree.copy()
+                headless.attach(subject, tree.heads[verb])
+                headless.attach(verb, subject, "acl")
+                yield select(headless, sorted(kept), subject)
+                return
+    nouns = [
+        word
+        for word in range(len(tree))
+        if tree.tags[word] in ("NN", "NNS") and tree.deps[word] in ("dobj", "pobj", "nsubj", "attr")
+    ]
+    rng.shuffle(nouns)
+    for noun in nouns:
+        kept = tree.subtree(noun)
+        if 3 <= len(kept) <= 14 and kept[-1] - kept[0] + 1 == len(kept):
+            yield select(tree, kept, noun)
+            return
+
+
+def select(tree: Tree, kept: list[int], root: int) -> Tree:
+    """Return the words `kept` as a tree of their own under `root`; all of them must lie below it."""
+    place = {old: new for new, old in enumerate(kept)}
+    return Tree(
+        forms=[tree.forms[old] for old in kept],
+        spaces=[tree.spaces[old] for old in kept],
+        tags=[tree.tags[old] for old in kept],
+        pos=[tree.pos[old] for old in kept],
+        heads=[-1 if old == root else place.get(tree.heads[old], place[root]) for old in kept],
+        deps=["ROOT" if old == root else tree.deps[old] for old in kept],
+        lemmas=[tree.lemmas[old] for old in kept] if tree.lemmas else [],
+    )
