@@ -1,0 +1,1 @@
+"""A stage over shards: atomic files (shards), what made them (manifest), processes (cluster), the loop (run)."""

@@ -1,0 +1,260 @@
+"""What a table folder was made from: the stage's identity, and the manifest that records it beside the shards.
+
+Nothing here depends on when, where or by how many workers a run was made: no times, no absolute paths. A file given by
+its path enters by its name and the hash of its content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.engine.shards import (
+    Receipt,
+    list_shards,
+    read_receipt,
+    remove_shards,
+    sha256_file,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST = "manifest.json"
+OVERWRITE = "--overwrite replaces it"
+
+
+class OtherConfigError(ValueError):
+    """An output folder made with another config, input or code."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """All that decides the bytes of a stage's output.
+
+    `config` and `metadata` are plain JSON; `schemas` and `inputs` map a table to the hash of its schema and of its
+    shards' bytes; `sharded` is the input read shard by shard; `code` is the hash of the sources that make the rows.
+    """
+
+    stage: str
+    config: Mapping[str, Any]
+    metadata: Mapping[str, str]
+    schemas: Mapping[str, str]
+    code: str
+    inputs: Mapping[str, str]
+    sharded: str = ""
+
+    def key(self, shard: str = "") -> str:
+        """The key of an output shard: equal keys, equal bytes.
+
+        `shard` is the sha256 of the one shard of the input `sharded` it is made from; all other inputs (and, where
+        `shard` is empty, this one too) are read whole and count with their hash.
+        """
+        whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
+        parts = [self.stage, self.config, self.metadata, self.schemas, self.code, whole, shard]
+        return hashlib.sha256(_canonical(parts)).hexdigest()
+
+    def provenance(self) -> dict[str, str]:
+        """What every shard's Parquet metadata says of its making."""
+        return {
+            **self.metadata,
+            "stage": self.stage,
+            "config": _canonical(self.config).decode(),
+            "code": self.code,
+        }
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One stage's output: its identity and, once complete, every shard's rows and sha256 by table, and summed counts."""
+
+    identity: Identity
+    complete: bool = False
+    shards: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a folder's manifest.json: sorted JSON, atomically."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / MANIFEST, {"format": 1, **asdict(manifest)})
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """A folder's manifest; None where there is none. Raises ValueError when it is unreadable."""
+    path = folder / MANIFEST
+    try:
+        value = json.loads(path.read_bytes())
+        if value.pop("format") != 1:
+            raise ValueError("format must be 1")
+        return Manifest(Identity(**value.pop("identity")), **value)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}") from error
+
+
+def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
+    """Make `folder` ready for a stage: refuse one made from something else, and record what is being made.
+
+    The manifest is written, not yet complete, before the first shard: an interrupted run knows what it was.
+    Raises OtherConfigError naming the first difference, unless `overwrite`.
+    """
+    try:
+        old = read_manifest(folder)
+        reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
+        if old is None and list_shards(folder):
+            reason = f"it has shards but no {MANIFEST}"
+    except ValueError as error:
+        old, reason = None, str(error)
+    if reason and not overwrite:
+        raise OtherConfigError(f"{folder} was made from something else: {reason} ({OVERWRITE})")
+    if old is None or old.identity != identity:
+        write_manifest(folder, Manifest(identity))
+
+
+def finish(
+    run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]
+) -> Manifest:
+    """Record a finished stage: remove shards beyond the last, sum the counts, write the manifest of the last table.
+
+    `receipts` holds for every shard the receipts of its tables; the counts are those of the last table's.
+    """
+    for table in tables:
+        remove_shards(run / table, len(receipts))
+    counts: dict[str, int] = {}
+    for shard in receipts:
+        for name, count in shard[tables[-1]].counts.items():
+            counts[name] = counts.get(name, 0) + count
+    shards = [
+        {table: {"rows": receipt.rows, "sha256": receipt.sha256} for table, receipt in shard.items()}
+        for shard in receipts
+    ]
+    manifest = Manifest(identity, True, shards, dict(sorted(counts.items())))
+    if _plain(asdict(manifest)) != _plain(_asdict_or_none(run / tables[-1])):
+        write_manifest(run / tables[-1], manifest)
+    return manifest
+
+
+def _asdict_or_none(folder: Path) -> Any:
+    manifest = read_manifest(folder)
+    return None if manifest is None else asdict(manifest)
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(_canonical(value))
+
+
+def difference(old: Identity, new: Identity) -> str:
+    """The first way in which two identities differ, for a reader: `seed was 1, is now 2`."""
+    for name in ("stage", "config", "metadata"):
+        was, now = getattr(old, name), getattr(new, name)
+        if isinstance(was, str):
+            was, now = {name: was}, {name: now}
+        for entry in sorted({*was, *now}):
+            if was.get(entry) != now.get(entry):
+                return f"{entry} was {_shown(was.get(entry))}, is now {_shown(now.get(entry))}"
+    for table in sorted({*old.inputs, *new.inputs}):
+        if old.inputs.get(table) != new.inputs.get(table):
+            return f"its input {table} has changed"
+    for table in sorted({*old.schemas, *new.schemas}):
+        if old.schemas.get(table) != new.schemas.get(table):
+            return f"the columns of {table} have changed"
+    return "another version of negcap's code wrote it" if old.code != new.code else ""
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else value if isinstance(value, str) and value else json.dumps(value)
+
+
+def describe(config: Any) -> Any:
+    """A frozen dataclass (or any value in one) as plain JSON; a Path as its name and the hash of what it holds.
+
+    Raises FileNotFoundError when a Path does not exist.
+    """
+    if is_dataclass(config) and not isinstance(config, type):
+        return {item.name: describe(getattr(config, item.name)) for item in fields(config)}
+    if isinstance(config, Mapping):
+        return {str(name): describe(value) for name, value in config.items()}
+    if isinstance(config, (tuple, list)):
+        return [describe(value) for value in config]
+    if isinstance(config, Path):
+        return f"{config.name} sha256:{hash_path(config)}"
+    return config
+
+
+def hash_path(path: Path) -> str:
+    """The sha256 of a file, or of the names and hashes of a folder's files."""
+    if path.is_dir():
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        return _hash({p.relative_to(path).as_posix(): sha256_file(p) for p in inside})
+    return sha256_file(path)
+
+
+def hash_code(names: Sequence[str]) -> str:
+    """The hash of the sources of modules and packages, data files included, without importing them.
+
+    A name is dotted (`augment`, `pipelines.stages.parse`) or a path below the package's parent
+    (`augment/data/english_parser`). Raises FileNotFoundError for a name that leads to nothing.
+    """
+    return _hash({name: hash_path(_source(name)) for name in names})
+
+
+def _source(name: str) -> Path:
+    top, *rest = name.split("/") if "/" in name else name.split(".")
+    spec = find_spec(top)
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError(f"code must name a package, a module or a file of one, was: {name}")
+    path = Path(next(iter(spec.submodule_search_locations))).joinpath(*rest)
+    for candidate in (path, path.with_name(path.name + ".py")):
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(f"code must name a package, a module or a file of one, was: {name}")
+
+
+def hash_schema(schema: pa.Schema) -> str:
+    """The hash of a schema: names, types, nullability, descriptions, version."""
+    return _hash([_metadata(schema), [_column(column) for column in schema]])
+
+
+def _column(column: pa.Field) -> list[Any]:
+    nested = [column.type.field(i) for i in range(column.type.num_fields)]
+    return [column.name, str(column.type), column.nullable, _metadata(column), [_column(c) for c in nested]]
+
+
+def _metadata(described: pa.Schema | pa.Field) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in (described.metadata or {}).items()}
+
+
+def hash_table(run: Path, name: str) -> str:
+    """The hash of a table's shard hashes, from their receipts.
+
+    Raises FileNotFoundError when the run lacks the table, ValueError when a receipt is missing or unreadable.
+    """
+    return _hash([receipt.sha256 for receipt in receipts(run, name)])
+
+
+def receipts(run: Path, name: str) -> list[Receipt]:
+    """The receipts of a table's shards in order. Raises as `hash_table`."""
+    shards = list_shards(run / name)
+    if not shards:
+        raise FileNotFoundError(f"{run} has no {name} yet: run the stage that makes it first")
+    found = [read_receipt(shard) for shard in shards]
+    for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
+        if receipt is None or shard.name != f"part-{index:05d}.parquet":
+            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt: run its stage again")
+    return [receipt for receipt in found if receipt is not None]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(_canonical(value)).hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,205 @@
+"""A table on disk: a folder of Parquet shards `part-00000.parquet`, a receipt `part-00000.json` beside each.
+
+A shard appears whole or not at all: it is written under a temporary name, flushed to the disk and renamed; its receipt
+follows the same way. A shard without a readable receipt, or whose bytes are not those of its receipt, does not count.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHARD = re.compile(r"part-(\d{5,})\.parquet")
+TEMPORARY = ".tmp"
+# 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
+# time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out saves 0.01 s.
+PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
+
+
+class DamagedShardError(RuntimeError):
+    """A shard whose bytes are not those its receipt vouches for, or that has no readable receipt."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a finished shard vouches for: `key` says what it was made from, `sha256` is of the Parquet file's bytes."""
+
+    key: str
+    rows: int
+    sha256: str
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def shard_path(folder: Path, index: int) -> Path:
+    """The file of shard `index`: shard_path(Path("run/captions"), 7) -> run/captions/part-00007.parquet."""
+    return folder / f"part-{index:05d}.parquet"
+
+
+def shard_index(shard: Path) -> int:
+    """The number in a shard's file name. Raises ValueError when it is not named as one."""
+    match = SHARD.fullmatch(shard.name)
+    if not match:
+        raise ValueError(f"a shard must be named part-<number>.parquet, was: {shard.name}")
+    return int(match[1])
+
+
+def list_shards(folder: Path) -> list[Path]:
+    """The shards of a table folder in order, with or without a receipt; empty where there is no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if SHARD.fullmatch(path.name)), key=shard_index)
+
+
+def sha256_file(path: Path) -> str:
+    """The sha256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, data: bytes | memoryview) -> None:
+    """Write a file whole or not at all; an older file of this name stands until the new one is on the disk.
+
+    Raises OSError (disk full, no permission) naming the file; nothing is left behind.
+    """
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
+        raise OSError(error.errno, f"cannot write: {what}", str(path)) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries, so that a rename outlives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write sorted, indented JSON atomically."""
+    write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def write_shard(
+    table: pa.Table,
+    folder: Path,
+    index: int,
+    key: str,
+    schema: pa.Schema,
+    metadata: Mapping[str, str],
+    counts: Mapping[str, int] | None = None,
+) -> Receipt:
+    """Check a table against its schema and write it as shard `index` of `folder`, then its receipt.
+
+    `metadata` (provenance: no times, no absolute paths) joins the schema's own in the Parquet file. Raises ValueError
+    when the table breaks its schema, OSError when it cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from schemas.fields import check
+
+    check(table, schema)
+    described = schema.with_metadata({**(schema.metadata or {}), **metadata})
+    table = table.cast(described)  # the types are the same: only the columns' descriptions are new
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **PARQUET)
+    data = memoryview(sink.getvalue())
+    receipt = Receipt(key, table.num_rows, hashlib.sha256(data).hexdigest(), dict(counts or {}))
+    folder.mkdir(parents=True, exist_ok=True)
+    shard = shard_path(folder, index)
+    receipt_path(shard).unlink(missing_ok=True)
+    write_atomically(shard, data)
+    write_json(receipt_path(shard), asdict(receipt))
+    return receipt
+
+
+def receipt_path(shard: Path) -> Path:
+    """Where a shard's receipt lies: beside it, `.json`."""
+    return shard.with_suffix(".json")
+
+
+def read_receipt(shard: Path) -> Receipt | None:
+    """A shard's receipt; None when it is missing or unreadable."""
+    try:
+        value = json.loads(receipt_path(shard).read_bytes())
+        receipt = Receipt(**value)
+    except (OSError, ValueError, TypeError):
+        return None
+    whole = isinstance(receipt.rows, int) and isinstance(receipt.counts, dict)
+    return receipt if whole and isinstance(receipt.key, str) and isinstance(receipt.sha256, str) else None
+
+
+def is_current(shard: Path, key: str) -> bool:
+    """Whether a shard was made from what `key` says and its bytes are still those of its receipt."""
+    receipt = read_receipt(shard)
+    if receipt is None or receipt.key != key or not shard.is_file():
+        return False
+    return sha256_file(shard) == receipt.sha256
+
+
+def read_shard(shard: Path, columns: Sequence[str] | None = None, *, sha256: str | None = None) -> pa.Table:
+    """A shard's rows; with `sha256`, only if its bytes have that hash. Raises DamagedShardError otherwise."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = f"{shard.parent.name}/{shard.name}"
+    try:
+        if sha256 is None:
+            return pq.read_table(shard, columns=columns, use_threads=False, partitioning=None)
+        data = shard.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise DamagedShardError(f"{name} is damaged: its bytes are not those of its receipt")
+        return pq.read_table(pa.BufferReader(data), columns=columns, use_threads=False)
+    except FileNotFoundError:
+        raise DamagedShardError(f"{name} is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DamagedShardError(f"{name} is damaged: {reason}") from error
+
+
+def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """A table's shards in order, one pyarrow table at a time.
+
+    Raises FileNotFoundError when the run has no such table, DamagedShardError at a shard that cannot be read.
+    """
+    shards = list_shards(run / name)
+    if not shards:
+        raise FileNotFoundError(f"{run} has no {name}: no shards in {run / name}")
+    for shard in shards:
+        yield read_shard(shard, columns)
+
+
+def remove_shards(folder: Path, start: int = 0) -> None:
+    """Remove shards from number `start` on with their receipts, and what an interrupted write left."""
+    if not folder.is_dir():
+        return
+    for shard in list_shards(folder):
+        if shard_index(shard) >= start:
+            receipt_path(shard).unlink(missing_ok=True)
+            shard.unlink(missing_ok=True)
+    for path in folder.glob(f"*{TEMPORARY}"):
+        path.unlink(missing_ok=True)
