@@ -1,0 +1,130 @@
+"""The frozen, parsed view of a caption that operators see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Token(NamedTuple):
+    """One token; offsets are characters of the caption's text, `head` and `index` are token indices."""
+
+    index: int
+    start: int
+    end: int
+    text: str
+    lemma: str
+    tag: str
+    pos: str
+    dep: str
+    head: int
+
+    @property
+    def lower(self) -> str:
+        """The text in lower case."""
+        return self.text.lower()
+
+
+class Chunk(NamedTuple):
+    """A base noun phrase: tokens `start` to `end` (exclusive) with head noun `root`."""
+
+    start: int
+    end: int
+    root: int
+
+
+@dataclass(frozen=True)
+class Caption:
+    """A caption with its parse. `tokens` and `chunks` stand in text order."""
+
+    caption_id: str
+    image_id: str
+    text: str
+    tokens: tuple[Token, ...]
+    chunks: tuple[Chunk, ...]
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """For each token the indices of its dependents, in text order."""
+        children: list[list[int]] = [[] for _ in self.tokens]
+        for token in self.tokens:
+            if token.head != token.index:
+                children[token.head].append(token.index)
+        return tuple(map(tuple, children))
+
+    @cached_property
+    def lowered(self) -> tuple[str, ...]:
+        """Every token's text in lower case."""
+        return tuple(token.text.lower() for token in self.tokens)
+
+    def dependents(self, index: int, *deps: str) -> Iterator[Token]:
+        """The dependents of token `index` whose label is one of `deps`."""
+        for child in self.children[index]:
+            if self.tokens[child].dep in deps:
+                yield self.tokens[child]
+
+    def span(self, start: int, end: int) -> str:
+        """The text of tokens `start` to `end` (exclusive), as written."""
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+
+def from_parses(parses: pa.Table) -> list[Caption]:
+    """The captions of a `parses` table (see schemas.parses), in its order."""
+    import pyarrow as pa
+
+    parses = parses.combine_chunks()
+
+    def flat(column: str) -> tuple[list[int], dict[str, list]]:
+        lists = parses.column(column)
+        array = lists.chunk(0) if lists.num_chunks else pa.array([], lists.type)
+        values = array.flatten()
+        names = [child.name for child in values.type]
+        columns = {}
+        for name, child in zip(names, values.flatten(), strict=True):
+            if pa.types.is_string(child.type):  # share one str object per distinct value
+                encoded = child.dictionary_encode()
+                words = encoded.dictionary.to_pylist()
+                columns[name] = [words[i] for i in encoded.indices.to_pylist()]
+            else:
+                columns[name] = child.to_pylist()
+        offsets = array.offsets.to_numpy()
+        return (offsets - offsets[0]).tolist(), columns
+
+    token_at, token = flat("tokens")
+    chunk_at, chunk = flat("chunks")
+    texts = parses.column("text").to_pylist()
+    captions = []
+    for row, (caption_id, image_id) in enumerate(
+        zip(parses.column("caption_id").to_pylist(), parses.column("image_id").to_pylist(), strict=True)
+    ):
+        text = texts[row]
+        a, b = token_at[row], token_at[row + 1]
+        starts, ends = token["start"][a:b], token["end"][a:b]
+        tokens = tuple(
+            map(
+                Token._make,
+                zip(
+                    range(b - a),
+                    starts,
+                    ends,
+                    [text[s:e] for s, e in zip(starts, ends, strict=True)],
+                    token["lemma"][a:b],
+                    token["tag"][a:b],
+                    token["pos"][a:b],
+                    token["dep"][a:b],
+                    token["head"][a:b],
+                    strict=True,
+                ),
+            )
+        )
+        c, d = chunk_at[row], chunk_at[row + 1]
+        chunks = tuple(
+            map(Chunk._make, zip(chunk["start"][c:d], chunk["end"][c:d], chunk["root"][c:d], strict=True))
+        )
+        captions.append(Caption(caption_id, image_id, text, tokens, chunks))
+    return captions

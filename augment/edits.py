@@ -1,0 +1,60 @@
+"""Edits of a caption's text: the only place that builds strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Edit(NamedTuple):
+    """Replace the characters `start` to `end` (exclusive) of the original text by `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+class Candidate(NamedTuple):
+    """A proposed negative: disjoint edits in text order, and what was replaced by what.
+
+    `slots` are the token indices whose meaning changed (heads, prepositions), for the contradiction check.
+    Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none.
+    """
+
+    edits: tuple[Edit, ...]
+    slots: tuple[int, ...]
+    replaced: str
+    replacement: str
+    replaced_synset: str | None = None
+    replacement_synset: str | None = None
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """The text with every edit carried out: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
+
+    Raises ValueError when edits overlap, are out of order or out of bounds.
+    """
+    parts = []
+    position = 0
+    for start, end, new in edits:
+        if start < position or end < start:
+            raise ValueError(f"edits must be disjoint and in order, were: {list(edits)}")
+        parts.append(text[position:start])
+        parts.append(new)
+        position = end
+    if position > len(text):
+        raise ValueError(f"edits must end within the text's {len(text)} characters, was: {position}")
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def cased(new: str, old: str, *, first: bool = False) -> str:
+    """`new` in the casing of `old`: at a sentence start or in capitals as `old` is.
+
+    `first` tells that `old` is the caption's first word, where a capital says nothing of the word itself.
+    """
+    if len(old) > 1 and old.isupper():
+        return new.upper()
+    if old[:1].isupper() and (first or not new[:1].isupper()):
+        return new[:1].upper() + new[1:]
+    return new

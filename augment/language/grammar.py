@@ -1,0 +1,222 @@
+"""What an edit drags along: articles, the number of nouns, the agreement of verbs and pronouns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Literal
+
+from augment.caption import Caption, Token
+from augment.edits import Edit, cased
+from augment.language.overlaps import gender
+
+Gender = Literal["male", "female", "any", "thing"]
+
+# Sounds that the spelling hides (letters before the sound that decides).
+_AN_DESPITE_CONSONANT = re.compile(r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)")
+_A_DESPITE_VOWEL = re.compile(r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|ufo|u-|ubi|ukulele|uk\b|usb)")
+
+_BE = {"is": "are", "was": "were", "'s": "are", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't"}
+_BE_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does", "aren't": "isn't", "weren't": "wasn't"}
+_PRONOUNS = {
+    "he": ("male", "subject"),
+    "him": ("male", "object"),
+    "his": ("male", "possessive"),
+    "himself": ("male", "reflexive"),
+    "she": ("female", "subject"),
+    "her": ("female", "possessive"),
+    "hers": ("female", "object"),
+    "herself": ("female", "reflexive"),
+    "it": ("thing", "object"),
+    "its": ("thing", "possessive"),
+    "itself": ("thing", "reflexive"),
+    "they": ("plural", "subject"),
+    "them": ("plural", "object"),
+    "their": ("plural", "possessive"),
+    "theirs": ("plural", "object"),
+    "themselves": ("plural", "reflexive"),
+}
+_FORMS = {
+    ("male", "possessive"): "his",
+    ("female", "possessive"): "her",
+    ("thing", "possessive"): "its",
+    ("plural", "possessive"): "their",
+    ("male", "reflexive"): "himself",
+    ("female", "reflexive"): "herself",
+    ("thing", "reflexive"): "itself",
+    ("plural", "reflexive"): "themselves",
+    ("male", "object"): "him",
+    ("female", "object"): "her",
+    ("thing", "object"): "it",
+    ("plural", "object"): "them",
+}
+
+
+@cache
+def article(word: str) -> str:
+    """The indefinite article before `word`, by its sound: "an" hour, "a" uniform, "an" 8, "a" one-way sign."""
+    lower = word.lower()
+    if lower[:1].isdigit():
+        return "an" if lower.startswith("8") or re.match(r"(?:11|18)(?!\d)", lower) else "a"
+    if lower[:1] in "aeiou":
+        return "a" if _A_DESPITE_VOWEL.match(lower) else "an"
+    return "an" if _AN_DESPITE_CONSONANT.match(lower) else "a"
+
+
+@cache
+def _inflect() -> object:
+    import inflect
+
+    return inflect.engine()
+
+
+@cache
+def plural(noun: str) -> str:
+    """The plural of a noun or compound: "box" -> "boxes", "man" -> "men"."""
+    return _inflect().plural_noun(noun)  # type: ignore[attr-defined]
+
+
+@cache
+def third_person(verb: str) -> str:
+    """The third person singular present of a base form: "carry" -> "carries", "be" -> "is"."""
+    irregular = {"be": "is", "have": "has", "do": "does", "go": "goes"}
+    if verb in irregular:
+        return irregular[verb]
+    if re.search(r"(?:s|x|z|ch|sh|o)$", verb):
+        return verb + "es"
+    if re.search(r"[^aeiou]y$", verb):
+        return verb[:-1] + "ies"
+    return verb + "s"
+
+
+def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
+    """The edit that fits an a/an directly before token `start` to its new `word`, or None where none is needed."""
+    if start == 0:
+        return None
+    token = caption.tokens[start - 1]
+    if token.lower not in ("a", "an") or token.tag != "DT":
+        return None
+    right = article(word)
+    return None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
+
+
+def _finite(caption: Caption, verb: Token) -> Token | None:
+    """The word of a verb group that shows agreement: its first auxiliary, else the verb."""
+    for child in caption.dependents(verb.index, "aux", "auxpass"):
+        return child if child.lower in _BE or child.lower in _BE_SINGULAR else None
+    return verb
+
+
+def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
+    """The verbs that agree with a noun: its own, their conjuncts, those of its relative clauses."""
+    if any(True for _ in caption.dependents(noun.index, "conj")):
+        coordinated = True
+    else:
+        coordinated = noun.dep == "conj"
+    head = caption.tokens[noun.head]
+    own: list[Token] = []
+    if not coordinated:
+        if noun.dep in ("nsubj", "nsubjpass") and head.index != noun.index:
+            own.append(head)
+        elif noun.dep == "attr" and any(True for _ in caption.dependents(head.index, "expl")):
+            own.append(head)
+    for clause in caption.dependents(noun.index, "relcl"):
+        if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
+            own.append(clause)
+    for verb in own:
+        yield verb
+        while True:
+            following = next(caption.dependents(verb.index, "conj"), None)
+            if following is None or any(True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")):
+                break
+            yield following
+            verb = following
+
+
+def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] | None:
+    """The edits that make the verbs of token `noun` agree with its new number; None where no safe one is known."""
+    edits = []
+    for verb in _verbs(caption, caption.tokens[noun]):
+        finite = _finite(caption, verb)
+        if finite is None:
+            continue
+        lower = finite.lower
+        new = None
+        if plural:
+            if lower in _BE:
+                if lower == "'s":
+                    return None
+                new = _BE[lower]
+            elif finite.tag == "VBZ":
+                new = finite.lemma
+                if new == lower:
+                    return None
+        elif lower in _BE_SINGULAR:
+            new = _BE_SINGULAR[lower]
+        elif finite.tag in ("VBP", "VB") and finite.dep not in ("aux", "auxpass"):
+            if finite.tag == "VB" and any(True for _ in caption.dependents(finite.index, "aux")):
+                continue
+            new = third_person(lower)
+        if new is not None:
+            edits.append(Edit(finite.start, finite.end, cased(new, finite.text)))
+    return edits
+
+
+def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
+    """The edits that make the pronouns that may mean token `noun` agree with what replaces it.
+
+    `old` is the gender of the noun (None when it is plural), `new` the replacing lemma, `plural` its number.
+    None where a pronoun would be left pointing at nothing: "A man holding his dog" -> "A tree holding his dog".
+    """
+    edits = []
+    for token in caption.tokens:
+        kind = _PRONOUNS.get(token.lower)
+        if kind is None or token.tag not in ("PRP", "PRP$") or token.dep == "expl":
+            continue
+        number, role = kind
+        if token.lower == "her" and token.tag == "PRP":
+            role = "object"
+        if not _may_mean(number, old) or not _is_antecedent(caption, noun, token, number):
+            continue
+        to = gender(new)
+        if number == "plural" and old is not None:
+            wanted = "plural" if (plural or to == "any") else None
+        elif plural:
+            wanted = "plural"
+        elif to == "any":
+            wanted = number if number in ("male", "female") else "plural"
+        else:
+            wanted = to
+        if wanted == "thing" and number != "thing" and role != "possessive":
+            return None
+        if wanted is None or (wanted != number and role == "subject"):
+            return None
+        if wanted != number:
+            edits.append(Edit(token.start, token.end, cased(_FORMS[wanted, role], token.text)))
+    return edits
+
+
+def _may_mean(number: str, old: Gender | None) -> bool:
+    if old is None:
+        return number == "plural"
+    if number == "plural":
+        return old == "any"
+    if number == "thing":
+        return old == "thing"
+    return old in (number, "any", "thing")
+
+
+def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
+    """Whether `noun` is the likeliest antecedent: the subject it agrees with, else the nearest noun before it."""
+    nouns = []
+    for chunk in caption.chunks:
+        root = caption.tokens[chunk.root]
+        if root.index >= pronoun.index or root.pos not in ("NOUN", "PROPN"):
+            continue
+        old = None if root.tag in ("NNS", "NNPS") else gender(root.lemma)
+        if _may_mean(number, old):
+            nouns.append((old == number, root.dep in ("nsubj", "nsubjpass", "ROOT"), root.index))
+    if not nouns:
+        return caption.tokens[noun].index > pronoun.index
+    return max(nouns)[2] == noun

@@ -1,0 +1,106 @@
+"""Which nouns may name the same thing in a photo although WordNet keeps them apart (augment/data/noun_overlaps.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from augment.language.wordnet import WordNet
+
+Gender = Literal["male", "female", "any", "thing"]
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """The table as sets: `groups` by noun, what a noun may stand for or implies, and words for persons."""
+
+    groups: dict[str, frozenset[str]]
+    implied: dict[str, frozenset[str]]
+    male: frozenset[str]
+    female: frozenset[str]
+    child: frozenset[str]
+    adult: frozenset[str]
+    any: frozenset[str]
+    vague: frozenset[str]
+
+
+@cache
+def overlaps() -> Overlaps:
+    """The shipped table, once a process."""
+    table = tomllib.loads((files("augment") / "data" / "noun_overlaps.toml").read_text("utf-8"))
+    groups: dict[str, set[str]] = {}
+    for members in table["groups"]:
+        for noun in members:
+            groups.setdefault(noun, set()).update(members)
+    for general, members in table["general"].items():
+        for noun in members:
+            groups.setdefault(noun, set()).add(general)
+            groups.setdefault(general, set()).add(noun)
+    persons = {name: frozenset(words) for name, words in table["persons"].items()}
+    return Overlaps(
+        {noun: frozenset(others) for noun, others in groups.items()},
+        {noun: frozenset(others) for noun, others in table["implies"].items()},
+        vague=frozenset(table["vague"]["words"]),
+        **persons,
+    )
+
+
+def head(entry: str) -> str:
+    """The head word of a noun or compound: "tennis racket" -> "racket"."""
+    return entry.rpartition(" ")[2]
+
+
+@cache
+def is_person(noun: str) -> bool:
+    """Whether a noun names persons: listed, or by the first WordNet sense of the compound, else of its head."""
+    table = overlaps()
+    if any(noun in words for words in (table.male, table.female, table.child, table.adult, table.any)):
+        return True
+    wordnet = WordNet.load()
+    senses = wordnet.senses(noun, "n")
+    if not senses:
+        return noun != head(noun) and is_person(head(noun))
+    return wordnet.synset("person.n.01") in wordnet.closure(senses[0])
+
+
+@cache
+def gender(noun: str) -> Gender:
+    """What pronouns say of a noun: male, female, any (a person of unknown gender) or thing."""
+    table = overlaps()
+    for word in (noun, head(noun)):
+        if word in table.male:
+            return "male"
+        if word in table.female:
+            return "female"
+    return "any" if is_person(noun) else "thing"
+
+
+def may_be_same(a: str, b: str) -> bool:
+    """Whether the table lets two nouns name the same thing: couch and sofa, player and man; not man and woman."""
+    table = overlaps()
+    if a == b or b in table.groups.get(a, ()) or b in table.groups.get(head(a), ()) or head(b) in table.groups.get(a, ()):
+        return True
+    if is_person(a) and is_person(b):
+        one, other = head(a), head(b)
+        apart = (
+            (one in table.male and other in table.female)
+            or (one in table.female and other in table.male)
+            or (one in table.child and other in table.adult)
+            or (one in table.adult and other in table.child)
+        )
+        return not apart
+    return False
+
+
+def implies(a: str, b: str) -> bool:
+    """Whether a photo with `a` shows `b` as well, said or not: a surfer implies a surfboard."""
+    table = overlaps()
+    words = {b, head(b)}
+    return bool(
+        words & table.implied.get(a, frozenset())
+        or words & table.implied.get(head(a), frozenset())
+        or (is_person(a) and words & table.implied["person"])
+    )

@@ -1,0 +1,113 @@
+"""Text to parses with a spaCy pipeline: the shipped parser, or any installed one. The only importer of spaCy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from augment.caption import Caption, from_parses
+from schemas.parses import PARSES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from spacy.language import Language
+
+SHIPPED = Path(str(files("augment") / "data" / "english_parser"))
+UNUSED = ("ner", "senter", "textcat")
+NEEDED = ("tagger", "parser")
+
+
+@cache
+def load(spacy_model: str | None = None) -> Language:
+    """The pipeline `spacy_model` (an installed package or a folder), else the shipped parser; once a process.
+
+    Raises ValueError when the model is not installed, or lacks a tagger or a parser.
+    """
+    import spacy
+
+    try:
+        nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
+    except OSError as error:
+        raise ValueError(
+            f"spacy model must be an installed package or a folder, was: {spacy_model or SHIPPED} "
+            f"(install one with pip, or leave --spacy-model out to use the shipped parser)"
+        ) from error
+    missing = [name for name in NEEDED if name not in nlp.pipe_names]
+    if missing:
+        raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
+    return nlp
+
+
+def identity(spacy_model: str | None = None) -> str:
+    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: part of a parse's provenance."""
+    meta = load(spacy_model).meta
+    return f"{meta['lang']}_{meta['name']}-{meta['version']}"
+
+
+def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
+    """Parse texts on their own, for tests and interactive use; ids are their positions."""
+    import pyarrow as pa
+
+    ids = [str(i) for i in range(len(texts))]
+    empty = [""] * len(texts)
+    table = pa.table(
+        {"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": list(texts)}
+    )
+    return from_parses(parse_table(table, spacy_model))
+
+
+def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
+    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, row by row."""
+    import numpy as np
+    import pyarrow as pa
+    from spacy.attrs import DEP, HEAD, IDX, LEMMA, LENGTH, POS, TAG
+
+    nlp = load(spacy_model)
+    attributes = [IDX, LENGTH, LEMMA, TAG, POS, DEP, HEAD]
+    arrays, lengths, chunk_rows, chunk_counts = [], [], [], []
+    for doc in nlp.pipe(captions.column("text").to_pylist(), batch_size=512):
+        arrays.append(doc.to_array(attributes))
+        lengths.append(len(doc))
+        before = len(chunk_rows)
+        chunk_rows.extend((start, end, end - 1) for start, end, _ in doc.vocab.get_noun_chunks(doc))
+        chunk_counts.append(len(chunk_rows) - before)
+    matrix = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
+    within = np.arange(len(matrix)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    start = matrix[:, 0].astype(np.int32)
+
+    def strings(column: int, lower: bool = False) -> pa.Array:
+        hashes, inverse = np.unique(matrix[:, column], return_inverse=True)
+        words = [nlp.vocab.strings[int(h)] for h in hashes]
+        words = [word.lower() for word in words] if lower else words
+        return pa.array(words, pa.string()).take(pa.array(inverse.reshape(-1)))
+
+    def lists(counts: list[int], type: pa.DataType, values: list[Any]) -> pa.Array:
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        struct = type.value_type
+        items = pa.StructArray.from_arrays(
+            [pa.array(v, f.type) for v, f in zip(values, struct, strict=True)], fields=list(struct)
+        )
+        return pa.ListArray.from_arrays(pa.array(offsets), items, type=type)
+
+    tokens = [
+        start,
+        start + matrix[:, 1].astype(np.int32),
+        strings(2, lower=True),
+        strings(3),
+        strings(4),
+        strings(5),
+        (within + matrix[:, 6].astype(np.int64)).astype(np.int32),
+    ]
+    chunks = np.array(chunk_rows, np.int32).reshape(-1, 3)
+    kept = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
+    return pa.Table.from_arrays(
+        [
+            *kept,
+            lists(lengths, PARSES.field("tokens").type, tokens),
+            lists(chunk_counts, PARSES.field("chunks").type, list(chunks.T)),
+        ],
+        schema=PARSES,
+    )

@@ -1,0 +1,258 @@
+"""Where replaceable words stand in a caption: the slots operators edit, and the places a corpus counts them in.
+
+The same functions serve the counting and the operators, so a replacement is weighted by what was counted.
+A place is a short string such as `pobj:in`, `left:on a` or `right:wearing`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from augment.caption import Caption, Token
+
+ARTICLES = {"a", "an"}
+NUMBERS = {
+    word: value
+    for value, word in enumerate(
+        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+    )
+}
+GOVERNED = {"nsubj", "nsubjpass", "dobj", "pobj", "conj", "attr", "dative"}
+SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
+NOUN_TAGS = {"NN", "NNS"}
+
+
+class NounSlot(NamedTuple):
+    """A common noun that heads a noun phrase, with its compound modifiers: tokens `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+    entry: str
+    plural: bool
+    form: str
+    places: tuple[str, ...]
+
+    @property
+    def root(self) -> int:
+        """Index of the head noun."""
+        return self.end - 1
+
+
+class PrepositionSlot(NamedTuple):
+    """A preposition of one or more tokens with its object noun `object` (a token index)."""
+
+    start: int
+    end: int
+    entry: str
+    object: int
+    places: tuple[str, ...]
+
+
+class QuantitySlot(NamedTuple):
+    """An article or number at token `index` that counts the noun at token `noun`."""
+
+    index: int
+    noun: int
+    entry: str
+    value: int
+    places: tuple[str, ...]
+
+
+def _before(caption: Caption, index: int) -> str:
+    """The one or two words before token `index`: two when the nearer one is an article ("on a")."""
+    lowered = caption.lowered
+    if index == 0:
+        return "^"
+    if lowered[index - 1] in ("a", "an", "the"):
+        article = "the" if lowered[index - 1] == "the" else "a"
+        return f"{lowered[index - 2] if index > 1 else '^'} {article}"
+    return lowered[index - 1]
+
+
+def _behind(caption: Caption, index: int) -> str:
+    return caption.lowered[index] if index < len(caption.tokens) else "$"
+
+
+def governor(caption: Caption, token: Token) -> str:
+    """How a noun is governed, e.g. `dobj:hold`, `pobj:in`; conjuncts take the place of the first."""
+    while token.dep == "conj" and token.head != token.index:
+        token = caption.tokens[token.head]
+    head = caption.tokens[token.head]
+    if token.dep == "pobj":
+        return f"pobj:{head.lower}"
+    if token.dep == "ROOT":
+        for child in caption.dependents(token.index, "acl", "relcl"):
+            return f"nsubj:{child.lemma}"
+    return f"{token.dep}:{head.lemma}"
+
+
+def noun_slots(caption: Caption) -> list[NounSlot]:
+    """Heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
+    slots = []
+    tokens, lowered = caption.tokens, caption.lowered
+    for chunk in caption.chunks:
+        root = tokens[chunk.root]
+        if root.tag not in NOUN_TAGS or not root.text.replace("-", "").isalpha():
+            continue
+        start = chunk.root
+        while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
+            start -= 1
+        if any(not tokens[i].text.replace("-", "").isalpha() for i in range(start, chunk.root)):
+            continue
+        entry = " ".join([*lowered[start : chunk.root], root.lemma])
+        plural = root.tag == "NNS"
+        form = "plural"
+        if not plural:
+            determiners = {lowered[i] for i in range(chunk.start, start) if tokens[i].dep in ("det", "nummod", "poss")}
+            if determiners & SINGULAR_DETERMINERS:
+                form = "a"
+            else:
+                form = "the" if determiners or (start > 0 and tokens[start - 1].dep == "case") else "bare"
+        places = (
+            governor(caption, root),
+            f"left:{_before(caption, start)}",
+            f"right:{_behind(caption, chunk.root + 1)}",
+        )
+        slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, places))
+    return slots
+
+
+@dataclass(frozen=True)
+class Prepositions:
+    """The preposition table: which are edited, which are one unit, which overlap."""
+
+    entries: frozenset[str]
+    phrases: dict[str, tuple[tuple[str, ...], ...]]
+    idioms: frozenset[str]
+    sets: dict[str, tuple[int, ...]]
+    overlaps: frozenset[tuple[str, str]]
+
+    def overlap(self, a: str, b: str) -> bool:
+        """True when both may be true of the same two things."""
+        return a == b or (a, b) in self.overlaps
+
+    def name(self, entry: str) -> str | None:
+        """The sets of Table 8 that hold `entry`, as provenance: "prepositions:5" or None."""
+        numbers = self.sets.get(entry)
+        return f"prepositions:{','.join(map(str, numbers))}" if numbers else None
+
+
+@cache
+def prepositions() -> Prepositions:
+    """The table of augment/data/prepositions.toml; once a process."""
+    table = tomllib.loads((files("augment") / "data" / "prepositions.toml").read_text("utf-8"))
+    entries = frozenset(table["entries"])
+    phrases: dict[str, list[tuple[str, ...]]] = {}
+    for phrase in {*table["phrases"], *(entry for entry in entries if " " in entry)}:
+        words = tuple(phrase.split())
+        phrases.setdefault(words[0], []).append(words)
+    pairs = set()
+    sets: dict[str, list[int]] = {}
+    for number, words in enumerate(table["table8"], start=1):
+        for word in words:
+            sets.setdefault(word, []).append(number)
+            pairs.update((word, other) for other in words)
+    for word, others in table["overlaps"].items():
+        for other in others:
+            pairs.update([(word, other), (other, word)])
+    return Prepositions(
+        entries,
+        {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
+        frozenset(table["idioms"]),
+        {word: tuple(numbers) for word, numbers in sets.items()},
+        frozenset(pairs),
+    )
+
+
+def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
+    """Token spans of prepositions, multi-word ones as one: (2, 5) for "in front of" in "a dog in front of a car"."""
+    lowered, tokens = caption.lowered, caption.tokens
+    phrases = prepositions().phrases
+    i = 0
+    while i < len(tokens):
+        for words in phrases.get(lowered[i], ()):
+            if lowered[i : i + len(words)] == words:
+                yield i, i + len(words)
+                i += len(words)
+                break
+        else:
+            if tokens[i].dep == "prep" and tokens[i].pos == "ADP":
+                yield i, i + 1
+            i += 1
+
+
+def preposition_slots(caption: Caption) -> list[PrepositionSlot]:
+    """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
+    table = prepositions()
+    tokens, lowered = caption.tokens, caption.lowered
+    slots = []
+    for start, end in preposition_units(caption):
+        entry = " ".join(lowered[start:end])
+        if entry not in table.entries:
+            continue
+        object = next(caption.dependents(end - 1, "pobj"), None)
+        if object is None or object.pos not in ("NOUN", "PROPN") or object.index < end:
+            continue
+        bare = object.index == end
+        if object.lemma in table.idioms and (bare or end - start == 1):
+            continue
+        if any(token.dep == "prep" and token.index == end for token in caption.dependents(end - 1, "prep")):
+            continue
+        head = tokens[start]
+        while start <= head.index < end and head.head != head.index:
+            head = tokens[head.head]
+        places = (
+            f"gov:{head.lemma}",
+            f"obj:{object.lemma}",
+            f"left:{_before(caption, start)}",
+            f"right:{lowered[end]} {object.lemma}",
+            f"{head.lemma}..{object.lemma}",
+        )
+        slots.append(PrepositionSlot(start, end, entry, object.index, places))
+    return slots
+
+
+def quantity(token: Token) -> tuple[str, int] | None:
+    """The entry and the value a token counts: "an" -> ("a", 1), "three" -> ("three", 3), "12" -> ("12", 12)."""
+    lower = token.lower
+    if lower in ARTICLES and token.tag == "DT":
+        return "a", 1
+    if lower in NUMBERS and token.tag in ("CD", "DT"):
+        return lower, NUMBERS[lower]
+    if token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower)) and 0 < int(lower) <= 100:
+        return lower, int(lower)
+    return None
+
+
+def quantity_slots(caption: Caption) -> list[QuantitySlot]:
+    """Articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
+    slots = []
+    tokens, lowered = caption.tokens, caption.lowered
+    for chunk in caption.chunks:
+        root = tokens[chunk.root]
+        if root.tag not in NOUN_TAGS:
+            continue
+        for index in range(chunk.start, chunk.root):
+            token = tokens[index]
+            if token.head != root.index or token.dep not in ("det", "nummod"):
+                continue
+            counted = quantity(token)
+            if counted is None:
+                continue
+            entry, value = counted
+            if (root.tag == "NNS") != (value > 1):
+                continue
+            places = (
+                f"noun:{root.lemma}",
+                governor(caption, root),
+                f"left:{_before(caption, index)}",
+                f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{_behind(caption, root.index + 1)}",
+            )
+            slots.append(QuantitySlot(index, root.index, entry, value, places))
+            break
+    return slots
