@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Edit(NamedTuple):
@@ -17,16 +17,19 @@ class Edit(NamedTuple):
 class Candidate(NamedTuple):
     """A proposed negative: disjoint edits in text order, and what was replaced by what.
 
-    `slots` are the token indices whose meaning changed (heads, prepositions), for the contradiction check.
-    Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none.
+    `change` names the contradiction check that judges it; `slots` are the token indices it looks at (a head, a counted
+    noun, a preposition and its object, two swapped heads). Synsets are WordNet names ("dog.n.01") or preposition sets
+    ("prepositions:6"), None where there is none. `refused` is a reason that the grammar found already.
     """
 
+    change: Literal["noun", "quantity", "preposition", "swap"]
     edits: tuple[Edit, ...]
     slots: tuple[int, ...]
     replaced: str
     replacement: str
     replaced_synset: str | None = None
     replacement_synset: str | None = None
+    refused: str | None = None
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:

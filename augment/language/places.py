@@ -128,6 +128,7 @@ class Prepositions:
 
     entries: frozenset[str]
     phrases: dict[str, tuple[tuple[str, ...], ...]]
+    same: dict[str, str]
     idioms: frozenset[str]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
@@ -148,7 +149,7 @@ def prepositions() -> Prepositions:
     table = tomllib.loads((files("augment") / "data" / "prepositions.toml").read_text("utf-8"))
     entries = frozenset(table["entries"])
     phrases: dict[str, list[tuple[str, ...]]] = {}
-    for phrase in {*table["phrases"], *(entry for entry in entries if " " in entry)}:
+    for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
         words = tuple(phrase.split())
         phrases.setdefault(words[0], []).append(words)
     pairs = set()
@@ -163,6 +164,7 @@ def prepositions() -> Prepositions:
     return Prepositions(
         entries,
         {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
+        table["same"],
         frozenset(table["idioms"]),
         {word: tuple(numbers) for word, numbers in sets.items()},
         frozenset(pairs),
@@ -192,7 +194,8 @@ def preposition_slots(caption: Caption) -> list[PrepositionSlot]:
     tokens, lowered = caption.tokens, caption.lowered
     slots = []
     for start, end in preposition_units(caption):
-        entry = " ".join(lowered[start:end])
+        written = " ".join(lowered[start:end])
+        entry = table.same.get(written, written)
         if entry not in table.entries:
             continue
         object = next(caption.dependents(end - 1, "pobj"), None)
@@ -227,6 +230,11 @@ def quantity(token: Token) -> tuple[str, int] | None:
     if token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower)) and 0 < int(lower) <= 100:
         return lower, int(lower)
     return None
+
+
+def quantity_value(entry: str) -> int:
+    """The number an entry stands for: "a" -> 1, "three" -> 3, "12" -> 12."""
+    return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
 
 
 def quantity_slots(caption: Caption) -> list[QuantitySlot]:

@@ -1,0 +1,162 @@
+"""Is a candidate really false of the image? A reason why not, or None; the same checks for all operators."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate
+from augment.language.overlaps import head, implies, is_person, may_be_same
+from augment.language.places import prepositions, quantity_value
+from augment.language.wordnet import WordNet
+
+Clash = Literal["related", "overlap"]
+
+# Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".
+SYMMETRIC = {
+    "with", "near", "next to", "beside", "by", "alongside", "along with", "around", "among", "at", "between", "against",
+    "close to", "in between", "across from",
+}  # fmt: skip
+SYMMETRIC_VERBS = {
+    "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
+    "wrestle", "race", "tackle", "be", "have", "include",
+}  # fmt: skip
+
+
+@cache
+def clash(replacement: str, said: str) -> Clash | None:
+    """Whether `replacement` may be true where `said` is: related in WordNet, or overlapping by the noun table.
+
+    Both are checked as compounds and by their heads: "tennis racket" clashes with "racket".
+    """
+    wordnet = WordNet.load()
+    for a in {replacement, head(replacement)}:
+        for b in {said, head(said)}:
+            if a == b or wordnet.related(a, b, "n"):
+                return "related"
+    if may_be_same(replacement, said) or implies(said, replacement):
+        return "overlap"
+    return None
+
+
+@cache
+def _clashes(said: str) -> dict[str, Clash | None]:
+    """The answers of `clash` for one noun said, filled as they are asked for."""
+    return {}
+
+
+def _noun_clash(replacement: str, said: frozenset[str]) -> Clash | None:
+    found: Clash | None = None
+    for noun in said:
+        known = _clashes(noun)
+        if replacement in known:
+            result = known[replacement]
+        else:
+            result = known[replacement] = clash(replacement, noun)
+        if result == "related":
+            return result
+        found = found or result
+    return found
+
+
+def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """A noun of this caption or of a sibling is the replacement, or may be: `related_in_*`, `overlap_in_*`."""
+    found = _noun_clash(candidate.replacement, context.own.nouns)
+    if found:
+        return f"{found}_in_caption"
+    found = _noun_clash(candidate.replacement, context.siblings.nouns)
+    return f"{found}_in_sibling" if found else None
+
+
+def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """The new quantity holds of the noun by this or a sibling caption's own words."""
+    value = quantity_value(candidate.replacement)
+    if value == quantity_value(candidate.replaced):
+        return "same_quantity"
+    noun = caption.tokens[candidate.slots[0]].lemma
+    for said, reason in ((context.own.quantities, "same_quantity"), (context.siblings.quantities, "sibling_quantity")):
+        for other, count in said:
+            if (count == value or (count == 0 and value > 1)) and _same_things(noun, other):
+                return reason
+    person = is_person(noun)
+    if person and value > 1 and any(_is_group(other) for other, _ in context.siblings.quantities):
+        return "sibling_quantity"
+    return None
+
+
+@cache
+def _same_things(a: str, b: str) -> bool:
+    return a == b or may_be_same(a, b) or WordNet.load().related(a, b, "n")
+
+
+def _is_group(noun: str) -> bool:
+    return noun in ("group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch")
+
+
+def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """The two prepositions share an overlap set, or a caption of the image says the new one of the same object."""
+    if prepositions().overlap(candidate.replaced, candidate.replacement):
+        return "preposition_overlap"
+    object = caption.tokens[candidate.slots[1]].lemma
+    table = prepositions()
+    for said in (context.own.relations, context.siblings.relations):
+        for entry, noun in said:
+            if noun == object and (entry == candidate.replacement or table.overlap(entry, candidate.replacement)) and (
+                entry != candidate.replaced
+            ):
+                return "sibling_says_so"
+    return None
+
+
+def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """The two heads name the same kind of thing, or stand in a conjunction or a symmetric relation."""
+    one, other = (caption.tokens[i] for i in candidate.slots)
+    if _same_things(one.lemma, other.lemma) or (
+        is_person(one.lemma) and is_person(other.lemma) and may_be_same(one.lemma, other.lemma)
+    ):
+        return "interchangeable"
+    up, governor = other, caption.tokens[other.head]
+    if up.dep == "conj" or one.dep == "conj":
+        chain = {one.index, other.index}
+        for start in (one, other):
+            token = start
+            while token.dep == "conj" and token.head != token.index:
+                token = caption.tokens[token.head]
+                chain.add(token.index)
+                if token.index in (one.index, other.index):
+                    return "interchangeable"
+    if governor.dep == "prep" or governor.pos == "ADP":
+        outer = governor
+        words = [governor.lower]
+        while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
+            outer = caption.tokens[outer.head]
+            words.append(outer.lower)
+        phrase = " ".join(reversed(words))
+        if phrase in SYMMETRIC or governor.lower in SYMMETRIC:
+            above = caption.tokens[outer.head]
+            if above.index == one.index or (one.dep in ("nsubj", "nsubjpass", "dobj") and one.head == above.index) or (
+                above.dep in ("acl", "relcl") and above.head == one.index
+            ):
+                return "interchangeable"
+    verb = caption.tokens[one.head]
+    if one.dep == "nsubj" and other.head == verb.index and other.dep in ("dobj", "attr") and verb.lemma in SYMMETRIC_VERBS:
+        return "interchangeable"
+    return None
+
+
+CHECKS = {
+    "noun": check_noun,
+    "quantity": check_quantity,
+    "preposition": check_preposition,
+    "swap": check_swap,
+}
+
+
+def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """Why a candidate is refused (one of schemas.negatives.REASONS), or None when it is false of the image.
+
+    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through.
+    """
+    return candidate.refused or CHECKS[candidate.change](candidate, caption, context)

@@ -1,0 +1,63 @@
+"""The noun operator of VSE-C: the head of a noun phrase against another frequent concrete head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.grammar import article_edit, pronoun_edits
+from augment.language.lexicon import Entries
+from augment.language.overlaps import gender, head
+from augment.language.places import NounSlot, noun_slots
+from augment.language.wordnet import first_sense
+from augment.sampling import draw
+
+
+def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace the head of a noun phrase (Section 3.1 of VSE-C): "a dog on a couch" -> "a dog on a table".
+
+    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, likeliest first drawn.
+    """
+    nouns = context.lexicon.nouns
+    slots = _slots(caption, nouns)
+    masses = []
+    for slot in slots:
+        number = nouns.number[slot.entry]
+        mass = nouns.probabilities(slot.places, slot.form, number)
+        mass[number] = 0.0
+        masses.append(mass)
+    lexicon = context.lexicon
+    tokens = caption.tokens
+    for at, entry in draw(masses, rng, draws):
+        slot, name = slots[at], nouns.names[entry]
+        surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
+        first, root = tokens[slot.start], tokens[slot.root]
+        edits = [Edit(first.start, root.end, cased(surface, first.text, first=slot.start == 0))]
+        fitted = article_edit(caption, slot.start, surface)
+        if fitted:
+            edits.insert(0, fitted)
+        old = None if slot.plural else gender(slot.entry)
+        pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
+        yield Candidate(
+            "noun",
+            tuple(sorted([*edits, *(pronouns or ())])),
+            (slot.root,),
+            slot.entry,
+            name,
+            first_sense(slot.entry),
+            first_sense(name),
+            "dangling_pronoun" if pronouns is None else None,
+        )
+
+
+def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
+    """The slots whose entry is in the lexicon; where there is none, those whose compound goes by its head."""
+    slots = [slot for slot in noun_slots(caption) if caption.lowered[slot.end : slot.end + 1] != ("of",)]
+    known = [slot for slot in slots if slot.entry in nouns.number]
+    if known:
+        return known
+    headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
+    return [slot for slot in headed if slot.entry in nouns.number]

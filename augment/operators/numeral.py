@@ -1,0 +1,93 @@
+"""The numeral operator of VSE-C: a quantity against another, nouns, verbs and pronouns following."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
+from augment.language.lexicon import Lexicon
+from augment.language.overlaps import gender, overlaps
+from augment.language.places import QuantitySlot, quantity_slots, quantity_value
+from augment.sampling import draw
+
+# Words beside a noun that say how many it is: "a single dog", "a pair of two".
+COUNTING = {"single", "lone", "solitary", "sole", "only", "same", "different", "whole", "entire", "half", "few", "little",
+            "couple", "various", "several", "many", "identical", "dozen", "other", "another", "alone"}  # fmt: skip
+
+# Measures and collections that are counted with what they are "of": "two groups of people".
+COLLECTIVE = {"group", "line", "row", "pile", "stack", "piece", "slice", "set", "picture", "photo", "photograph", "image",
+              "reflection", "shadow", "hand", "arm", "letter", "glass", "cup", "bowl", "plate", "body", "herd", "flock",
+              "crowd", "box", "basket", "bottle", "vase", "jar", "tray", "bag", "bunch", "game", "jump", "trick"}  # fmt: skip
+
+
+def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace a quantity (Section 3.1 of VSE-C): "A dog is running" -> "Two dogs are running".
+
+    "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
+    predicates ("the man is a doctor") are not counted.
+    """
+    entries = context.lexicon.numerals
+    slots, masses = [], []
+    for slot in quantity_slots(caption):
+        if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
+            continue
+        mass = entries.probabilities(slot.places, own=entries.number[slot.entry])
+        for number, name in enumerate(entries.names):
+            if quantity_value(name) == slot.value or name.isdigit() != slot.entry.isdigit():
+                mass[number] = 0.0
+        slots.append(slot)
+        masses.append(mass)
+    for at, entry in draw(masses, rng, draws):
+        slot, name = slots[at], entries.names[entry]
+        edits = _edits(caption, slot, name, context.lexicon)
+        yield Candidate(
+            "quantity",
+            tuple(sorted(edits or ())),
+            (slot.noun,),
+            slot.entry,
+            name,
+            refused=None if edits else "ungrammatical",
+        )
+
+
+def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
+    """Whether the noun is one that the corpus counts, in a place where a number means that many things."""
+    noun = caption.tokens[slot.noun]
+    if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
+        return False
+    if any(caption.lowered[i] in COUNTING for i in range(slot.index, slot.noun)):
+        return False
+    if caption.lowered[slot.noun + 1 : slot.noun + 2] == ("of",) and noun.lemma not in COLLECTIVE:
+        return False
+    predicate = noun.dep == "attr" and any(True for _ in caption.dependents(noun.head, "nsubj"))
+    return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
+
+
+def _edits(caption: Caption, slot: QuantitySlot, name: str, lexicon: Lexicon) -> list[Edit] | None:
+    """The edits for the quantity, its noun, the verbs and the pronouns; None where the grammar has no safe answer."""
+    token, noun = caption.tokens[slot.index], caption.tokens[slot.noun]
+    following = caption.tokens[slot.index + 1].text
+    many = quantity_value(name) > 1
+    word = article(following if slot.index + 1 < slot.noun else "") if name == "a" else name
+    edits = []
+    if many != (slot.value > 1):
+        surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
+        if not surface or surface == noun.lower:
+            return None
+        if name == "a" and slot.index + 1 == slot.noun:
+            word = article(surface)
+        edits.append(Edit(noun.start, noun.end, cased(surface, noun.text)))
+        verbs = agreement_edits(caption, slot.noun, plural=many)
+        old = None if slot.value > 1 else gender(noun.lemma)
+        pronouns = pronoun_edits(caption, slot.noun, old=old, new=noun.lemma, plural=many)
+        if verbs is None or pronouns is None:
+            return None
+        edits += [*verbs, *pronouns]
+    elif name == "a" and slot.index + 1 == slot.noun:
+        word = article(following)
+    edits.append(Edit(token.start, token.end, cased(word, token.text, first=slot.index == 0)))
+    return edits

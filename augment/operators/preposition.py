@@ -1,0 +1,46 @@
+"""The preposition operator of VSE-C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.places import preposition_slots, prepositions
+from augment.sampling import draw
+
+# A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
+FLOOR = 0.004
+
+
+def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace a preposition (Table 8 of VSE-C): "a cat on the table" -> "a cat under the table".
+
+    Multi-word prepositions ("in front of") are one; particles, agents and set phrases stay.
+    """
+    entries = context.lexicon.prepositions
+    table = prepositions()
+    slots, masses = [], []
+    for slot in preposition_slots(caption):
+        number = entries.number.get(slot.entry)
+        if number is None:
+            continue
+        mass = entries.probabilities(slot.places, own=number)
+        mass[[i for i, name in enumerate(entries.names) if table.overlap(slot.entry, name)]] = 0.0
+        slots.append(slot)
+        masses.append(mass)
+    for at, entry in draw(masses, rng, draws, FLOOR):
+        slot, name = slots[at], entries.names[entry]
+        first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]
+        edit = Edit(first.start, last.end, cased(name, first.text, first=slot.start == 0))
+        yield Candidate(
+            "preposition",
+            (edit,),
+            (slot.start, slot.object),
+            slot.entry,
+            name,
+            table.name(slot.entry),
+            table.name(name),
+        )

@@ -1,0 +1,86 @@
+"""The noun phrase shuffle of VSE-C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+from random import Random
+
+from augment.caption import Caption, Chunk
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.grammar import agreement_edits
+from augment.language.places import NounSlot, noun_slots
+from augment.language.wordnet import first_sense
+
+# How much of the implausibility of an exchange is forgiven (1: none).
+TEMPERATURE = 10.0
+
+
+def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy throws a ball to a dog" -> "a dog throws a ball to a boy".
+
+    A pair is taken with probability p' / (p + p'), p and p' being how likely the corpus makes the heads in their own
+    places and exchanged (Barker's acceptance): what would read oddly is left out, and what is left gives no cue.
+    """
+    chunks = {chunk.root: chunk for chunk in caption.chunks}
+    known = context.lexicon.nouns.number
+    slots = [slot for slot in noun_slots(caption) if slot.entry in known and _moves(caption, chunks[slot.root])]
+    pairs = []
+    for one, other in combinations(slots, 2):
+        if one.entry != other.entry:
+            pairs.append((_gain(one, other, context), one, other))
+    rng.shuffle(pairs)
+    for gain, one, other in pairs[:draws]:
+        if rng.random() >= 1.0 / (1.0 + math.exp(min(-gain / TEMPERATURE, 50.0))):
+            continue
+        edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
+        yield Candidate(
+            "swap",
+            edits or (),
+            (one.root, other.root),
+            f"{one.entry} | {other.entry}",
+            f"{other.entry} | {one.entry}",
+            first_sense(one.entry),
+            first_sense(other.entry),
+            None if edits else "ungrammatical",
+        )
+
+
+def _moves(caption: Caption, chunk: Chunk) -> bool:
+    """Whether a noun phrase can stand elsewhere: no pronoun in it, nothing "of" it, not the object of "of"."""
+    tokens = caption.tokens
+    if any(tokens[i].tag in ("PRP", "PRP$", "EX", "WP", "WP$") for i in range(chunk.start, chunk.end)):
+        return False
+    root = tokens[chunk.root]
+    behind = caption.lowered[chunk.end] if chunk.end < len(tokens) else ""
+    return behind not in ("of", "'s") and not (root.dep == "pobj" and tokens[root.head].lower == "of")
+
+
+def _gain(one: NounSlot, other: NounSlot, context: Context) -> float:
+    """Log of p' / p for the exchange of two heads: the priors cancel, the places remain."""
+    nouns = context.lexicon.nouns
+    a, b = nouns.number[one.entry], nouns.number[other.entry]
+    near, far = nouns.gains(one.places, a), nouns.gains(other.places, b)
+    return float(near[b] + far[a] - near[a] - far[b])
+
+
+def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot) -> tuple[Edit, ...] | None:
+    tokens = caption.tokens
+    first, second = caption.span(a.start, a.end), caption.span(b.start, b.end)
+    if a.start == 0 and first[:1].isupper():
+        if tokens[a.start].pos != "PROPN" and not (len(tokens[a.start].text) > 1 and tokens[a.start].text.isupper()):
+            first = first[:1].lower() + first[1:]
+        second = cased(second, "Xx", first=True)
+    edits = [
+        Edit(tokens[a.start].start, tokens[a.end - 1].end, second),
+        Edit(tokens[b.start].start, tokens[b.end - 1].end, first),
+    ]
+    if one.plural != other.plural:
+        for place, plural in ((a.root, other.plural), (b.root, one.plural)):
+            verbs = agreement_edits(caption, place, plural=plural)
+            if verbs is None:
+                return None
+            edits += verbs
+    return tuple(sorted(edits))
