@@ -1,7 +1,7 @@
-"""What a table folder was made from: the stage's identity, and the manifest that records it beside the shards.
+"""What a table folder was made from: a stage's identity, and the manifest that records it.
 
-Nothing here depends on when, where or by how many workers a run was made: no times, no absolute paths. A file given by
-its path enters by its name and the hash of its content.
+Nothing here depends on when, where or by how many workers a run was made: no times, no absolute paths. A
+file given by its path enters by its name and the hash of its content.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.engine.errors import OtherConfigError
 from pipelines.engine.shards import (
     Receipt,
     list_shards,
@@ -30,16 +31,13 @@ MANIFEST = "manifest.json"
 OVERWRITE = "--overwrite replaces it"
 
 
-class OtherConfigError(ValueError):
-    """An output folder made with another config, input or code."""
-
-
 @dataclass(frozen=True)
 class Identity:
     """All that decides the bytes of a stage's output.
 
-    `config` and `metadata` are plain JSON; `schemas` and `inputs` map a table to the hash of its schema and of its
-    shards' bytes; `sharded` is the input read shard by shard; `code` is the hash of the sources that make the rows.
+    `config` and `metadata` are plain JSON; `schemas` and `inputs` map a table to the hash of its schema and
+    of its shards' bytes; `sharded` is the input read shard by shard; `code` is the hash of the sources that
+    make the rows.
     """
 
     stage: str
@@ -53,8 +51,8 @@ class Identity:
     def key(self, shard: str = "") -> str:
         """The key of an output shard: equal keys, equal bytes.
 
-        `shard` is the sha256 of the one shard of the input `sharded` it is made from; all other inputs (and, where
-        `shard` is empty, this one too) are read whole and count with their hash.
+        `shard` is the sha256 of the one shard of the input `sharded` it is made from; all other inputs
+        (and, where `shard` is empty, this one too) are read whole and count with their hash.
         """
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
         parts = [self.stage, self.config, self.metadata, self.schemas, self.code, whole, shard]
@@ -72,7 +70,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One stage's output: its identity and, once complete, every shard's rows and sha256 by table, and summed counts."""
+    """One stage's output: its identity and, once complete, each shard's rows and sha256 and all counts."""
 
     identity: Identity
     complete: bool = False
@@ -97,7 +95,9 @@ def read_manifest(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}") from error
+        raise ValueError(
+            f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}"
+        ) from error
 
 
 def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
@@ -122,9 +122,9 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
 def finish(
     run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]
 ) -> Manifest:
-    """Record a finished stage: remove shards beyond the last, sum the counts, write the manifest of the last table.
+    """Record a finished stage: remove shards beyond the last, sum the counts, write the manifest.
 
-    `receipts` holds for every shard the receipts of its tables; the counts are those of the last table's.
+    `receipts` holds for every shard the receipts of its tables; the last table keeps counts and manifest.
     """
     for table in tables:
         remove_shards(run / table, len(receipts))
@@ -137,18 +137,9 @@ def finish(
         for shard in receipts
     ]
     manifest = Manifest(identity, True, shards, dict(sorted(counts.items())))
-    if _plain(asdict(manifest)) != _plain(_asdict_or_none(run / tables[-1])):
+    if read_manifest(run / tables[-1]) != manifest:
         write_manifest(run / tables[-1], manifest)
     return manifest
-
-
-def _asdict_or_none(folder: Path) -> Any:
-    manifest = read_manifest(folder)
-    return None if manifest is None else asdict(manifest)
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(_canonical(value))
 
 
 def difference(old: Identity, new: Identity) -> str:
@@ -174,9 +165,9 @@ def _shown(value: Any) -> str:
 
 
 def describe(config: Any) -> Any:
-    """A frozen dataclass (or any value in one) as plain JSON; a Path as its name and the hash of what it holds.
+    """A frozen dataclass (or any value in one) as plain JSON.
 
-    Raises FileNotFoundError when a Path does not exist.
+    A Path becomes its name and the hash of what it holds; FileNotFoundError when it does not exist.
     """
     if is_dataclass(config) and not isinstance(config, type):
         return {item.name: describe(getattr(config, item.name)) for item in fields(config)}

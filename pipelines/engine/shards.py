@@ -1,7 +1,8 @@
 """A table on disk: a folder of Parquet shards `part-00000.parquet`, a receipt `part-00000.json` beside each.
 
-A shard appears whole or not at all: it is written under a temporary name, flushed to the disk and renamed; its receipt
-follows the same way. A shard without a readable receipt, or whose bytes are not those of its receipt, does not count.
+A shard appears whole or not at all: it is written under a temporary name, flushed to the disk and renamed;
+its receipt follows the same way. A shard without a readable receipt, or whose bytes are not those of its
+receipt, does not count.
 """
 
 from __future__ import annotations
@@ -17,28 +18,41 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.engine.errors import DamagedShardError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
 TEMPORARY = ".tmp"
-# 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
-# time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out saves 0.01 s.
+# 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes
+# for twice the time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out
+# saves 0.01 s.
 PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
-
-
-class DamagedShardError(RuntimeError):
-    """A shard whose bytes are not those its receipt vouches for, or that has no readable receipt."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a finished shard vouches for: `key` says what it was made from, `sha256` is of the Parquet file's bytes."""
+    """What a finished shard vouches for: `key` says what made it, `sha256` is of the file's bytes."""
 
     key: str
     rows: int
     sha256: str
     counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """A reference to a table that a stage reads whole: its folder and its shards' hash; a key for caches."""
+
+    folder: Path
+    sha256: str
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All its rows. Raises as `read_table`."""
+        import pyarrow as pa
+
+        return pa.concat_tables(read_table(self.folder.parent, self.folder.name, columns))
 
 
 def shard_path(folder: Path, index: int) -> Path:
@@ -114,8 +128,8 @@ def write_shard(
 ) -> Receipt:
     """Check a table against its schema and write it as shard `index` of `folder`, then its receipt.
 
-    `metadata` (provenance: no times, no absolute paths) joins the schema's own in the Parquet file. Raises ValueError
-    when the table breaks its schema, OSError when it cannot be written.
+    `metadata` (provenance: no times, no absolute paths) joins the schema's own in the Parquet file. Raises
+    ValueError when the table breaks its schema, OSError when it cannot be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -194,12 +208,14 @@ def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> It
 
 
 def remove_shards(folder: Path, start: int = 0) -> None:
-    """Remove shards from number `start` on with their receipts, and what an interrupted write left."""
-    if not folder.is_dir():
-        return
+    """Remove shards from number `start` on with their receipts."""
     for shard in list_shards(folder):
         if shard_index(shard) >= start:
             receipt_path(shard).unlink(missing_ok=True)
             shard.unlink(missing_ok=True)
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what interrupted writes left in a table folder."""
     for path in folder.glob(f"*{TEMPORARY}"):
         path.unlink(missing_ok=True)

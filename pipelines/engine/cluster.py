@@ -1,0 +1,288 @@
+"""Where the work is done: local worker processes, workers of a running Dask scheduler, or this process.
+
+An executor has `map` (results as they come, few calls in flight) and `map_reduce` (results combined in a
+tree on the workers). Calls carry paths and configs, never tables; workers on other machines must see the
+run's folder under the same path, and have negcap installed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future as StartFuture
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pipelines.engine.errors import ClusterError, TaskError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future, LocalCluster
+
+FAN_IN = 8
+IN_FLIGHT = 2
+CONNECT_SECONDS = 30
+SYNCHRONOUS = "synchronous"
+Combine = Callable[[list[Any]], Any]
+
+
+class Executor(Protocol):
+    """What runs a stage's calls."""
+
+    def start(self) -> None:
+        """Start what takes time, in the background; may be left out."""
+
+    def map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
+        """Yield (position, function(*calls[position])) as they finish. Raises TaskError at the first that
+        fails."""
+
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        calls: Sequence[tuple],
+        combine: Combine,
+        done: Callable[[int], None],
+    ) -> Any:
+        """combine([...]) of all results in a fixed tree, whatever finishes first; `done(position)` after
+        each call.
+
+        Raises TaskError when a call fails, ValueError when there are no calls.
+        """
+
+    def close(self) -> None:
+        """Stop the processes that were started."""
+
+
+def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
+    """The executor for `--workers` and `--scheduler`; starts nothing yet.
+
+    `workers` local processes (default: one a core) unless `scheduler` is an address (`tcp://host:8786`) or
+    `synchronous`. A call whose worker dies is tried again `retries` times. Raises ValueError.
+    """
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be >= 1, was: {workers}")
+    if scheduler == SYNCHRONOUS:
+        return Synchronous()
+    if scheduler is not None and "://" not in scheduler:
+        raise ValueError(f"scheduler must be tcp://host:port or {SYNCHRONOUS}, was: {scheduler}")
+    return Distributed(workers or len(os.sched_getaffinity(0)), scheduler, retries)
+
+
+def tree_reduce(results: Sequence[Any], combine: Combine) -> Any:
+    """combine() of up to FAN_IN neighbours at a time until one is left."""
+    while len(results) > 1:
+        results = [combine(list(results[i : i + FAN_IN])) for i in range(0, len(results), FAN_IN)]
+    return results[0]
+
+
+class Synchronous:
+    """Everything in this process, call after call, without Dask: for debuggers."""
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
+        """See Executor."""
+        for position, call in enumerate(calls):
+            try:
+                result = function(*call)
+            except Exception as error:
+                raise TaskError(position) from error
+            yield position, result
+
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        calls: Sequence[tuple],
+        combine: Combine,
+        done: Callable[[int], None],
+    ) -> Any:
+        """See Executor. Keeps one result a level of the tree, not one a call."""
+        levels: list[list[Any]] = []
+        for position, result in self.map(function, calls):
+            _push(levels, 0, result, combine)
+            done(position)
+        return _collapse(levels, combine)
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+class Distributed:
+    """Worker processes of Dask `distributed`: started here, or those of a running scheduler."""
+
+    def __init__(self, workers: int, scheduler: str | None, retries: int) -> None:
+        """Remember what to start."""
+        self.workers = workers
+        self.scheduler = scheduler
+        self.retries = retries
+        self._starting: StartFuture[tuple[Client, LocalCluster | None]] | None = None
+
+    def start(self) -> None:
+        """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""
+        if self._starting is None:
+            with_thread = ThreadPoolExecutor(1, "start-cluster")
+            self._starting = with_thread.submit(_start, self.workers, self.scheduler, self.retries)
+            with_thread.shutdown(wait=False)
+
+    @property
+    def client(self) -> Client:
+        """The connected client; waits for the start. Raises ClusterError."""
+        self.start()
+        assert self._starting is not None
+        return self._starting.result()[0]
+
+    def map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
+        """See Executor."""
+        from distributed import as_completed
+
+        positions: dict[Future, int] = {}
+        waiting = iter(enumerate(calls))
+        finished = as_completed()
+
+        def submit(count: int) -> None:
+            for position, call in islice(waiting, max(0, count)):
+                future = self.client.submit(function, *call, pure=False)
+                positions[future] = position
+                finished.add(future)
+
+        try:
+            submit(self._window())
+            for future in finished:
+                position = positions.pop(future)
+                result = _result(future, position, self.client)
+                submit(self._window() - len(positions))
+                yield position, result
+        finally:
+            if positions:
+                self.client.cancel(list(positions), force=True)
+
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        calls: Sequence[tuple],
+        combine: Combine,
+        done: Callable[[int], None],
+    ) -> Any:
+        """See Executor. Results stay on the workers and go from one to another."""
+        from distributed import as_completed
+
+        client = self.client
+        if not calls:
+            raise ValueError("map_reduce needs calls, had none")
+        levels: list[list[Future]] = []
+        positions: dict[Future, int] = {}
+        waiting = iter(enumerate(calls))
+        finished = as_completed()
+
+        def combined(futures: list[Future]) -> Future:
+            return client.submit(combine, futures, pure=False)
+
+        def submit(count: int) -> None:
+            for position, call in islice(waiting, max(0, count)):
+                future = client.submit(function, *call, pure=False)
+                positions[future] = position
+                finished.add(future)
+                _push(levels, 0, future, combined)
+
+        submit(self._window())
+        for future in finished:
+            position = positions.pop(future)
+            if future.status != "finished":
+                _result(future, position, client)
+            submit(self._window() - len(positions))
+            done(position)
+        return _result(_collapse(levels, combined), len(calls) - 1, client)
+
+    def _window(self) -> int:
+        """How many calls may be in flight: enough that no worker waits, few enough that memory stays flat."""
+        return IN_FLIGHT * max(1, sum(self.client.nthreads().values()))
+
+    def close(self) -> None:
+        """Stop the workers started here; leave a running scheduler as it was."""
+        if self._starting is None:
+            return
+        starting, self._starting = self._starting, None
+        try:
+            client, cluster = starting.result()
+        except Exception:
+            return
+        client.close()
+        if cluster is not None:
+            cluster.close()
+
+
+def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) -> None:
+    """Add a result to a tree in the making; FAN_IN neighbours of a level become one of the next."""
+    while True:
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(result)
+        if len(levels[level]) < FAN_IN:
+            return
+        result, levels[level] = combine(levels[level]), []
+        level += 1
+
+
+def _collapse(levels: list[list[Any]], combine: Combine) -> Any:
+    """What is left of a tree, combined from its last results upwards; ValueError when there is nothing."""
+    rest: list[Any] = []
+    for level in levels:
+        nodes = level + rest
+        rest = [combine(nodes)] if len(nodes) > 1 else nodes
+    if not rest:
+        raise ValueError("map_reduce needs calls, had none")
+    return rest[0]
+
+
+def _result(future: Future, position: int, client: Client) -> Any:
+    """A finished call's result. Raises TaskError from what it raised, ClusterError at a lost scheduler."""
+    from distributed import KilledWorker
+
+    if future.status in ("cancelled", "lost"):
+        raise ClusterError(f"the Dask scheduler was lost (status: {client.status}); run again to go on")
+    error = future.exception()
+    if error is not None:
+        raise TaskError(position, isinstance(error, KilledWorker)) from error
+    return future.result()
+
+
+def _start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, LocalCluster | None]:
+    """A client of `scheduler`, or of `workers` processes of one thread each that it starts."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ClusterError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+        return _with_workers(client, f"the scheduler at {scheduler} has no workers"), None
+    settings = {
+        "distributed.scheduler.allowed-failures": retries,
+        "distributed.scheduler.work-stealing": False,
+        "distributed.worker.profile.enabled": False,
+    }
+    with dask.config.set(settings):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+        client = Client(cluster, set_as_default=False)
+    return _with_workers(client, "no worker process came up"), cluster
+
+
+def _with_workers(client: Client, otherwise: str) -> Client:
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError as error:
+        client.close()
+        raise ClusterError(otherwise) from error
+    return client

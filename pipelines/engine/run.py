@@ -1,0 +1,272 @@
+"""Run a stage over the shards of its input: skip what is current, do the rest, record what was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pipelines.engine.cluster import Executor
+from pipelines.engine.errors import DamagedShardError, StageError, TaskError
+from pipelines.engine.manifest import (
+    Identity,
+    describe,
+    finish,
+    hash_code,
+    hash_schema,
+    hash_table,
+    prepare,
+    read_manifest,
+    receipts,
+)
+from pipelines.engine.shards import (
+    Receipt,
+    WholeTable,
+    is_current,
+    list_shards,
+    read_receipt,
+    read_shard,
+    remove_temporary,
+    shard_path,
+    write_shard,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a stage makes of one shard: a table for each of its outputs, and flat counters to be summed."""
+
+    tables: Mapping[str, pa.Table]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One verb: a pure function over one shard of `input`.
+
+    name: the subcommand and the module in pipelines.stages.
+    outputs: table folder -> schema; the last is the primary one, written last, with the manifest.
+    apply: an importable function (table, config, **whole) -> StageResult, called in a worker. Its counts hold
+        `captions`, the number of captions seen.
+    code: modules, packages and files (`augment/data/x.toml`) whose content is part of the output's
+    identity. columns: the input columns that apply reads; None for all. whole: tables read whole beside the
+    shard (the lexicon): apply gets each as a keyword argument `WholeTable`,
+        a hashable reference to cache by.
+    """
+
+    name: str
+    input: str
+    outputs: Mapping[str, pa.Schema]
+    apply: Callable[..., StageResult]
+    code: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    whole: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReduceStage:
+    """One verb that makes one shard of a whole table: partial results of every shard, combined in a tree.
+
+    partial: (table, config) -> a small pyarrow table, in a worker; combine: (list of such tables) -> one
+    such table, associative, in a worker; finish: (that table, config) -> StageResult. The other fields are
+    those of Stage.
+    """
+
+    name: str
+    input: str
+    outputs: Mapping[str, pa.Schema]
+    partial: Callable[[pa.Table, Any], pa.Table]
+    combine: Callable[[list[pa.Table]], pa.Table]
+    finish: Callable[[pa.Table, Any], StageResult]
+    code: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+
+
+class Progress(Protocol):
+    """Who is told of what is done."""
+
+    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+        """A stage starts: shards to do in all, of which `reused` were current."""
+
+    def advance(self, captions: int, shards: int = 1) -> None:
+        """Shards are done, with so many captions in them."""
+
+    def end(self) -> None:
+        """The stage has ended, well or not."""
+
+
+def run_stage(
+    stage: Stage | ReduceStage,
+    run: Path,
+    config: Any,
+    executor: Executor,
+    *,
+    metadata: Mapping[str, str],
+    progress: Progress,
+    overwrite: bool = False,
+) -> dict[str, int]:
+    """Bring a stage's output in `run` up to date with its input and config; returns its summed counters.
+
+    Shards that are current are kept, so an interrupted run goes on and a finished one costs only the
+    hashing. The result's bytes depend on the input and the config alone, never on the executor. `metadata`
+    is provenance for the Parquet files. Raises FileNotFoundError when the input is not there,
+    OtherConfigError when the output was made from something else and `overwrite` is not given, EngineError
+    when a shard fails or the workers are lost.
+    """
+    identity = identify(stage, run, config, metadata)
+    tables = tuple(stage.outputs)
+    prepare(run / tables[-1], identity, overwrite=overwrite)
+    for table in tables:
+        remove_temporary(run / table)
+    if isinstance(stage, ReduceStage):
+        finished = _reduce(stage, run, config, executor, identity, progress)
+    else:
+        finished = _map(stage, run, config, executor, identity, progress)
+    return dict(finish(run, tables, identity, finished).counts)
+
+
+def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str]) -> Identity:
+    """All that decides the stage's output; FileNotFoundError when an input is missing or unfinished."""
+    inputs = (stage.input, *(stage.whole if isinstance(stage, Stage) else ()))
+    for table in inputs:
+        manifest = read_manifest(run / table)
+        if manifest is None or not manifest.complete:
+            state = "which is unfinished" if list_shards(run / table) else "which is not there"
+            raise FileNotFoundError(f"{stage.name} needs {run / table}, {state}: run its stage first")
+    return Identity(
+        stage=stage.name,
+        config=describe(config),
+        metadata=dict(metadata),
+        schemas={table: hash_schema(schema) for table, schema in stage.outputs.items()},
+        code=hash_code(stage.code),
+        inputs={table: hash_table(run, table) for table in inputs},
+        sharded=stage.input if isinstance(stage, Stage) else "",
+    )
+
+
+def _map(
+    stage: Stage, run: Path, config: Any, executor: Executor, identity: Identity, progress: Progress
+) -> Sequence[Mapping[str, Receipt]]:
+    """Make every shard of a Stage that is not current; the receipts of all."""
+    inputs = receipts(run, stage.input)
+    keys = [identity.key(receipt.sha256) for receipt in inputs]
+    finished = _current(run, tuple(stage.outputs), keys)
+    pending = [index for index in range(len(keys)) if index not in finished]
+    progress.begin(stage.name, len(keys), len(finished))
+    try:
+        if pending:
+            whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
+            shared = (stage, config, run.absolute(), whole, identity.provenance())
+            calls = [(*shared, index, inputs[index].sha256, keys[index]) for index in pending]
+            with _naming(stage, pending):
+                for position, made in executor.map(make_shard, calls):
+                    finished[pending[position]] = made
+                    progress.advance(made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
+    finally:
+        progress.end()
+    return [finished[index] for index in range(len(keys))]
+
+
+def make_shard(
+    stage: Stage,
+    config: Any,
+    run: Path,
+    whole: Mapping[str, WholeTable],
+    provenance: Mapping[str, str],
+    index: int,
+    sha256: str,
+    key: str,
+) -> dict[str, Receipt]:
+    """Make one output shard of every table from one input shard, in a worker."""
+    table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
+    return _write(stage.outputs, stage.apply(table, config, **whole), run, index, key, provenance)
+
+
+def _reduce(
+    stage: ReduceStage, run: Path, config: Any, executor: Executor, identity: Identity, progress: Progress
+) -> Sequence[Mapping[str, Receipt]]:
+    """Make the one shard of a ReduceStage, unless it is current; its receipts."""
+    key = identity.key()
+    finished = _current(run, tuple(stage.outputs), [key])
+    if finished:
+        progress.begin(stage.name, 1, 1)
+        progress.end()
+        return [finished[0]]
+    inputs = receipts(run, stage.input)
+    calls = [(stage, config, run.absolute(), index, receipt.sha256) for index, receipt in enumerate(inputs)]
+    progress.begin(stage.name, len(calls))
+    try:
+        with _naming(stage, range(len(calls))):
+            total = executor.map_reduce(
+                make_partial, calls, stage.combine, lambda position: progress.advance(inputs[position].rows)
+            )
+        result = stage.finish(total, config)
+        return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
+    finally:
+        progress.end()
+
+
+def make_partial(stage: ReduceStage, config: Any, run: Path, index: int, sha256: str) -> pa.Table:
+    """One shard's part of a ReduceStage's result, in a worker."""
+    table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
+    return stage.partial(table, config)
+
+
+def _write(
+    outputs: Mapping[str, pa.Schema],
+    result: StageResult,
+    run: Path,
+    index: int,
+    key: str,
+    provenance: Mapping[str, str],
+) -> dict[str, Receipt]:
+    """Write a shard of every output table, the primary one last and with the counts."""
+    *_, primary = outputs
+    receipts = {}
+    for name, schema in outputs.items():
+        counts = result.counts if name == primary else {}
+        receipts[name] = write_shard(result.tables[name], run / name, index, key, schema, provenance, counts)
+    return receipts
+
+
+def _current(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, dict[str, Receipt]]:
+    """The receipts of the shards that need not be made again, by number. Hashing is spread over threads."""
+
+    def receipts_of(index: int) -> dict[str, Receipt] | None:
+        found = {}
+        for table in tables:
+            shard = shard_path(run / table, index)
+            receipt = read_receipt(shard)
+            if receipt is None or not is_current(shard, keys[index]):
+                return None
+            found[table] = receipt
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(receipts_of, range(len(keys)))
+        return {index: shard for index, shard in enumerate(found) if shard is not None}
+
+
+@contextmanager
+def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]:
+    """Turn the failure of call number i into a StageError that names shard `shards[i]`."""
+    try:
+        yield
+    except TaskError as failed:
+        shard = shard_path(Path(stage.input), shards[failed.position])
+        cause = failed.__cause__
+        if failed.killed:
+            reason = "its worker was killed each time it was tried (out of memory?)"
+        elif isinstance(cause, DamagedShardError):
+            reason = f"{cause}; run the stage that makes it again"
+        elif isinstance(cause, OSError) and cause.strerror:
+            reason = f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
+        else:
+            reason = f"{type(cause).__name__}: {next(iter(str(cause).splitlines()), '')}"
+        raise StageError(f"{stage.name} stopped at {shard}: {reason}") from cause

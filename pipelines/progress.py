@@ -1,0 +1,147 @@
+"""What a person sees on stderr while stages run, and how long each took."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+LINE_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a stage took: wall seconds for the captions done just now, and the shards found ready."""
+
+    stage: str
+    captions: int
+    seconds: float
+    shards: int
+    reused: int
+
+    @property
+    def rate(self) -> float:
+        """Captions a second; 0 when nothing had to be done."""
+        return self.captions / self.seconds if self.seconds else 0.0
+
+
+def report(quiet: bool = False, stream: TextIO | None = None) -> Silent:
+    """Bars on a terminal, sparse lines elsewhere, nothing when `quiet`; `timings` are kept by all three."""
+    stream = stream or sys.stderr
+    return Silent() if quiet else Bars(stream) if stream.isatty() else Lines(stream)
+
+
+class Silent:
+    """Keeps the timings and says nothing."""
+
+    def __init__(self) -> None:
+        """No timings yet."""
+        self.timings: list[Timing] = []
+        self._stage, self._total, self._reused = "", 0, 0
+        self._shards = self._captions = 0
+        self._began = 0.0
+
+    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+        """See engine.run.Progress."""
+        self._stage, self._total, self._reused = stage, total or 0, reused
+        self._shards = self._captions = 0
+        self._began = time.perf_counter()
+
+    def advance(self, captions: int, shards: int = 1) -> None:
+        """See engine.run.Progress."""
+        self._captions += captions
+        self._shards += shards
+
+    def end(self) -> None:
+        """See engine.run.Progress."""
+        seconds = time.perf_counter() - self._began if self._shards else 0.0
+        self.timings.append(Timing(self._stage, self._captions, seconds, self._shards, self._reused))
+
+
+def line(timing: Timing) -> str:
+    """One stage's work in words: `parse: 5,000 captions in 2.1 s (2,381/s)`."""
+    if not timing.shards:
+        return f"{timing.stage}: up to date"
+    reused = f", {timing.reused:,} shards were ready" if timing.reused else ""
+    what = f"{timing.captions:,} captions in {timing.seconds:.1f} s ({timing.rate:,.0f}/s)"
+    return f"{timing.stage}: {what}{reused}"
+
+
+class Lines(Silent):
+    """A line a finished stage, and one every 10 seconds of a long one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        super().__init__()
+        self._stream = stream
+        self._said = 0.0
+
+    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+        """See engine.run.Progress."""
+        super().begin(stage, total, reused)
+        self._said = self._began
+
+    def advance(self, captions: int, shards: int = 1) -> None:
+        """See engine.run.Progress."""
+        super().advance(captions, shards)
+        now = time.perf_counter()
+        if now - self._said >= LINE_SECONDS:
+            self._said = now
+            of = f" of {self._total:,}" if self._total else ""
+            done = self._shards + self._reused
+            rate = self._captions / (now - self._began)
+            print(
+                f"{self._stage}: {done:,}{of} shards ({rate:,.0f} captions/s)", file=self._stream, flush=True
+            )
+
+    def end(self) -> None:
+        """See engine.run.Progress."""
+        super().end()
+        print(line(self.timings[-1]), file=self._stream, flush=True)
+
+
+class Bars(Silent):
+    """A bar a stage, with shards done, captions a second and the time left."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Draw on `stream`."""
+        super().__init__()
+        self._stream = stream
+        self._rich: RichProgress | None = None
+
+    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+        """See engine.run.Progress."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        super().begin(stage, total, reused)
+        self._rich = Progress(
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("shards {task.fields[rate]:>9,.0f} captions/s"),
+            TimeRemainingColumn(),
+            console=Console(file=self._stream),
+            transient=True,
+        )
+        self._rich.add_task(stage, total=total, completed=reused, rate=0.0)
+        self._rich.start()
+
+    def advance(self, captions: int, shards: int = 1) -> None:
+        """See engine.run.Progress."""
+        super().advance(captions, shards)
+        if self._rich is not None:
+            rate = self._captions / (time.perf_counter() - self._began)
+            self._rich.update(self._rich.task_ids[0], advance=shards, rate=rate)
+
+    def end(self) -> None:
+        """See engine.run.Progress."""
+        super().end()
+        if self._rich is not None:
+            self._rich.stop()
+            self._rich = None
+        print(line(self.timings[-1]), file=self._stream, flush=True)
