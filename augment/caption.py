@@ -62,6 +62,11 @@ class Caption:
         """Every token's text in lower case."""
         return tuple(token.text.lower() for token in self.tokens)
 
+    @cached_property
+    def pronouns(self) -> tuple[Token, ...]:
+        """The personal and possessive pronouns."""
+        return tuple(token for token in self.tokens if token.tag in ("PRP", "PRP$"))
+
     def dependents(self, index: int, *deps: str) -> Iterator[Token]:
         """The dependents of token `index` whose label is one of `deps`."""
         for child in self.children[index]:

@@ -59,5 +59,3 @@ def contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[Context]:
         )
         result.append(Context(lexicon, own, siblings))
     return result
-
-

@@ -76,7 +76,10 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     if value == quantity_value(candidate.replaced):
         return "same_quantity"
     noun = caption.tokens[candidate.slots[0]].lemma
-    for said, reason in ((context.own.quantities, "same_quantity"), (context.siblings.quantities, "sibling_quantity")):
+    for said, reason in (
+        (context.own.quantities, "same_quantity"),
+        (context.siblings.quantities, "sibling_quantity"),
+    ):
         for other, count in said:
             if (count == value or (count == 0 and value > 1)) and _same_things(noun, other):
                 return reason
@@ -103,8 +106,10 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
     table = prepositions()
     for said in (context.own.relations, context.siblings.relations):
         for entry, noun in said:
-            if noun == object and (entry == candidate.replacement or table.overlap(entry, candidate.replacement)) and (
-                entry != candidate.replaced
+            if (
+                noun == object
+                and (entry == candidate.replacement or table.overlap(entry, candidate.replacement))
+                and (entry != candidate.replaced)
             ):
                 return "sibling_says_so"
     return None
@@ -136,12 +141,19 @@ def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str 
         phrase = " ".join(reversed(words))
         if phrase in SYMMETRIC or governor.lower in SYMMETRIC:
             above = caption.tokens[outer.head]
-            if above.index == one.index or (one.dep in ("nsubj", "nsubjpass", "dobj") and one.head == above.index) or (
-                above.dep in ("acl", "relcl") and above.head == one.index
+            if (
+                above.index == one.index
+                or (one.dep in ("nsubj", "nsubjpass", "dobj") and one.head == above.index)
+                or (above.dep in ("acl", "relcl") and above.head == one.index)
             ):
                 return "interchangeable"
     verb = caption.tokens[one.head]
-    if one.dep == "nsubj" and other.head == verb.index and other.dep in ("dobj", "attr") and verb.lemma in SYMMETRIC_VERBS:
+    if (
+        one.dep == "nsubj"
+        and other.head == verb.index
+        and other.dep in ("dobj", "attr")
+        and verb.lemma in SYMMETRIC_VERBS
+    ):
         return "interchangeable"
     return None
 

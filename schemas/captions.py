@@ -9,7 +9,11 @@ ORIGINS = ("human", "generated")
 CAPTIONS = schema(
     "captions",
     1,
-    field("caption_id", pa.string(), "`<source>:<image>:<n>`, unique in a run; n counts an image's captions from 0"),
+    field(
+        "caption_id",
+        pa.string(),
+        "`<source>:<image>:<n>`, unique in a run; n counts an image's captions from 0",
+    ),
     field("image_id", pa.string(), "the image's name without folder and extension, or the dataset's own id"),
     field("image", pa.string(), "path or file name of the image, as the source gives it"),
     field("split", pa.string(), "train, val, test, restval …; empty where the source has none"),

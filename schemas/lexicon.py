@@ -10,7 +10,15 @@ LEXICON = schema(
     "lexicon",
     1,
     field("kind", pa.string(), "one of: " + ", ".join(KINDS)),
-    field("entry", pa.string(), "lemma of a head noun with its compounds, a (multi-word) preposition, or a quantity"),
-    field("place", pa.string(), "where it stood (`pobj:in`) or how it was written (`nns:dogs`); empty for the plain count"),
+    field(
+        "entry",
+        pa.string(),
+        "lemma of a head noun with its compounds, a (multi-word) preposition, or a quantity",
+    ),
+    field(
+        "place",
+        pa.string(),
+        "where it stood (`pobj:in`) or how it was written (`nns:dogs`); empty for the plain count",
+    ),
     field("count", pa.int64(), "occurrences in the captions counted"),
 )

@@ -36,7 +36,11 @@ _CHANGE = (
 NEGATIVES = schema(
     "negatives",
     1,
-    field("negative_id", pa.string(), "`<caption_id>#<operator>:<k>`; k counts the draws kept, likeliest first drawn"),
+    field(
+        "negative_id",
+        pa.string(),
+        "`<caption_id>#<operator>:<k>`; k counts the draws kept, likeliest first drawn",
+    ),
     *_KEYS,
     field("text", pa.string(), "the negative caption"),
     *_CHANGE,

@@ -14,11 +14,30 @@ from augment.language.overlaps import gender
 Gender = Literal["male", "female", "any", "thing"]
 
 # Sounds that the spelling hides (letters before the sound that decides).
-_AN_DESPITE_CONSONANT = re.compile(r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)")
-_A_DESPITE_VOWEL = re.compile(r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|ufo|u-|ubi|ukulele|uk\b|usb)")
+_AN_DESPITE_CONSONANT = re.compile(
+    r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)"
+)
+_A_DESPITE_VOWEL = re.compile(
+    r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|ufo|u-|ubi|ukulele|uk\b|usb)"
+)
 
-_BE = {"is": "are", "was": "were", "'s": "are", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't"}
-_BE_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does", "aren't": "isn't", "weren't": "wasn't"}
+_BE = {
+    "is": "are",
+    "was": "were",
+    "'s": "are",
+    "has": "have",
+    "does": "do",
+    "isn't": "aren't",
+    "wasn't": "weren't",
+}
+_BE_SINGULAR = {
+    "are": "is",
+    "were": "was",
+    "have": "has",
+    "do": "does",
+    "aren't": "isn't",
+    "weren't": "wasn't",
+}
 _PRONOUNS = {
     "he": ("male", "subject"),
     "him": ("male", "object"),
@@ -98,7 +117,9 @@ def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
     if token.lower not in ("a", "an") or token.tag != "DT":
         return None
     right = article(word)
-    return None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
+    return (
+        None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
+    )
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:
@@ -122,13 +143,18 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
         elif noun.dep == "attr" and any(True for _ in caption.dependents(head.index, "expl")):
             own.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
-        if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
+        if any(
+            c.lower in ("that", "who", "which")
+            for c in caption.dependents(clause.index, "nsubj", "nsubjpass")
+        ):
             own.append(clause)
     for verb in own:
         yield verb
         while True:
             following = next(caption.dependents(verb.index, "conj"), None)
-            if following is None or any(True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")):
+            if following is None or any(
+                True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")
+            ):
                 break
             yield following
             verb = following
@@ -163,16 +189,18 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     return edits
 
 
-def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
+def pronoun_edits(
+    caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool
+) -> list[Edit] | None:
     """The edits that make the pronouns that may mean token `noun` agree with what replaces it.
 
     `old` is the gender of the noun (None when it is plural), `new` the replacing lemma, `plural` its number.
     None where a pronoun would be left pointing at nothing: "A man holding his dog" -> "A tree holding his dog".
     """
     edits = []
-    for token in caption.tokens:
+    for token in caption.pronouns:
         kind = _PRONOUNS.get(token.lower)
-        if kind is None or token.tag not in ("PRP", "PRP$") or token.dep == "expl":
+        if kind is None or token.dep == "expl":
             continue
         number, role = kind
         if token.lower == "her" and token.tag == "PRP":

@@ -12,7 +12,7 @@ than usual the corpus puts it in that place (a product of experts, each discount
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,11 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "noun", slot.entry, f"form:{slot.form}"
         for place in slot.places:
             yield "noun", slot.entry, place
-        yield "surface", slot.entry, ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower()
+        yield (
+            "surface",
+            slot.entry,
+            ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower(),
+        )
         root = caption.tokens[slot.root]
         if slot.end - slot.start > 1:
             yield "surface", root.lemma, ("nns:" if slot.plural else "nn:") + root.lower
@@ -88,18 +92,6 @@ def count(captions: Iterable[Caption]) -> pa.Table:
     )
 
 
-def add(counts: Sequence[pa.Table]) -> pa.Table:
-    """The sum of several counts, sorted."""
-    import pyarrow as pa
-
-    from schemas.lexicon import LEXICON
-
-    keys = ["kind", "entry", "place"]
-    table = pa.concat_tables(counts).group_by(keys, use_threads=False).aggregate([("count", "sum")])
-    table = table.rename_columns({"count_sum": "count"}).select([*keys, "count"])
-    return table.sort_by([(key, "ascending") for key in keys]).cast(LEXICON).combine_chunks()
-
-
 def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
     """The counts of the entries that may replace one another.
 
@@ -118,12 +110,21 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     for kind, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
         if kind == "noun":
             score = concreteness.score(entry)
-            if n >= min_count and entry not in vague and head(entry) not in vague and score is not None and score >= theta:
+            if (
+                n >= min_count
+                and entry not in vague
+                and head(entry) not in vague
+                and score is not None
+                and score >= theta
+            ):
                 kept[kind].append(entry)
         elif n >= 3:
             kept[kind].append(entry)
     masks = [
-        pc.and_(pc.equal(counts["kind"], kind), pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())))
+        pc.and_(
+            pc.equal(counts["kind"], kind),
+            pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())),
+        )
         for kind, entries in kept.items()
     ]
     surfaces = pc.equal(counts["kind"], "surface")
@@ -167,7 +168,9 @@ class Entries:
                 if own is not None:
                     row = a + int(np.searchsorted(self.at[a:b], own))
                     if row < b and self.at[row] == own:
-                        gains[own] += DISCOUNT * np.log1p((self.seen[row] - 1) / self.usual[row]) - self.gain[row]
+                        gains[own] += (
+                            DISCOUNT * np.log1p((self.seen[row] - 1) / self.usual[row]) - self.gain[row]
+                        )
         return gains
 
     def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
@@ -205,7 +208,9 @@ class Lexicon:
         return cls(nouns, prepositions, numerals, singular, plural, countable)
 
 
-def _surfaces(columns: dict[str, Any], n: np.ndarray) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
+def _surfaces(
+    columns: dict[str, Any], n: np.ndarray
+) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
     """The commonest written singular and plural of every noun, and the nouns that are counted."""
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()

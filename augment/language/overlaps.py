@@ -81,7 +81,12 @@ def gender(noun: str) -> Gender:
 def may_be_same(a: str, b: str) -> bool:
     """Whether the table lets two nouns name the same thing: couch and sofa, player and man; not man and woman."""
     table = overlaps()
-    if a == b or b in table.groups.get(a, ()) or b in table.groups.get(head(a), ()) or head(b) in table.groups.get(a, ()):
+    if (
+        a == b
+        or b in table.groups.get(a, ())
+        or b in table.groups.get(head(a), ())
+        or head(b) in table.groups.get(a, ())
+    ):
         return True
     if is_person(a) and is_person(b):
         one, other = head(a), head(b)

@@ -100,7 +100,11 @@ def noun_slots(caption: Caption) -> list[NounSlot]:
         if root.tag not in NOUN_TAGS or not root.text.replace("-", "").isalpha():
             continue
         start = chunk.root
-        while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
+        while (
+            start > chunk.start
+            and tokens[start - 1].dep in ("compound", "nmod")
+            and tokens[start - 1].head >= start
+        ):
             start -= 1
         if any(not tokens[i].text.replace("-", "").isalpha() for i in range(start, chunk.root)):
             continue
@@ -108,7 +112,9 @@ def noun_slots(caption: Caption) -> list[NounSlot]:
         plural = root.tag == "NNS"
         form = "plural"
         if not plural:
-            determiners = {lowered[i] for i in range(chunk.start, start) if tokens[i].dep in ("det", "nummod", "poss")}
+            determiners = {
+                lowered[i] for i in range(chunk.start, start) if tokens[i].dep in ("det", "nummod", "poss")
+            }
             if determiners & SINGULAR_DETERMINERS:
                 form = "a"
             else:
@@ -227,7 +233,13 @@ def quantity(token: Token) -> tuple[str, int] | None:
         return "a", 1
     if lower in NUMBERS and token.tag in ("CD", "DT"):
         return lower, NUMBERS[lower]
-    if token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower)) and 0 < int(lower) <= 100:
+    if (
+        token.tag == "CD"
+        and lower.isascii()
+        and lower.isdigit()
+        and lower == str(int(lower))
+        and 0 < int(lower) <= 100
+    ):
         return lower, int(lower)
     return None
 
@@ -259,7 +271,9 @@ def quantity_slots(caption: Caption) -> list[QuantitySlot]:
                 f"noun:{root.lemma}",
                 governor(caption, root),
                 f"left:{_before(caption, index)}",
-                f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{_behind(caption, root.index + 1)}",
+                f"right:{lowered[index + 1]}"
+                if index + 1 < chunk.root
+                else f"behind:{_behind(caption, root.index + 1)}",
             )
             slots.append(QuantitySlot(index, root.index, entry, value, places))
             break

@@ -75,7 +75,9 @@ def _edits(caption: Caption, slot: QuantitySlot, name: str, lexicon: Lexicon) ->
     word = article(following if slot.index + 1 < slot.noun else "") if name == "a" else name
     edits = []
     if many != (slot.value > 1):
-        surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
+        surface = (
+            lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
+        )
         if not surface or surface == noun.lower:
             return None
         if name == "a" and slot.index + 1 == slot.noun:

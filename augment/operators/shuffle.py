@@ -26,7 +26,9 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     known = context.lexicon.nouns.number
-    slots = [slot for slot in noun_slots(caption) if slot.entry in known and _moves(caption, chunks[slot.root])]
+    slots = [
+        slot for slot in noun_slots(caption) if slot.entry in known and _moves(caption, chunks[slot.root])
+    ]
     pairs = []
     for one, other in combinations(slots, 2):
         if one.entry != other.entry:
@@ -70,7 +72,9 @@ def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot)
     tokens = caption.tokens
     first, second = caption.span(a.start, a.end), caption.span(b.start, b.end)
     if a.start == 0 and first[:1].isupper():
-        if tokens[a.start].pos != "PROPN" and not (len(tokens[a.start].text) > 1 and tokens[a.start].text.isupper()):
+        if tokens[a.start].pos != "PROPN" and not (
+            len(tokens[a.start].text) > 1 and tokens[a.start].text.isupper()
+        ):
             first = first[:1].lower() + first[1:]
         second = cased(second, "Xx", first=True)
     edits = [

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from augment.caption import Caption, from_parses
@@ -17,6 +16,8 @@ from augment.contradiction import check
 from augment.edits import Candidate, apply
 from augment.operators import OPERATORS, operator
 from augment.rng import record_rng
+from pipelines.engine.run import Stage, StageResult
+from pipelines.engine.shards import WholeTable
 from schemas.negatives import EDITS, NEGATIVES, REJECTIONS
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SPARE_DRAWS = 16
 
 @dataclass(frozen=True)
 class NegativesConfig:
-    """How negatives are made. `lexicon_sha256` ties the rows to the lexicon they were drawn from.
+    """How negatives are made.
 
     Raises ValueError for an unknown operator, or per_family below 1.
     """
@@ -38,7 +39,6 @@ class NegativesConfig:
     seed: int = 0
     operators: tuple[str, ...] = tuple(OPERATORS)
     per_family: int = 20
-    lexicon_sha256: str = ""
 
     def __post_init__(self) -> None:
         for name in self.operators:
@@ -54,13 +54,17 @@ class NegativesConfig:
 
 
 @lru_cache(maxsize=2)
-def load_lexicon(path: Path, sha256: str) -> Lexicon:
+def load_lexicon(table: WholeTable) -> Lexicon:
     """The lexicon of a run, once a process and content."""
-    import pyarrow.parquet as pq
-
     from augment.language.lexicon import Lexicon
 
-    return Lexicon.from_table(pq.read_table(path))
+    return Lexicon.from_table(table.read())
+
+
+def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable) -> StageResult:
+    """The negatives and rejections of one shard."""
+    tables, counts = negatives(parses, load_lexicon(lexicon), config)
+    return StageResult(tables, counts)
 
 
 class _Rows:
@@ -104,7 +108,9 @@ class _Rows:
             pa.array(self.new, pa.string()),
         ]
         edits = pa.ListArray.from_arrays(
-            pa.array(self.edits, pa.int32()), pa.StructArray.from_arrays(values, fields=list(item)), type=EDITS
+            pa.array(self.edits, pa.int32()),
+            pa.StructArray.from_arrays(values, fields=list(item)),
+            type=EDITS,
         )
         families = {name: OPERATORS[name].family for name in OPERATORS}
         changes = list(zip(*self.change, strict=True)) or [()] * 4
@@ -126,7 +132,9 @@ class _Rows:
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def negatives(parses: pa.Table, lexicon: Lexicon, config: NegativesConfig) -> tuple[Mapping[str, pa.Table], Counter[str]]:
+def negatives(
+    parses: pa.Table, lexicon: Lexicon, config: NegativesConfig
+) -> tuple[Mapping[str, pa.Table], Counter[str]]:
     """The negatives and rejections of whole images, and counters of what was made.
 
     Counters: captions; per operator `<name>.captions` (with at least one), `<name>.rows`; per family
@@ -191,3 +199,13 @@ def _propose(
         if len(own) == quota:
             break
     return len(own)
+
+
+STAGE = Stage(
+    name="negatives",
+    input="parses",
+    outputs={"rejections": REJECTIONS, "negatives": NEGATIVES},
+    apply=make,
+    code=("augment", "pipelines.stages.negatives"),
+    whole=("lexicon",),
+)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.engine.stage import Stage, StageResult
+from pipelines.engine.run import Stage, StageResult
 from schemas.parses import PARSES
 
 if TYPE_CHECKING:
@@ -40,5 +40,6 @@ STAGE = Stage(
     input="captions",
     outputs={"parses": PARSES},
     apply=parse,
-    code=("augment.language.parse",),
+    code=("augment.language.parse", "pipelines.stages.parse"),
+    columns=("caption_id", "image_id", "split", "language", "origin", "text"),
 )

@@ -1,0 +1,112 @@
+"""parses -> lexicon: what the corpus' own counts allow as replacements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.engine.run import ReduceStage, StageResult
+from schemas.lexicon import LEXICON
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TRAIN_SPLITS = ("train", "restval")
+CAPTIONS = "captions"
+
+
+@dataclass(frozen=True)
+class LexiconConfig:
+    """What makes an entry usable.
+
+    min_count: occurrences that make a head frequent; None scales VSE-C's 200 to the corpus (see
+    augment.language.lexicon.default_min_count). theta: least concreteness, on the scale of the list in use (0.6 is
+    VSE-C's, on the published list's scale, which the shipped score predicts). concreteness: a norm list that replaces
+    the shipped score, `concreteness_sha256` its content. Raises ValueError when min_count is below 1.
+    """
+
+    min_count: int | None = None
+    theta: float = 0.6
+    concreteness: str | None = None
+    concreteness_sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if self.min_count is not None and self.min_count < 1:
+            raise ValueError(f"min_count must be >= 1, was: {self.min_count}")
+
+
+def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
+    """The counts of a shard, those of train splits apart: schemas.lexicon's columns and `train` (bool)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from augment.caption import from_parses
+    from augment.language.lexicon import count
+
+    train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
+    parts = []
+    for flag, rows in ((True, parses.filter(train)), (False, parses.filter(pc.invert(train)))):
+        counted = count(from_parses(rows))
+        total = pa.Table.from_arrays(
+            [pa.array([v]) for v in (CAPTIONS, "", "", rows.num_rows)], schema=LEXICON
+        )
+        table = pa.concat_tables([counted, total])
+        parts.append(table.append_column("train", pa.array([flag] * table.num_rows, pa.bool_())))
+    return pa.concat_tables(parts)
+
+
+def add(tables: list[pa.Table]) -> pa.Table:
+    """The sum of several shards' counts."""
+    import pyarrow as pa
+
+    keys = ["train", *LEXICON.names[:3]]
+    summed = pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate([("count", "sum")])
+    return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, "train"]).combine_chunks()
+
+
+def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
+    """The lexicon: usable entries of the train captions, or of all captions where no split is a train split.
+
+    Counters: captions (counted), train_only, min_count, and the number of usable nouns, prepositions, numerals.
+    """
+    import pyarrow.compute as pc
+    from augment.language.concreteness import Concreteness
+
+    from augment.language.lexicon import default_min_count, select
+
+    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
+    trained = pc.sum(total.filter(total["train"])["count"]).as_py() or 0
+    counts = counts.filter(
+        pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS))
+    )
+    counts = counts.drop_columns("train").sort_by([(name, "ascending") for name in LEXICON.names[:3]])
+    captions = trained or pc.sum(total["count"]).as_py() or 0
+    min_count = config.min_count or default_min_count(captions)
+    norms = Concreteness.load(Path(config.concreteness) if config.concreteness else None)
+    table = select(counts.cast(LEXICON), min_count, norms, config.theta)
+    plain = table.filter(pc.equal(table["place"], ""))
+    numbers = {
+        f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
+        for kind in ("noun", "preposition", "numeral")
+    }
+    return StageResult(
+        {"lexicon": table},
+        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **numbers},
+    )
+
+
+STAGE = ReduceStage(
+    name="lexicon",
+    input="parses",
+    outputs={"lexicon": LEXICON},
+    partial=count_shard,
+    combine=add,
+    finish=choose,
+    code=(
+        "augment.caption",
+        "augment.language",
+        "augment/data/prepositions.toml",
+        "pipelines.stages.lexicon",
+    ),
+)
