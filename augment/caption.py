@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Token(NamedTuple):
     """One token; offsets are characters of the caption's text, `head` and `index` are token indices."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     start: int
     end: int
     text: str
@@ -128,8 +128,6 @@ def from_parses(parses: pa.Table) -> list[Caption]:
             )
         )
         c, d = chunk_at[row], chunk_at[row + 1]
-        chunks = tuple(
-            map(Chunk._make, zip(chunk["start"][c:d], chunk["end"][c:d], chunk["root"][c:d], strict=True))
-        )
+        chunks = tuple(map(Chunk._make, zip(chunk["start"][c:d], chunk["end"][c:d], chunk["root"][c:d], strict=True)))
         captions.append(Caption(caption_id, image_id, text, tokens, chunks))
     return captions

@@ -12,7 +12,7 @@ from augment.language.places import NOUN_TAGS, noun_slots, preposition_slots, qu
 
 @dataclass(frozen=True)
 class Mentions:
-    """What one caption says: nouns, (noun, quantity) pairs with 0 for an unnamed plural, (preposition, object) pairs."""
+    """What one caption says: nouns, (noun, quantity) pairs, 0 for a bare plural, and (preposition, object) pairs."""
 
     nouns: frozenset[str]
     quantities: frozenset[tuple[str, int]]
@@ -39,7 +39,7 @@ def mentions(caption: Caption) -> Mentions:
 
 @dataclass(frozen=True)
 class Context:
-    """A caption's surroundings, frozen: `own` is what it says itself, `siblings` what the image's other captions say."""
+    """A caption's surroundings: `own` is what it says itself, `siblings` what the image's other captions say."""
 
     lexicon: Lexicon
     own: Mentions

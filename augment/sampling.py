@@ -8,9 +8,7 @@ from random import Random
 import numpy as np
 
 
-def draw(
-    masses: Sequence[np.ndarray], rng: Random, limit: int, floor: float = 0.0
-) -> Iterator[tuple[int, int]]:
+def draw(masses: Sequence[np.ndarray], rng: Random, limit: int, floor: float = 0.0) -> Iterator[tuple[int, int]]:
     """At most `limit` distinct (slot, entry) pairs, drawn one after another without replacement.
 
     `masses` holds an array of non-negative weights a slot; entries of at most `floor` are not drawn. They are not
@@ -36,6 +34,4 @@ def draw(
     ends = np.cumsum([len(mass) for mass in masses])
     flat = open[order]
     slots = np.searchsorted(ends, flat, side="right")
-    yield from zip(
-        slots.tolist(), (flat - (ends - np.array([len(m) for m in masses]))[slots]).tolist(), strict=True
-    )
+    yield from zip(slots.tolist(), (flat - (ends - np.array([len(m) for m in masses]))[slots]).tolist(), strict=True)

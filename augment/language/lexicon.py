@@ -60,14 +60,14 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
             yield "surface", root.lemma, ("nns:" if slot.plural else "nn:") + root.lower
         if slot.form == "a":
             yield "surface", root.lemma, "counted"
-    for slot in preposition_slots(caption):
-        yield "preposition", slot.entry, ""
-        for place in slot.places:
-            yield "preposition", slot.entry, place
-    for slot in quantity_slots(caption):
-        yield "numeral", slot.entry, ""
-        for place in slot.places:
-            yield "numeral", slot.entry, place
+    for preposition in preposition_slots(caption):
+        yield "preposition", preposition.entry, ""
+        for place in preposition.places:
+            yield "preposition", preposition.entry, place
+    for quantity in quantity_slots(caption):
+        yield "numeral", quantity.entry, ""
+        for place in quantity.places:
+            yield "numeral", quantity.entry, place
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:
@@ -107,8 +107,8 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     plain = counts.filter(pc.equal(counts["place"], ""))
     vague = overlaps().vague
     kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": []}
-    for kind, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
-        if kind == "noun":
+    for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
+        if sort == "noun":
             score = concreteness.score(entry)
             if (
                 n >= min_count
@@ -117,9 +117,9 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
                 and score is not None
                 and score >= theta
             ):
-                kept[kind].append(entry)
+                kept[sort].append(entry)
         elif n >= 3:
-            kept[kind].append(entry)
+            kept[sort].append(entry)
     masks = [
         pc.and_(
             pc.equal(counts["kind"], kind),

@@ -1,4 +1,4 @@
-"""Which nouns may name the same thing in a photo although WordNet keeps them apart (augment/data/noun_overlaps.toml)."""
+"""Which nouns may name the same thing in a photo although WordNet keeps them apart: data/noun_overlaps.toml."""
 
 from __future__ import annotations
 

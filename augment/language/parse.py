@@ -67,7 +67,8 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
 
     nlp = load(spacy_model)
     attributes = [IDX, LENGTH, LEMMA, TAG, POS, DEP, HEAD]
-    arrays, lengths, chunk_rows, chunk_counts = [], [], [], []
+    arrays, lengths, chunk_counts = [], [], []
+    chunk_rows: list[tuple[int, int, int]] = []
     for doc in nlp.pipe(captions.column("text").to_pylist(), batch_size=512):
         arrays.append(doc.to_array(attributes))
         lengths.append(len(doc))

@@ -56,7 +56,7 @@ class PrepositionSlot(NamedTuple):
 class QuantitySlot(NamedTuple):
     """An article or number at token `index` that counts the noun at token `noun`."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     noun: int
     entry: str
     value: int
@@ -158,7 +158,7 @@ def prepositions() -> Prepositions:
     for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
         words = tuple(phrase.split())
         phrases.setdefault(words[0], []).append(words)
-    pairs = set()
+    pairs: set[tuple[str, str]] = set()
     sets: dict[str, list[int]] = {}
     for number, words in enumerate(table["table8"], start=1):
         for word in words:

@@ -19,7 +19,7 @@ from augment.sampling import draw
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace the head of a noun phrase (Section 3.1 of VSE-C): "a dog on a couch" -> "a dog on a table".
 
-    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, likeliest first drawn.
+    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
     """
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)

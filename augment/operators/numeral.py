@@ -15,13 +15,15 @@ from augment.language.places import QuantitySlot, quantity_slots, quantity_value
 from augment.sampling import draw
 
 # Words beside a noun that say how many it is: "a single dog", "a pair of two".
-COUNTING = {"single", "lone", "solitary", "sole", "only", "same", "different", "whole", "entire", "half", "few", "little",
-            "couple", "various", "several", "many", "identical", "dozen", "other", "another", "alone"}  # fmt: skip
-
+COUNTING = frozenset(
+    "single lone solitary sole only same different whole entire half few little couple various several many identical "
+    "dozen other another alone".split()
+)
 # Measures and collections that are counted with what they are "of": "two groups of people".
-COLLECTIVE = {"group", "line", "row", "pile", "stack", "piece", "slice", "set", "picture", "photo", "photograph", "image",
-              "reflection", "shadow", "hand", "arm", "letter", "glass", "cup", "bowl", "plate", "body", "herd", "flock",
-              "crowd", "box", "basket", "bottle", "vase", "jar", "tray", "bag", "bunch", "game", "jump", "trick"}  # fmt: skip
+COLLECTIVE = frozenset(
+    "group line row pile stack piece slice set picture photo photograph image reflection shadow hand arm letter glass "
+    "cup bowl plate body herd flock crowd box basket bottle vase jar tray bag game jump trick".split()
+)
 
 
 def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -75,9 +77,7 @@ def _edits(caption: Caption, slot: QuantitySlot, name: str, lexicon: Lexicon) ->
     word = article(following if slot.index + 1 < slot.noun else "") if name == "a" else name
     edits = []
     if many != (slot.value > 1):
-        surface = (
-            lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
-        )
+        surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
         if not surface or surface == noun.lower:
             return None
         if name == "a" and slot.index + 1 == slot.noun:

@@ -19,16 +19,14 @@ TEMPERATURE = 10.0
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy throws a ball to a dog" -> "a dog throws a ball to a boy".
+    """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
 
     A pair is taken with probability p' / (p + p'), p and p' being how likely the corpus makes the heads in their own
     places and exchanged (Barker's acceptance): what would read oddly is left out, and what is left gives no cue.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     known = context.lexicon.nouns.number
-    slots = [
-        slot for slot in noun_slots(caption) if slot.entry in known and _moves(caption, chunks[slot.root])
-    ]
+    slots = [slot for slot in noun_slots(caption) if slot.entry in known and _moves(caption, chunks[slot.root])]
     pairs = []
     for one, other in combinations(slots, 2):
         if one.entry != other.entry:
@@ -72,9 +70,7 @@ def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot)
     tokens = caption.tokens
     first, second = caption.span(a.start, a.end), caption.span(b.start, b.end)
     if a.start == 0 and first[:1].isupper():
-        if tokens[a.start].pos != "PROPN" and not (
-            len(tokens[a.start].text) > 1 and tokens[a.start].text.isupper()
-        ):
+        if tokens[a.start].pos != "PROPN" and not (len(tokens[a.start].text) > 1 and tokens[a.start].text.isupper()):
             first = first[:1].lower() + first[1:]
         second = cased(second, "Xx", first=True)
     edits = [
