@@ -1,7 +1,9 @@
 """The attribute ruler's patterns: coarse part of speech from tag, label and, for a few words, form.
 
-They follow the use of `en_core_web_*`: "be" is AUX also as copula, auxiliaries are AUX, "that" alone is PRON, a
-subordinating "if" is SCONJ, "to" before a verb PART. All patterns compare plain attributes (no sets, no regular
+They follow the use of `en_core_web_*`: "be" is AUX also as copula, auxiliaries are AUX, "that" alone is
+PRON, a
+subordinating "if" is SCONJ, "to" before a verb PART. All patterns compare plain attributes (no sets, no
+regular
 expressions), which the matcher does without Python.
 """
 
@@ -23,12 +25,16 @@ NOMINAL_DEPS = ("nsubj", "nsubjpass", "dobj", "pobj", "dative", "attr", "conj", 
 
 
 def attribute_patterns() -> list[dict[str, Any]]:
-    """Return the patterns for `AttributeRuler.add_patterns`; where several match a word, the last one decides."""
+    """Return the patterns for `AttributeRuler.add_patterns`; where several match a word, the last one
+    decides."""
     patterns = [_pattern({"TAG": tag}, pos) for tag, pos in TAG_TO_POS.items()]
     patterns += [_pattern({"TAG": tag, "DEP": dep}, "AUX") for tag in VERB_TAGS for dep in ("aux", "auxpass")]
     patterns += [_pattern({"TAG": tag, "LOWER": form}, "AUX") for tag in VERB_TAGS for form in BE]
     patterns += [_pattern({"TAG": "DT", "DEP": dep}, "PRON") for dep in NOMINAL_DEPS]
-    patterns += [_pattern({"TAG": "IN", "DEP": "mark"}, "SCONJ"), _pattern({"TAG": "WDT", "DEP": "det"}, "DET")]
+    patterns += [
+        _pattern({"TAG": "IN", "DEP": "mark"}, "SCONJ"),
+        _pattern({"TAG": "WDT", "DEP": "det"}, "DET"),
+    ]
     patterns += [_pattern({"TAG": "RB", "LOWER": form}, "PART") for form in ("not", "n't", "n’t")]
     patterns += [
         _pattern({"LOWER": form, "TAG": "JJ", "DEP": dep}, "NOUN")

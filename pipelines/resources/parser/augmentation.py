@@ -1,4 +1,5 @@
-"""Training sentences made more like captions while they are read: lower case, no full stop, fragments, pairs."""
+"""Training sentences made more like captions while they are read: lower case, no full stop, fragments,
+pairs."""
 
 from collections.abc import Iterator
 from random import Random
@@ -47,7 +48,8 @@ def without_final_stop(tree: Tree) -> Tree:
 def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
     """Yield a noun phrase of the sentence as a sentence, and "a dog running" from "a dog is running".
 
-    Captions are often headless. The noun phrase keeps all that hangs on it; in the second the participle becomes
+    Captions are often headless. The noun phrase keeps all that hangs on it; in the second the participle
+    becomes
     acl of its former subject, which becomes the root.
     """
     for verb in range(len(tree)):
@@ -57,7 +59,7 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
         subjects = tree.children(verb, *SUBJECTS)
         if len(auxiliaries) == 1 == len(subjects) and len(tree.children(verb, "aux", "neg", "mark")) == 1:
             subject, kept = subjects[0], set(tree.subtree(verb))
-            kept -= set(auxiliaries) | {word for word in tree.children(verb, "cc", "conj", "punct")}
+            kept -= set(auxiliaries) | set(tree.children(verb, "cc", "conj", "punct"))
             if tree.tags[subject][:2] == "NN" and subject < verb and not tree.children(verb, "conj", "parataxis"):
                 headless = tree.copy()
                 headless.attach(subject, tree.heads[verb])
@@ -71,9 +73,9 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
     ]
     rng.shuffle(nouns)
     for noun in nouns:
-        kept = tree.subtree(noun)
-        if 3 <= len(kept) <= 14 and kept[-1] - kept[0] + 1 == len(kept):
-            yield select(tree, kept, noun)
+        phrase = tree.subtree(noun)
+        if 3 <= len(phrase) <= 14 and phrase[-1] - phrase[0] + 1 == len(phrase):
+            yield select(tree, phrase, noun)
             return
 
 

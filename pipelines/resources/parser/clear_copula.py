@@ -12,7 +12,8 @@ FINITE = ("VBD", "VBZ", "VBP", "MD")
 DEGREE = {
     "very", "so", "too", "quite", "really", "more", "most", "less", "least", "as", "pretty", "rather", "how",
     "almost", "all", "that", "extremely", "totally", "completely", "fully", "mostly", "partially", "slightly",
-    "a", "bit", "super", "much", "far", "way", "even", "absolutely", "highly", "incredibly", "nearly", "about",
+    "a", "bit", "super", "much", "far", "way", "even", "absolutely", "highly", "incredibly", "nearly",
+    "about",
 }  # fmt: skip
 
 
@@ -21,7 +22,8 @@ def invert_copulas(tree: Tree) -> bool:
 
     "The dog is black": black -> is (acomp), dog -> is (nsubj). A predicate that has a preposition keeps a
     provisional `obl`, from which the preposition pass makes prep + pobj. What belongs to the clause (subject,
-    auxiliaries, negation, clause adverbs, punctuation, conjoined clauses) moves to the verb; what belongs to the
+    auxiliaries, negation, clause adverbs, punctuation, conjoined clauses) moves to the verb; what belongs to
+    the
     predicate itself (determiner, adjectives, degree adverbs, complements) stays.
 
     Returns
@@ -68,8 +70,14 @@ def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
     verbal = tree.tags[predicate].startswith("VB") and tree.pos[predicate] != "ADJ"
     if dep == "conj":
         return bool(tree.children(child, *CLAUSE_MARKERS)) or tree.tags[child] in FINITE
-    if verbal and child > copula and dep in ("nsubj", "nsubj:pass", "aux", "aux:pass", "mark", "obl", "advmod", "advcl"):
-        return not tree.children(predicate, "mark") and dep in ("nsubj",) and not tree.children(predicate, "nsubj:outer")
+    if (
+        verbal
+        and child > copula
+        and dep in ("nsubj", "nsubj:pass", "aux", "aux:pass", "mark", "obl", "advmod", "advcl")
+    ):
+        return (
+            not tree.children(predicate, "mark") and dep in ("nsubj",) and not tree.children(predicate, "nsubj:outer")
+        )
     if verbal and dep == "nsubj" and tree.children(predicate, "nsubj:outer"):
         return False
     if dep == "mark":

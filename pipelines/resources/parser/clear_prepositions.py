@@ -1,21 +1,37 @@
-"""UD to CLEAR, prepositions: UD hangs them below their nominal, CLEAR puts them between the nominal and its head."""
+"""UD to CLEAR, prepositions: UD hangs them below their nominal, CLEAR puts them between the nominal and its
+head."""
 
 from pipelines.resources.parser.tree import Tree
 
 GERUND_PREPOSITIONS = {
     "after", "before", "without", "by", "for", "of", "in", "from", "on", "with", "to", "at", "about", "upon",
-    "through", "like", "despite", "besides", "into", "toward", "towards", "against", "between", "over", "during",
+    "through", "like", "despite", "besides", "into", "toward", "towards", "against", "between", "over",
+    "during",
 }  # fmt: skip
 LEADING = ("advmod", "obl:unmarked", "nmod:unmarked", "obl:npmod", "obl:tmod", "nummod")
-ROOT_LEVEL = ("punct", "discourse", "vocative", "parataxis", "advcl", "cc", "mark", "list", "nsubj", "aux", "expl")
+ROOT_LEVEL = (
+    "punct",
+    "discourse",
+    "vocative",
+    "parataxis",
+    "advcl",
+    "cc",
+    "mark",
+    "list",
+    "nsubj",
+    "aux",
+    "expl",
+)
 OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list", "xcomp")
 
 
 def raise_prepositions(tree: Tree) -> None:
     """Turn case children into prep (or agent) with the nominal as pobj.
 
-    "sits on the table": on -> sits (prep), table -> on (pobj). "out of the box": a chain of two. "in the park and
-    on the street": on -> in (conj), with the conjunction and comma. "chased by a dog": by is agent. "right in the
+    "sits on the table": on -> sits (prep), table -> on (pobj). "out of the box": a chain of two. "in the
+    park and
+    on the street": on -> in (conj), with the conjunction and comma. "chased by a dog": by is agent. "right
+    in the
     middle": right -> in (advmod). "three feet above": feet -> above (npadvmod). Possessive 's stays case.
     """
     for nominal in range(len(tree)):
@@ -25,7 +41,8 @@ def raise_prepositions(tree: Tree) -> None:
 
 
 def raise_gerund_markers(tree: Tree) -> None:
-    """Turn preposition + V-ing clauses into prep + pcomp and "with" + subject + predicate into prep + pobj + acl.
+    """Turn preposition + V-ing clauses into prep + pcomp and "with" + subject + predicate into prep + pobj +
+    acl.
 
     "before opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" stays mark.
     "with a dog running": with (prep), dog -> with (pobj), running -> dog (acl).
@@ -68,8 +85,6 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
 def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
     outer, head, dep = cases[0], tree.heads[nominal], tree.deps[nominal]
     label = "agent" if dep == "obl:agent" else dep if dep in OWN_LABEL and dep != "xcomp" else "prep"
-    if label == "prep" and tree.tags[outer] in ("RB", "JJ") and len(cases) > 1:
-        label = "advmod"  # instead of, next to: the adverb carries the preposition
     if dep == "conj":
         previous = _conjoined_preposition(tree, head)
         if previous is not None:
@@ -79,10 +94,11 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
             head = previous
         elif tree.tags[head][:2] not in ("VB", "IN", "TO", "RB", "JJ", "MD"):
             label = "conj"
-    such_as = len(cases) > 1 and tree.forms[outer].lower() == "such"
-    if such_as:  # such -> as (amod), as -> head (prep)
+    if len(cases) > 1 and tree.forms[outer].lower() == "such":  # such -> as (amod), as -> head (prep)
         tree.attach(outer, cases[1], "amod")
         outer, cases = cases[1], cases[1:]
+    if label == "prep" and tree.tags[outer] in ("RB", "JJ") and len(cases) > 1:
+        label = "advmod"  # instead of, next to: the adverb carries the preposition
     tree.attach(outer, head, label)
     last = outer
     for case in cases[1:]:
@@ -105,7 +121,11 @@ def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
     if tree.deps[nominal] not in ("pobj", "pcomp"):
         return None
     preposition = tree.heads[nominal]
-    while tree.deps[preposition] == "prep" and tree.deps[tree.heads[preposition]] in ("prep", "agent", "conj"):
+    while tree.deps[preposition] == "prep" and tree.deps[tree.heads[preposition]] in (
+        "prep",
+        "agent",
+        "conj",
+    ):
         if tree.tags[tree.heads[preposition]] not in ("IN", "TO", "RB", "JJ"):
             break
         preposition = tree.heads[preposition]

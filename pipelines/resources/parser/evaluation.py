@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.resources.parser.tree import Tree, to_doc
 
@@ -39,9 +39,11 @@ def words_per_second(nlp: "Language", captions: list[str], repeats: int = 3) -> 
 def component_shares(nlp: "Language", captions: list[str]) -> dict[str, float]:
     """Return each component's share of the time of parsing the captions, in percent, tokenizer included."""
     start = time.perf_counter()
-    docs = list(nlp.tokenizer.pipe(captions))
+    tokenizer: Any = nlp.tokenizer
+    docs = list(tokenizer.pipe(captions))
     seconds = {"tokenizer": time.perf_counter() - start}
-    for name, component in nlp.pipeline:
+    components: list[tuple[str, Any]] = list(nlp.pipeline)
+    for name, component in components:
         start = time.perf_counter()
         docs = list(component.pipe(docs, batch_size=nlp.batch_size))
         seconds[name] = time.perf_counter() - start

@@ -1,9 +1,13 @@
 """Lemma tables for spaCy's rule lemmatizer, mended, completed and pruned.
 
-spaCy's English lemmatizer looks a lower-cased form up in `lemma_exc[pos]`, then tries the suffix `lemma_rules[pos]`;
-of the results found in `lemma_index[pos]` the last one wins, otherwise the first result of all. With the published
-tables "riding" becomes "rid", "vases" "vas", "cookies" "cooky", "is" (AUX) stays, and closed-class words are never
-cached. Here the rules stand in the order in which the last one is right ("ing" -> "e" after "ing" -> ""), all other
+spaCy's English lemmatizer looks a lower-cased form up in `lemma_exc[pos]`, then tries the suffix
+`lemma_rules[pos]`;
+of the results found in `lemma_index[pos]` the last one wins, otherwise the first result of all. With the
+published
+tables "riding" becomes "rid", "vases" "vas", "cookies" "cooky", "is" (AUX) stays, and closed-class words are
+never
+cached. Here the rules stand in the order in which the last one is right ("ing" -> "e" after "ing" -> ""),
+all other
 parts of speech get the identity rule, and index entries without any effect are dropped (90 % of them).
 """
 
@@ -14,12 +18,14 @@ from typing import Any
 IDENTITY = ["", ""]
 VERB_RULES = [
     *([letter, letter] for letter in ascii_lowercase if letter not in "sdg"),
-    *([vowel + end, vowel + end] for end in "dg" for vowel in "aou"), ["id", "id"], ["nd", "nd"], ["ld", "ld"],
+    *([vowel + end, vowel + end] for end in "dg" for vowel in "aou"), ["id", "id"], ["nd", "nd"], ["ld",
+    "ld"],
     ["rd", "rd"], ["ong", "ong"], ["ang", "ang"], ["ung", "ung"], ["ss", "ss"],
     ["s", ""], ["ies", "y"], ["es", ""], ["es", "e"], ["ed", ""], ["ed", "e"], ["ing", ""], ["ing", "e"],
 ]  # fmt: skip
 NOUN_RULES = [
-    *([letter, letter] for letter in ascii_lowercase if letter != "s"), ["ss", "ss"], ["us", "us"], ["is", "is"],
+    *([letter, letter] for letter in ascii_lowercase if letter != "s"), ["ss", "ss"], ["us", "us"], ["is",
+    "is"],
     ["ses", "s"], ["xes", "x"], ["zes", "z"], ["ches", "ch"], ["shes", "sh"], ["men", "man"], ["ies", "y"],
     ["ves", "f"], ["s", ""],
 ]  # fmt: skip
@@ -36,19 +42,25 @@ AUXILIARIES = {
 PRONOUNS = {"I": ("i", "me"), "he": ("him",), "they": ("them", "'em"), "we": ("us",)}
 PARTICLES = {"not": ("n't", "n’t")}
 # Worn or held as one thing: captions and WordNet know the plural form as the word.
-PLURAL_WORDS = ("binoculars", "clothes", "goggles", "headphones", "jeans", "overalls", "pajamas", "pants", "scissors",
+PLURAL_WORDS = ("binoculars", "clothes", "goggles", "headphones", "jeans", "overalls", "pajamas", "pants",
+    "scissors",
                 "shorts", "sunglasses", "tights", "trousers")  # fmt: skip
-NOUN_FORMS = {"leaves": "leaf", "loaves": "loaf", "hooves": "hoof", "scarves": "scarf", "men": "man", "axes": "axe",
-              "masses": "mass", "lenses": "lens", "women": "woman", "gas": "gas", "bus": "bus", "lens": "lens", "news": "news",
+NOUN_FORMS = {"leaves": "leaf", "loaves": "loaf", "hooves": "hoof", "scarves": "scarf", "men": "man",
+    "axes": "axe",
+              "masses": "mass", "lenses": "lens", "women": "woman", "gas": "gas", "bus": "bus",
+              "lens": "lens", "news": "news",
               "selfies": "selfie"}  # fmt: skip
-VERB_FORMS = {"singing": "sing", "swinging": "swing", "tinged": "tinge", "lit": "light", "lay": "lie", "lying": "lie",
-              "left": "leave", "leaves": "leave", "laid": "lay", "felt": "feel", "saw": "see", "found": "find",
+VERB_FORMS = {"singing": "sing", "swinging": "swing", "tinged": "tinge", "lit": "light", "lay": "lie",
+    "lying": "lie",
+              "left": "leave", "leaves": "leave", "laid": "lay", "felt": "feel", "saw": "see",
+              "found": "find",
               "wound": "wind", "bound": "bind"}  # fmt: skip
 ADJECTIVE_FORMS = {word: word for word in ("outer", "upper", "inner", "lower", "other")}
 
 
 def lemma_tables() -> dict[str, dict[str, Any]]:
-    """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which only the training needs."""
+    """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which only the training
+    needs."""
     from spacy.lookups import load_lookups
 
     lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
@@ -58,7 +70,9 @@ def lemma_tables() -> dict[str, dict[str, Any]]:
     }
     published = lookups.get_table("lemma_exc")
     exceptions: dict[str, dict[str, list[str]]] = {
-        pos: {form: lemmas[:1] for form, lemmas in published.get(pos).items() if form.isalpha() and "_" not in lemmas[0]}
+        pos: {
+            form: lemmas[:1] for form, lemmas in published.get(pos).items() if form.isalpha() and "_" not in lemmas[0]
+        }
         for pos in ("noun", "verb", "adj", "adv")
     }
     rules: dict[str, list[list[str]]] = {"noun": NOUN_RULES, "verb": VERB_RULES, "adj": ADJECTIVE_RULES}
@@ -126,15 +140,11 @@ def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], 
 def _prune(rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> set[str]:
     """Return the smallest part of the index found that gives every regular inflection the same lemma."""
     pos = "noun" if rules is NOUN_RULES else "verb" if rules is VERB_RULES else "adj"
-    wanted = {
-        form: lemma(form, rules, exceptions, index) for word in sorted(index) for form in inflections(word, pos)
-    }
+    wanted = {form: lemma(form, rules, exceptions, index) for word in sorted(index) for form in inflections(word, pos)}
     kept: set[str] = set()
     changed = True
     while changed:
-        wrong = {
-            result for form, result in wanted.items() if lemma(form, rules, exceptions, kept) != result
-        }
+        wrong = {result for form, result in wanted.items() if lemma(form, rules, exceptions, kept) != result}
         changed = bool((wrong & index) - kept)
         kept |= wrong & index
     return kept

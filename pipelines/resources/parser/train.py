@@ -1,4 +1,5 @@
-"""The training of one pipeline: tok2vec, tagger, parser, attribute_ruler, lemmatizer; standard spaCy parts only."""
+"""The training of one pipeline: tok2vec, tagger, parser, attribute_ruler, lemmatizer; standard spaCy parts
+only."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,11 +28,11 @@ class TrainingConfig:
     seed: int = 1
     width: int = 96
     depth: int = 4
-    rows: int = 2000
+    rows: int = 3000
     hidden: int = 64
-    epochs: int = 10
+    epochs: int = 14
     learning_rate: float = 0.001
-    batch_words: int = 1500
+    batch_words: int = 1000
     dropout: float = 0.1
     fragment_rate: float = 0.15
 
@@ -53,7 +54,8 @@ def build(config: TrainingConfig, trees: list[Tree]) -> "Language":
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": config.width, "upstream": "tok2vec"}
     nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
     nlp.add_pipe("parser", config={"model": {
-        "@architectures": "spacy.TransitionBasedParser.v2", "state_type": "parser", "extra_state_tokens": False,
+        "@architectures": "spacy.TransitionBasedParser.v2", "state_type": "parser",
+        "extra_state_tokens": False,
         "hidden_width": config.hidden, "maxout_pieces": 2, "use_upper": True, "tok2vec": listener,
     }})  # fmt: skip
     ruler: Any = nlp.add_pipe("attribute_ruler")
@@ -93,14 +95,15 @@ def train(
     import spacy
 
     rng = Random(config.seed)
-    nlp = build(config, trees + captions + (more_captions(Random(config.seed)) if more_captions else []))
+    fresh = more_captions(Random(config.seed)) if more_captions else []
+    nlp = build(config, trees + captions + fresh)
     optimizer: Any = nlp.create_optimizer()
-    total, step, grown = _estimate_steps(config, trees, captions), 0, 300.0
+    total, step = _estimate_steps(config, trees, captions + fresh), 0
+    sizes = _batch_sizes(config.batch_words)
     for epoch in range(config.epochs):
         start, losses = time.perf_counter(), dict[str, float]()
         batches = _epoch(config, nlp, trees, captions + (more_captions(rng) if more_captions else []), rng)
-        for examples in _batched(batches, lambda: int(grown)):
-            grown = min(grown * 1.003, float(config.batch_words))
+        for examples in _batched(batches, sizes):
             share = min(step / total, 1.0)
             optimizer.learn_rate = config.learning_rate * (1.0 - 0.9 * share) * min(1.0, (step + 1) / 100)
             nlp.update(examples, sgd=optimizer, losses=losses, drop=config.dropout)
@@ -134,13 +137,21 @@ def _epoch(
         yield Example(Doc(nlp.vocab, words=words, spaces=[bool(token.whitespace_) for token in reference]), reference)
 
 
-def _batched(examples: Iterator["Example"], size: Callable[[], int]) -> Iterator[list["Example"]]:
+def _batch_sizes(limit: int) -> Iterator[int]:
+    size = 300.0
+    while True:
+        yield int(size)
+        size = min(size * 1.003, float(limit))
+
+
+def _batched(examples: Iterator["Example"], sizes: Iterator[int]) -> Iterator[list["Example"]]:
     batch: list[Example] = []
-    words = 0
+    words = size = 0
     for example in examples:
+        size = size if batch else next(sizes)
         batch.append(example)
         words += len(example.reference)
-        if words >= size():
+        if words >= size:
             yield batch
             batch, words = [], 0
     if batch:

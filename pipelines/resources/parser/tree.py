@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 # Hosts of the GUM documents whose texts may be adapted and passed on: Wikinews (CC BY), Wikipedia, Wikivoyage
-# and Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most of
+# and Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most
+# of
 # the fiction) or allows no derived works (Santa Barbara conversations), and the rest varies by document.
 REDISTRIBUTABLE_HOSTS = ("en.wikinews.org", "en.wikipedia.org", "en.wikivoyage.org", "en.wikisource.org")
 
@@ -84,7 +85,7 @@ def to_doc(trees: Iterable["Tree"], vocab: "Vocab") -> "Doc":
     pos: list[str] = []
     deps: list[str] = []
     heads: list[int] = []
-    starts: list[bool] = []
+    starts: list[bool | int | None] = []
     for tree in trees:
         offset = len(words)
         words += tree.forms
@@ -114,11 +115,10 @@ class Tree:
         return len(self.forms)
 
     def children(self, head: int, *deps: str) -> list[int]:
-        """Return the dependents of a word from left to right, only those with one of the labels if any is given."""
+        """Return the dependents of a word from left to right, only those with one of the labels if any is
+        given."""
         return [
-            index
-            for index, other in enumerate(self.heads)
-            if other == head and (not deps or self.deps[index] in deps)
+            index for index, other in enumerate(self.heads) if other == head and (not deps or self.deps[index] in deps)
         ]
 
     def attach(self, word: int, head: int, dep: str | None = None) -> None:

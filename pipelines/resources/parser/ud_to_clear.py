@@ -1,6 +1,7 @@
 """From Universal Dependencies to the labels of spaCy's English models (CLEAR dependencies, Penn tags, UPOS).
 
-CLEAR: Choi and Palmer, "Guidelines for the CLEAR Style Constituent to Dependency Conversion", 2012. The passes run
+CLEAR: Choi and Palmer, "Guidelines for the CLEAR Style Constituent to Dependency Conversion", 2012. The
+passes run
 in the order of `convert`; each says what it does with an example.
 """
 
@@ -36,7 +37,8 @@ def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tre
 def convert(ud: Tree) -> Tree | None:
     """Return the sentence in the labels of `en_core_web_*`, or None for what has no counterpart there.
 
-    Not converted are sentences with words written apart, speech repairs, gapping or two copulas on one predicate.
+    Not converted are sentences with words written apart, speech repairs, gapping or two copulas on one
+    predicate.
     """
     if UNCONVERTIBLE & set(ud.deps) or "_" in ud.tags:
         return None
@@ -58,7 +60,8 @@ def convert(ud: Tree) -> Tree | None:
 def expand_fixed(tree: Tree) -> None:
     """Give the words of fixed expressions a structure.
 
-    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than 20":
+    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than
+    20":
     more -> 20 (amod), than -> 20 (quantmod); "each other": each -> other (det); "of course": course -> of.
     """
     for first in range(len(tree)):
@@ -109,17 +112,17 @@ def make_names_head_final(tree: Tree) -> None:
 
 
 def chain_conjuncts(tree: Tree) -> None:
-    """Hang each conjunct on the one before it, conjunction and commas too: "a, b and c": c -> b, and -> b, b -> a."""
+    """Hang each conjunct on the one before it, conjunction and commas too: "a, b and c": c -> b, and -> b, b
+    -> a."""
     for first in range(len(tree)):
         previous = first
         for conjunct in tree.children(first, "conj"):
             if conjunct < first:
                 continue
+            others = [child for child in tree.children(conjunct) if tree.deps[child] not in ("cc", "punct")]
+            start = min([conjunct, *others])
             for child in tree.children(conjunct, "cc", "punct"):
-                if previous < child < conjunct and child < min(
-                    (other for other in tree.subtree(conjunct) if tree.deps[other] not in ("cc", "punct")),
-                    default=conjunct,
-                ):
+                if previous < child < start:
                     tree.attach(child, previous)
             tree.attach(conjunct, previous)
             previous = conjunct
@@ -128,8 +131,10 @@ def chain_conjuncts(tree: Tree) -> None:
 def convert_clauses(tree: Tree) -> None:
     """Convert what depends on the governing verb.
 
-    "There is a dog": dog attr. "It is nice to see": it nsubj, see xcomp. "sees a man jump": jump ccomp, man its
-    nsubj. "sees a man jumping": jumping acl of man. "looks happy": acomp. "became a nurse": attr. "paint it red":
+    "There is a dog": dog attr. "It is nice to see": it nsubj, see xcomp. "sees a man jump": jump ccomp, man
+    its
+    nsubj. "sees a man jumping": jumping acl of man. "looks happy": acomp. "became a nurse": attr. "paint it
+    red":
     red oprd. "not": neg. "to V": aux. Prepositions left without an object: prep.
     """
     for word in range(len(tree)):
@@ -178,7 +183,8 @@ def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
 
 
 def rename(tree: Tree) -> None:
-    """Give the remaining labels their CLEAR names; unmarked nominals become npadvmod, numbers' adverbs quantmod."""
+    """Give the remaining labels their CLEAR names; unmarked nominals become npadvmod, numbers' adverbs
+    quantmod."""
     for word in range(len(tree)):
         dep, head = tree.deps[word], tree.heads[word]
         if dep == "nmod:desc":
@@ -223,7 +229,8 @@ def _crosses(tree: Tree, word: int) -> bool:
 
 
 def convert_pos(tree: Tree) -> None:
-    """Apply the few differences of UPOS use: "other" standing alone is a NOUN, so that it heads a noun chunk."""
+    """Apply the few differences of UPOS use: "other" standing alone is a NOUN, so that it heads a noun
+    chunk."""
     for word in range(len(tree)):
         if tree.forms[word].lower() in ("other", "others") and tree.deps[word] in NOMINAL_DEPS:
             tree.pos[word] = "NOUN"
