@@ -1,0 +1,72 @@
+"""Which columns of a plain table hold image, caption and split: those the user names, or the usual names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.readers.record import ReadOptions
+
+# the usual names, likeliest first; a file name is a better key to the image than a data set's own number
+IMAGE = (
+    "image", "image_path", "image_file", "image_name", "filepath", "file_path", "filename", "file_name",
+    "path", "img_path", "img_name", "img", "image_url", "url", "image_id", "imageid", "img_id", "imgid",
+    "photo", "photo_id",
+)  # fmt: skip
+CAPTION = (
+    "caption", "captions", "text", "sentence", "sentences", "title", "raw", "comment", "description",
+    "alt_text",
+)  # fmt: skip
+SPLIT = ("split", "subset", "partition")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one file, as names (rows that are objects) or positions (rows that are lists)."""
+
+    image: str
+    caption: str
+    split: str | None
+
+
+def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
+    """The columns to read out of those `found`; ValueError listing them when one is missing."""
+    image = _column("image", options.image_column, IMAGE, found, where)
+    caption = _column("caption", options.caption_column, CAPTION, found, where)
+    if options.split_column:
+        return Columns(image, caption, _column("split", options.split_column, SPLIT, found, where))
+    return Columns(image, caption, guess(SPLIT, found))
+
+
+def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
+    """The first of the usual names that is among the columns found, whatever its case and separators."""
+    plain = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in reversed(found)}
+    return next((plain[name] for name in usual if name in plain), None)
+
+
+def are_there(found: Sequence[str], options: ReadOptions) -> bool:
+    """Whether `choose` would find an image and a caption column."""
+    try:
+        choose(found, options, "")
+    except ValueError:
+        return False
+    return True
+
+
+def numbered(options: ReadOptions) -> bool:
+    """Whether the user gave column numbers, as for a file without a header."""
+    given = [options.image_column, options.caption_column, *filter(None, [options.split_column])]
+    return all(value.isascii() and value.isdigit() and int(value) >= 1 for value in given)
+
+
+def _column(role: str, wanted: str, usual: Sequence[str], found: Sequence[str], where: str) -> str:
+    name = wanted if wanted in found else guess([wanted.lower()] if wanted else usual, found)
+    if name is not None:
+        return name
+    listed = ", ".join(found) if found else "none"
+    if wanted:
+        raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
+    raise ValueError(
+        f"{where}: no column is named as {role} columns are, give it with --{role}-column; found: {listed}"
+    )

@@ -1,0 +1,77 @@
+"""Tell the format of a caption file or folder from its content, where that is not enough from its name."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pipelines.readers import delimited, multi30k, table, vsepp
+from pipelines.readers.files import head, is_folder, json_events, name_of, names
+
+EXPECTED = (
+    "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
+    "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
+    "or a CSV, TSV, JSONL or Parquet table with image and caption columns"
+)
+_TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
+
+
+def detect(source: str) -> str:
+    """The format of `source`, a key of READERS.
+
+    Raises FileNotFoundError when there is nothing, ValueError naming the source and what was expected when it
+    is of no known format or cannot be read.
+    """
+    if is_folder(source):
+        return _detect_folder(source)
+    name = name_of(source)
+    if vsepp.CAPTIONS.fullmatch(name):
+        return "vsepp"
+    start = head(source)
+    if start.startswith(b"PAR1"):
+        return "table"
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{source}: must be UTF-8, starts with a UTF-16 byte order mark")
+    start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start or b"\0" in start[:1024]:
+        raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
+    if start.startswith(b"{") and not _is_json_lines(start):
+        return _detect_json(source)
+    if _TOKEN_LINE.match(start):
+        return "flickr"
+    if table.FILES.fullmatch(name) or table.kind_of(source) != "delimited" or delimited.has_header(start):
+        return "table"
+    if multi30k.CAPTIONS.fullmatch(name):
+        raise ValueError(f"{source}: looks like one file of Multi30K, give the folder it is in")
+    raise ValueError(f"{source}: must be {EXPECTED}; looks like none of them")
+
+
+def _detect_folder(source: str) -> str:
+    present = names(source)
+    if any(vsepp.CAPTIONS.fullmatch(name) for name in present):
+        return "vsepp"
+    if any(multi30k.CAPTIONS.fullmatch(name) for name in present):
+        return "multi30k"
+    if any(table.FILES.fullmatch(name) for name in present):
+        return "table"
+    holds = ", ".join(present[:5]) + (", …" if len(present) > 5 else "") if present else "no files"
+    raise ValueError(f"{source}: must be a Multi30K folder, a VSE++ folder or a folder of tables; holds {holds}")
+
+
+def _is_json_lines(start: bytes) -> bool:
+    """Whether the first line is a whole object, and not the one object that COCO and Karpathy files are."""
+    try:
+        first = json.loads(start.split(b"\n")[0].decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return not any(isinstance(first.get(key), list) for key in ("images", "annotations"))
+
+
+def _detect_json(source: str) -> str:
+    for prefix, event, _ in json_events(source, "complete JSON"):
+        if prefix == "images.item.sentences":
+            return "karpathy"
+        if prefix in ("images.item", "annotations.item") and event == "end_map":
+            return "coco"
+    expected = "COCO annotation JSON (images, annotations) or Karpathy dataset JSON (images with sentences)"
+    raise ValueError(f"{source}: must be {expected}; has none of these")

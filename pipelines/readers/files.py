@@ -1,0 +1,201 @@
+"""Open what the user names: local paths and fsspec URLs, compressed or not, as lines, JSON items or bytes.
+
+Every error of a file names it and says in one line what was expected. Compression is inferred from the name
+(`.gz .bz2 .xz .zip`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+HEAD = 1 << 16
+_CHUNK = 1 << 18
+_SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
+_MARKS = re.compile("[\U0010ff80-\U0010ffff]")
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """The fsspec file system of `url` and the path in it; ValueError when its protocol cannot be used."""
+    import fsspec
+
+    try:
+        return fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
+
+
+def is_folder(url: str) -> bool:
+    """Whether `url` is a folder; FileNotFoundError when there is nothing."""
+    fs, path = filesystem(url)
+    if fs.isdir(path):
+        return True
+    if not fs.exists(path):
+        raise FileNotFoundError(f"{url}: no such file or folder")
+    return False
+
+
+def names(folder: str) -> list[str]:
+    """The names of the files in a folder (not of its subfolders), sorted."""
+    fs, path = filesystem(folder)
+    entries = fs.ls(path, detail=True)
+    return sorted(entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file")
+
+
+def join(folder: str, name: str) -> str:
+    """The URL of a file in a folder, also in a chained one (`zip://folder::archive.zip`)."""
+    first, separator, rest = folder.partition("::")
+    return f"{first.rstrip('/')}/{name}{separator}{rest}"
+
+
+def name_of(url: str) -> str:
+    """The last part of a path or URL: `s3://bucket/a/b.json` -> `b.json`."""
+    return re.split(r"[/\\]", url.partition("::")[0].rstrip("/\\"))[-1]
+
+
+def folder_of(url: str) -> str:
+    """The folder that a file's URL stands in; `.` for a bare name."""
+    first, separator, rest = url.partition("::")
+    first = first.rstrip("/\\")
+    return (first[: len(first) - len(name_of(url))] or ".") + separator + rest
+
+
+def split_in(url: str) -> str:
+    """The split that a file's name says: `captions_val2017.json.gz` -> `val`; empty when it says none."""
+    found = _SPLIT.search(name_of(url))
+    return found.group(1) if found else ""
+
+
+@contextmanager
+def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[None]:
+    """Turn the errors of a damaged file, and `errors`, into a ValueError naming it and what was expected."""
+    damage: tuple[type[BaseException], ...] = (
+        EOFError,
+        OSError,
+        zlib.error,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+        *errors,
+    )
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{url}: no such file, expected {expected}") from None
+    except damage as error:
+        raise ValueError(f"{url}: must be {expected}, cannot be read: {_one_line(error)}") from None
+
+
+def open_bytes(url: str) -> IO[bytes]:
+    """The decompressed bytes of a file."""
+    fs, path = filesystem(url)
+    try:
+        return fs.open(path, "rb", compression="infer")
+    except OSError:
+        raise
+    except Exception as error:  # each file system and codec has errors of its own
+        raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
+
+
+def head(url: str) -> bytes:
+    """The first 64 KiB of a file, decompressed."""
+    with reading(url, "a caption file"), open_bytes(url) as file:
+        return file.read(HEAD)
+
+
+def open_text(url: str) -> io.TextIOWrapper:
+    """A file as UTF-8 text; bytes that are not UTF-8 become lone surrogates, and only `\\n` ends a line."""
+    return io.TextIOWrapper(open_bytes(url), encoding="utf-8", errors="surrogateescape", newline="\n")
+
+
+def lines(url: str, expected: str) -> Iterator[str]:
+    """The lines of a text file without their ends and without a byte order mark."""
+    with reading(url, expected), open_text(url) as file:
+        for line in file:
+            yield line.removeprefix("\ufeff").rstrip("\r\n")
+            break
+        for line in file:
+            yield line.rstrip("\r\n")
+
+
+def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
+    """The items of one list in a JSON file: prefix `annotations.item`, or `item` for the whole file.
+
+    Strings whose bytes are not UTF-8 come out with lone surrogates, as `lines` gives them.
+    """
+    import ijson
+
+    with reading(url, expected, ijson.JSONError), open_bytes(url) as file:
+        yield from ijson.items(_Utf8(file), prefix, use_float=True, buf_size=_CHUNK)
+
+
+def json_events(url: str, expected: str) -> Iterator[tuple[str, str, Any]]:
+    """ijson's events of a JSON file: (prefix, event, value)."""
+    import ijson
+
+    with reading(url, expected, ijson.JSONError), open_bytes(url) as file:
+        yield from ijson.parse(_Utf8(file), use_float=True)
+
+
+def json_text(value: Any) -> Any:
+    """A JSON value as read; in a string, the marks that `_Utf8` left become lone surrogates."""
+    if type(value) is str and not value.isascii():
+        return _MARKS.sub(lambda mark: chr(ord(mark.group()) - 0x10FF00 + 0xDC00), value)
+    return value
+
+
+def content(url: str) -> dict[str, Any]:
+    """Identity of a file's content: its name without folder, size in bytes and sha256, as stored."""
+    digest, size = hashlib.sha256(), 0
+    fs, path = filesystem(url)
+    with reading(url, "a readable file"), fs.open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+            size += len(chunk)
+    return {"file": name_of(url), "bytes": size, "sha256": digest.hexdigest()}
+
+
+class _Utf8:
+    """A byte stream that is UTF-8 throughout: an undecodable byte b becomes the private character 10FF00 + b.
+
+    The JSON parser stops at such a byte; with this one bad caption is one rejected record.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8")("negcap_mark")
+        self._start = True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes: up to about `size`, empty only at the end."""
+        while size != 0:
+            chunk = self._file.read(size)
+            text = self._decoder.decode(chunk, final=not chunk)
+            if self._start and text:
+                self._start, text = False, text.removeprefix("\ufeff")
+            if text or not chunk:
+                return text.encode()
+        return b""
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(0x10FF00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("negcap_mark", _mark)
+
+
+def _one_line(error: BaseException) -> str:
+    """The first line of an error's message, which ijson gives as bytes."""
+    message = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
+    first = message.decode("utf-8", "backslashreplace").strip().split("\n")[0].rstrip(".")
+    return first or type(error).__name__

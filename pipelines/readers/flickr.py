@@ -1,0 +1,33 @@
+"""Flickr8k and Flickr30k token files: lines `name.jpg#k⇥caption`.
+
+Hodosh et al. 2013 and Young et al. 2014. k is the caption's number among its image's and becomes the n of its
+caption_id; an image's captions need not be adjacent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.readers.files import lines, name_of, split_in
+from pipelines.readers.record import MAX_NUMBER, ReadOptions, Record, Rejected
+
+EXPECTED = "a Flickr token file of lines `name.jpg#k⇥caption`"
+GROUPED = False
+
+
+def files(source: str, options: ReadOptions) -> list[str]:
+    """The files that `records` reads."""
+    return [source]
+
+
+def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The captions in file order; empty lines are passed over."""
+    name, split, language = name_of(source), split_in(source), options.language
+    for line, content in enumerate(lines(source, EXPECTED), 1):
+        key, tab, text = content.partition("\t")
+        image, mark, number = key.rpartition("#")
+        if tab and mark and number.isascii() and number.isdigit() and len(number) <= 4:
+            yield Record(name, line, image, text, split, language, int(number))
+        elif content.strip():
+            detail = f"a line must be `image#k⇥caption` with k in 0..{MAX_NUMBER}, was: {key!r:.80}"
+            yield Rejected(name, line, "not_a_record", detail, "")

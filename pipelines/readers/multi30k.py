@@ -1,0 +1,101 @@
+"""Multi30K folders: `{split}.{1..5}.{language}.gz` (task 2) or `{split}.{language}.gz` (task 1).
+
+Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions". Line i of each file, gzipped
+or not, is a caption of the image in line i of the split's image list, `{split}_images.txt` or `{split}.txt`,
+also in `image_splits` beside the folder; its lines are `name.jpg` or `name.jpg#k`. Captions of the language
+asked for are read, or of `all`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from pipelines.readers.files import folder_of, is_folder, join, lines, name_of, names
+from pipelines.readers.record import ReadOptions, Record, Rejected
+
+EXPECTED = "Multi30K captions, one a line"
+GROUPED = True
+CAPTIONS = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
+_NUMBERED = re.compile(r"#\d+$")
+_ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "test"))}
+
+
+def files(source: str, options: ReadOptions) -> list[str]:
+    """The files that `records` reads: image lists and captions, split by split."""
+    return [url for images, captions in _splits(source, options).values() for url in (images, *captions)]
+
+
+def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The captions image by image, train first, in the order of the languages' and files' names.
+
+    Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when
+    the folder lacks the language or an image list.
+    """
+    for split, (image_list, captions) in _splits(source, options).items():
+        sources = [name_of(url) for url in captions]
+        languages = [_parsed(name)["language"] for name in sources]
+        rows = zip_longest(lines(image_list, "a list of image names"), *(lines(url, EXPECTED) for url in captions))
+        for line, (image, *texts) in enumerate(rows, 1):
+            if image is None or None in texts:
+                _raise_uneven(line, image_list, image, captions, texts)
+            image = _NUMBERED.sub("", image)
+            for number, text in enumerate(texts):
+                yield Record(sources[number], line, image, text, split, languages[number], number)
+
+
+def _parsed(name: str) -> dict[str, str]:
+    found = CAPTIONS.fullmatch(name)
+    return {} if found is None else {key: value or "" for key, value in found.groupdict().items()}
+
+
+def _splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]]]:
+    """Split -> (image list, caption files), in reading order."""
+    if not is_folder(source):
+        raise ValueError(f"{source}: a Multi30K source must be the folder of its files, was a file")
+    present = names(source)
+    found = [(name, _parsed(name)) for name in present if CAPTIONS.fullmatch(name)]
+    chosen = [(name, part) for name, part in found if options.language in (part["language"], "all")]
+    if not chosen:
+        languages = sorted({part["language"] for _, part in found})
+        raise FileNotFoundError(
+            f"{source}: has no Multi30K files <split>.<1..5>.{options.language}.gz "
+            f"or <split>.{options.language}.gz; languages there: {', '.join(languages) or 'none'}"
+        )
+    splits = sorted({part["split"] for _, part in chosen}, key=lambda split: (_ORDER.get(split, len(_ORDER)), split))
+    return {
+        split: (
+            _image_list(source, present, split),
+            [
+                join(source, name)
+                for name, part in sorted(chosen, key=lambda item: (item[1]["language"], item[1]["number"], item[0]))
+                if part["split"] == split
+            ],
+        )
+        for split in splits
+    }
+
+
+def _image_list(source: str, present: list[str], split: str) -> str:
+    wanted = [f"{split}_images.txt", f"{split}.txt"]
+    for name in wanted:
+        if name in present:
+            return join(source, name)
+    beside = join(folder_of(source), "image_splits")
+    try:
+        there = names(beside) if is_folder(beside) else []
+    except FileNotFoundError:
+        there = []
+    for name in wanted:
+        if name in there:
+            return join(beside, name)
+    raise FileNotFoundError(f"{source}: has no {wanted[0]}, the list of the images of {split}, one a line")
+
+
+def _raise_uneven(line: int, images: str, image: str | None, captions: list[str], texts: list[str | None]) -> None:
+    if image is None:
+        longer = next(url for url, text in zip(captions, texts, strict=True) if text is not None)
+        raise ValueError(f"{longer}: must have as many lines as {name_of(images)}, {line - 1}, has more")
+    shorter = captions[texts.index(None)]
+    raise ValueError(f"{shorter}: must have as many lines as {name_of(images)}, has only {line - 1}")

@@ -1,0 +1,173 @@
+"""What a reader yields, and the rules a record must keep to become a caption."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+MAX_TEXT = 2000
+MAX_IMAGE = 1000
+MAX_NUMBER = 9999
+EXCERPT = 200
+
+_SPACES = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+_UNDECODED = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_IMAGE_SUFFIX = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|avif|heic)$", re.IGNORECASE)
+_DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
+
+
+class Record(NamedTuple):
+    """One caption as a source gives it; `clean` says whether it can be kept.
+
+    A named tuple, as millions are made. `image` and `text` are str in a good record and anything the source
+    held in a bad one; bytes that are not UTF-8 arrive as lone surrogates (`errors="surrogateescape"`).
+    """
+
+    source: str  # the file, relative to what the user named
+    line: int  # line, row or record number, from 1
+    image: Any  # path, file name or id
+    text: Any
+    split: Any = ""
+    language: str = ""
+    number: int | None = None  # the caption's own number among its image's, where the format gives one
+
+
+class Rejected(NamedTuple):
+    """A record that cannot be kept: a row of the table `rejected_records`."""
+
+    source: str
+    line: int
+    reason: str  # one of schemas.captions.RECORD_REASONS
+    detail: str  # the rule and the value
+    text: str  # an excerpt
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a source: the columns of a table, and the language of the text.
+
+    language: ISO 639-1 code written beside every caption; a Multi30K folder holds several and is read for
+    this one, or for `all`. Columns are names, or numbers from 1 for a file without a header.
+    """
+
+    image_column: str = ""
+    caption_column: str = ""
+    split_column: str = ""
+    language: str = "en"
+
+
+class _BadRecord(Exception):  # noqa: N818 - never leaves this module
+    """Reason and detail of a rejection, on its way to `clean`."""
+
+
+def reject(record: Record, reason: str, detail: str) -> Rejected:
+    """The rejection of `record`."""
+    return Rejected(record.source, record.line, reason, detail, excerpt(record.text))
+
+
+def excerpt(value: object) -> str:
+    """The first 200 characters of a record's text, undecodable bytes escaped: the byte ff becomes `\\xff`."""
+    return "" if value is None else _UNDECODED.sub(_escape, str(value)[:EXCERPT])
+
+
+def _escape(surrogate: re.Match[str]) -> str:
+    code = ord(surrogate.group())
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def image_id(image: str) -> str:
+    """The image's name without folder and image extension: `val2014/a.1.jpg` -> `a.1`; an id stays itself."""
+    return _IMAGE_SUFFIX.sub("", re.split(r"[/\\]", image)[-1])
+
+
+def clean(record: Record) -> Record | Rejected:
+    """`record` with its white space and Unicode normalised, or why it cannot be kept.
+
+    Runs of white space inside the text become one space, the ends are stripped, and Unicode is composed
+    (NFC); casing, punctuation and spaces before full stops stay as they are.
+    """
+    text = record.text
+    try:
+        if not _is_plain(text):
+            text = _clean_text(text)
+        image = _clean_image(record.image) if type(record.image) is str else _image_of(record.image)
+        split = "" if record.split is None else _clean_split(str(record.split))
+    except _BadRecord as bad:
+        return reject(record, *bad.args)
+    if text is record.text and image is record.image and split is record.split:
+        return record
+    return record._replace(text=text, image=image, split=split)
+
+
+def _is_plain(text: object) -> bool:
+    """Whether there is nothing to do and nothing to object to: nearly every English caption."""
+    return (
+        type(text) is str
+        and text.isascii()
+        and text.isprintable()
+        and 0 < len(text) <= MAX_TEXT
+        and text[0] != " "
+        and text[-1] != " "
+        and "  " not in text
+    )
+
+
+def _clean_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _BadRecord(
+            "no_text", "caption must be text, " + ("is missing" if value is None else f"was: {value!r:.80}")
+        )
+    _check_characters("caption", value)
+    text = unicodedata.normalize("NFC", _SPACES.sub(" ", value)).strip(" ")
+    if not text:
+        raise _BadRecord("no_text", f"caption must not be empty, was: {value[:20]!r}")
+    if len(text) > MAX_TEXT:
+        raise _BadRecord("too_long", f"caption must be <= {MAX_TEXT} characters, was: {len(text)}")
+    return text
+
+
+def _image_of(value: object) -> str:
+    """A number is a good image id; everything else that is not text is none."""
+    if value is None or isinstance(value, bool) or not isinstance(value, int):
+        was = "is missing" if value is None else f"was: {value!r:.80}"
+        raise _BadRecord("no_image", f"image must be a name, path or whole number, {was}")
+    return str(value)
+
+
+@lru_cache(maxsize=1024)
+def _clean_image(value: str) -> str:
+    image = value.strip()
+    _check_characters("image", image)
+    if len(image) > MAX_IMAGE:
+        raise _BadRecord("too_long", f"image must be <= {MAX_IMAGE} characters, was: {len(image)}")
+    parts = re.split(r"[/\\]", image)
+    if ".." in parts or image[:1] in ("/", "\\", "~") or _DRIVE.match(image) or image.lower().startswith("file:"):
+        raise _BadRecord("unsafe_path", f"image must be a path inside the image folder or a URL, was: {image[:200]}")
+    if image_id(image) in ("", "."):
+        raise _BadRecord("no_image", f"image must name a file or an id, was: {image[:200]!r}")
+    return value if image == value else image
+
+
+@lru_cache(maxsize=1024)
+def _clean_split(value: str) -> str:
+    split = value.strip()
+    if not split.isprintable() or len(split) > 80:
+        raise _BadRecord("not_a_record", f"split must be <= 80 printable characters, was: {excerpt(value)[:80]!r}")
+    return value if split == value else split
+
+
+def _check_characters(name: str, value: str) -> None:
+    """Raise unless `value` was UTF-8 and has no control characters besides white space."""
+    bad = _UNDECODED.search(value)
+    if bad:
+        raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")
+    if "\ufffd" in value:
+        at = value.index("\ufffd")
+        raise _BadRecord("not_utf8", f"{name} must be UTF-8, has U+FFFD, the mark of lost bytes, at character {at}")
+    bad = _CONTROL.search(_SPACES.sub(" ", value))
+    if bad:
+        raise _BadRecord("control_characters", f"{name} must have no control characters, has U+{ord(bad.group()):04X}")

@@ -1,0 +1,164 @@
+"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or a folder of one kind.
+
+The columns are those of the options or the usual names (pipelines/readers/columns.py). A cell that is a list,
+as in many published Parquet files, holds several captions of its image. Where no column says the split, the
+file's name may: `train.csv` -> train.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pipelines.readers import columns, delimited
+from pipelines.readers.files import (
+    head,
+    is_folder,
+    join,
+    json_items,
+    json_text,
+    lines,
+    name_of,
+    names,
+    open_bytes,
+    reading,
+    split_in,
+)
+from pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
+
+GROUPED = False
+FILES = re.compile(r".+\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
+_BATCH = 4096
+
+
+def files(source: str, options: ReadOptions) -> list[str]:
+    """The files that `records` reads: of a folder, all of the one kind of table it holds."""
+    if not is_folder(source):
+        return [source]
+    found = [(name, match["kind"].lower()) for name in names(source) if (match := FILES.fullmatch(name))]
+    kinds = sorted({kind for _, kind in found})
+    if len(kinds) != 1:
+        were = f"has {' and '.join(kinds)}" if kinds else "has none"
+        raise ValueError(f"{source}: must hold tables of one kind (csv, tsv, jsonl, json or parquet), {were}")
+    return [join(source, name) for name, _ in found]
+
+
+def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The rows in file order, file by file; `line` is the line, in JSON lists and Parquet the row, from 1."""
+    for url in files(source, options):
+        named_split = split_in(url)
+        for record in KINDS[kind_of(url)](url, options):
+            if isinstance(record, Rejected):
+                yield record
+                continue
+            if record.split is None:
+                record = record._replace(split=named_split)
+            if type(record.text) is list and record.text:
+                for caption in record.text:
+                    yield record._replace(text=caption)
+            else:
+                yield record
+
+
+def kind_of(url: str) -> str:
+    """The kind of table a file is, by its content: a key of KINDS."""
+    start = head(url).removeprefix(b"\xef\xbb\xbf")
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    start = start.lstrip()
+    if start.startswith(b"{"):
+        return "jsonl"
+    return "json" if re.match(rb"\[\s*[{\]]", start) else "delimited"
+
+
+def _jsonl_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    decode = json.JSONDecoder().decode
+    return _object_rows(lines(url, "JSON, one object a line"), url, options, decode, lambda value: value)
+
+
+def _json_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    items = json_items(url, "item", "a complete JSON list of objects")
+    return _object_rows(items, url, options, lambda item: item, json_text)
+
+
+def _object_rows(
+    items: Iterable[Any],
+    url: str,
+    options: ReadOptions,
+    decode: Callable[[Any], Any],
+    text: Callable[[Any], Any],
+) -> Iterator[Record | Rejected]:
+    """Rows out of objects; the keys of the first object are the columns found."""
+    name, chosen = name_of(url), None
+    for line, item in enumerate(items, 1):
+        try:
+            value = decode(item)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            if not isinstance(item, str) or item.strip():
+                yield Rejected(name, line, "not_a_record", "a record must be one JSON object", excerpt(item))
+            continue
+        if chosen is None:
+            chosen = columns.choose(list(value), options, url)
+        captions = value.get(chosen.caption)
+        captions = [text(caption) for caption in captions] if isinstance(captions, list) else text(captions)
+        split = text(value.get(chosen.split)) if chosen.split else None
+        yield Record(name, line, text(value.get(chosen.image)), captions, split, options.language)
+
+
+def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name, language, line = name_of(url), options.language, 0
+    with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
+        parquet = pq.ParquetFile(file)
+        readable = [column.name for column in parquet.schema_arrow if not pa.types.is_struct(column.type)]
+        chosen = columns.choose(readable, options, url)
+        wanted = [column for column in (chosen.image, chosen.caption, chosen.split) if column]
+        for batch in parquet.iter_batches(batch_size=_BATCH, columns=wanted, use_threads=False):
+            cells = [_cells(batch.column(column)) for column in wanted]
+            for image, caption, *split in zip(*cells, strict=True):
+                line += 1
+                yield Record(name, line, image, caption, split[0] if split else None, language)
+
+
+def _cells(column: Any) -> list[Any]:
+    """A column's values; text is decoded here, so that bytes which are not UTF-8 stop nothing."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is_text(column.type):
+        return [_decoded(value) for value in column.cast(pa.large_binary()).to_pylist()]
+    if _is_list(column.type) and _is_text(column.type.value_type):
+        rows = column.cast(pa.large_list(pa.large_binary())).to_pylist()
+        return [None if row is None else [_decoded(value) for value in row] for row in rows]
+    return column.to_pylist()
+
+
+def _decoded(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+KINDS: dict[str, Callable[[str, ReadOptions], Iterator[Record | Rejected]]] = {
+    "delimited": delimited.rows,
+    "json": _json_rows,
+    "jsonl": _jsonl_rows,
+    "parquet": _parquet_rows,
+}

@@ -1,0 +1,66 @@
+"""VSE++ "precomp" captions: `{split}_caps.txt`, five lines an image, in a folder or alone.
+
+Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives". The images' names come
+from `{split}_images.txt` beside it, one a line; without that file an image goes by `{split}_{index}`, its row
+in `{split}_ims.npy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+
+from pipelines.readers.files import filesystem, folder_of, is_folder, join, lines, name_of, names
+from pipelines.readers.record import ReadOptions, Record, Rejected
+
+EXPECTED = "VSE++ captions, five lines an image"
+CAPTIONS_AN_IMAGE = 5
+GROUPED = True
+CAPTIONS = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
+_ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "test"))}
+
+
+def files(source: str, options: ReadOptions) -> list[str]:
+    """The files that `records` reads: captions and image lists, split by split."""
+    return [url for captions, images in _splits(source).values() for url in (captions, images) if url]
+
+
+def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The captions in file order, train first.
+
+    Raises ValueError when a file does not have five lines for each image.
+    """
+    for split, (captions, images) in _splits(source).items():
+        name = name_of(captions)
+        listed = lines(images, "a list of image names") if images else (f"{split}_{index}" for index in count())
+        image: str | None = None
+        line = 0
+        for line, text in enumerate(lines(captions, EXPECTED), 1):
+            number = (line - 1) % CAPTIONS_AN_IMAGE
+            if number == 0:
+                image = next(listed, None)
+                if image is None:
+                    raise ValueError(f"{captions}: must have 5 lines for each line of {name_of(images)}, has more")
+            yield Record(name, line, image, text, split, options.language, number)
+        if line % CAPTIONS_AN_IMAGE or (images and next(listed, None) is not None):
+            rule = f"5 lines for each line of {name_of(images)}" if images else "5 lines an image"
+            raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
+
+
+def _splits(source: str) -> dict[str, tuple[str, str]]:
+    """Split -> (captions, image list or ""), in reading order."""
+    if is_folder(source):
+        folder, wanted = source, names(source)
+    else:
+        folder, wanted = folder_of(source), [name_of(source)]
+    found = {match["split"]: name for name in wanted if (match := CAPTIONS.fullmatch(name))}
+    if not found:
+        raise FileNotFoundError(f"{source}: has no VSE++ captions, expected files named <split>_caps.txt")
+    splits = sorted(found, key=lambda split: (_ORDER.get(split, len(_ORDER)), split))
+    return {split: (join(folder, found[split]), _if_there(join(folder, f"{split}_images.txt"))) for split in splits}
+
+
+def _if_there(url: str) -> str:
+    fs, path = filesystem(url)
+    return url if fs.isfile(path) else ""
