@@ -78,7 +78,7 @@ def lemma_tables() -> dict[str, dict[str, Any]]:
     rules: dict[str, list[list[str]]] = {"noun": NOUN_RULES, "verb": VERB_RULES, "adj": ADJECTIVE_RULES}
     rules.update({pos: [IDENTITY] for pos in CLOSED})
     for pos, endings in (("noun", ("s",)), ("verb", ("s", "ed", "ing"))):
-        for word in index[pos]:
+        for word in sorted(index[pos]):
             if word.endswith(endings) and not _is_plural(word, index[pos]):
                 exceptions[pos][word] = [word]
     for pos, forms in (("noun", NOUN_FORMS), ("verb", VERB_FORMS), ("adj", ADJECTIVE_FORMS)):
