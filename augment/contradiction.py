@@ -23,6 +23,8 @@ SYMMETRIC_VERBS = {
     "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
     "wrestle", "race", "tackle", "be", "have", "include",
 }  # fmt: skip
+# Words for several persons whose number they do not tell.
+GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
 
 @cache
@@ -72,19 +74,19 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str 
 
 def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The new quantity holds of the noun by this or a sibling caption's own words."""
-    value = quantity_value(candidate.replacement)
-    if value == quantity_value(candidate.replaced):
+    old, value = quantity_value(candidate.replaced), quantity_value(candidate.replacement)
+    if value == old:
         return "same_quantity"
     noun = caption.tokens[candidate.slots[0]].lemma
+    unnamed = 0 if old == 1 else None  # "dogs" says nothing against "two dogs" being three, but much against "a dog"
     for said, reason in (
         (context.own.quantities, "same_quantity"),
         (context.siblings.quantities, "sibling_quantity"),
     ):
         for other, count in said:
-            if (count == value or (count == 0 and value > 1)) and _same_things(noun, other):
+            if (count == value or (count == unnamed and value > 1)) and _same_things(noun, other):
                 return reason
-    person = is_person(noun)
-    if person and value > 1 and any(_is_group(other) for other, _ in context.siblings.quantities):
+    if old == 1 and is_person(noun) and any(other in GROUPS for other, _ in context.siblings.quantities):
         return "sibling_quantity"
     return None
 
@@ -92,10 +94,6 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 @cache
 def _same_things(a: str, b: str) -> bool:
     return a == b or may_be_same(a, b) or WordNet.load().related(a, b, "n")
-
-
-def _is_group(noun: str) -> bool:
-    return noun in ("group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch")
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:

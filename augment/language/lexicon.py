@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import log1p
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ FORMS = ("plural", "a", "the", "bare")
 PAPER_MIN_COUNT = 200
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
+RECENT = 4096
 
 
 def default_min_count(captions: int) -> int:
@@ -147,6 +149,7 @@ class Entries:
     gain: np.ndarray
     kinds: np.ndarray
     kind_gain: Mapping[str, np.ndarray]
+    recent: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -161,16 +164,24 @@ class Entries:
         gains = np.zeros(len(self.names))
         for place in places:
             span = self.places.get(place)
-            if span is not None:
-                a, b = span
-                gains += self.kind_gain[place][self.kinds]
-                gains[self.at[a:b]] += self.gain[a:b]
-                if own is not None:
-                    row = a + int(np.searchsorted(self.at[a:b], own))
-                    if row < b and self.at[row] == own:
-                        gains[own] += (
-                            DISCOUNT * np.log1p((self.seen[row] - 1) / self.usual[row]) - self.gain[row]
-                        )
+            if span is None:
+                continue
+            gains += self._dense(place, *span)
+            if own is not None:
+                row = span[0] + int(self.at[span[0] : span[1]].searchsorted(own))
+                if row < span[1] and self.at[row] == own:
+                    gains[own] += DISCOUNT * log1p((self.seen[row] - 1) / self.usual[row]) - self.gain[row]
+        return gains
+
+    def _dense(self, place: str, start: int, end: int) -> np.ndarray:
+        """The gains of one place for all entries; the places met last are kept."""
+        gains = self.recent.get(place)
+        if gains is None:
+            if len(self.recent) >= RECENT:
+                self.recent.clear()
+            gains = self.kind_gain[place][self.kinds]
+            gains[self.at[start:end]] += self.gain[start:end]
+            self.recent[place] = gains
         return gains
 
     def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
