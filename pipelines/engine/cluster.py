@@ -8,7 +8,9 @@ run's folder under the same path, and have negcap installed.
 from __future__ import annotations
 
 import logging
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future as StartFuture
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 FAN_IN = 8
 IN_FLIGHT = 2
 CONNECT_SECONDS = 30
+RECOUNT_SECONDS = 1
 SYNCHRONOUS = "synchronous"
 Combine = Callable[[list[Any]], Any]
 
@@ -69,13 +72,6 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
     return Distributed(workers or len(os.sched_getaffinity(0)), scheduler, retries)
 
 
-def tree_reduce(results: Sequence[Any], combine: Combine) -> Any:
-    """combine() of up to FAN_IN neighbours at a time until one is left."""
-    while len(results) > 1:
-        results = [combine(list(results[i : i + FAN_IN])) for i in range(0, len(results), FAN_IN)]
-    return results[0]
-
-
 class Synchronous:
     """Everything in this process, call after call, without Dask: for debuggers."""
 
@@ -117,6 +113,7 @@ class Distributed:
         self.workers = workers
         self.scheduler = scheduler
         self.retries = retries
+        self._threads, self._counted = 0, -math.inf
         self._starting: StartFuture[tuple[Client, LocalCluster | None]] | None = None
 
     def start(self) -> None:
@@ -139,7 +136,7 @@ class Distributed:
 
         positions: dict[Future, int] = {}
         waiting = iter(enumerate(calls))
-        finished = as_completed()
+        finished = as_completed(loop=self.client.loop)
 
         def submit(count: int) -> None:
             for position, call in islice(waiting, max(0, count)):
@@ -174,7 +171,7 @@ class Distributed:
         levels: list[list[Future]] = []
         positions: dict[Future, int] = {}
         waiting = iter(enumerate(calls))
-        finished = as_completed()
+        finished = as_completed(loop=self.client.loop)
 
         def combined(futures: list[Future]) -> Future:
             return client.submit(combine, futures, pure=False)
@@ -197,7 +194,11 @@ class Distributed:
 
     def _window(self) -> int:
         """How many calls may be in flight: enough that no worker waits, few enough that memory stays flat."""
-        return IN_FLIGHT * max(1, sum(self.client.nthreads().values()))
+        now = time.monotonic()
+        if now - self._counted > RECOUNT_SECONDS:  # asking the scheduler costs milliseconds
+            self._threads = sum(self.client.nthreads().values())
+            self._counted = now
+        return IN_FLIGHT * max(1, self._threads)
 
     def close(self) -> None:
         """Stop the workers started here; leave a running scheduler as it was."""

@@ -91,13 +91,12 @@ def read_manifest(folder: Path) -> Manifest | None:
         value = json.loads(path.read_bytes())
         if value.pop("format") != 1:
             raise ValueError("format must be 1")
+        value["shards"] = tuple(value["shards"])
         return Manifest(Identity(**value.pop("identity")), **value)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(
-            f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}"
-        ) from error
+        raise ValueError(f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}") from error
 
 
 def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
@@ -119,9 +118,7 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
         write_manifest(folder, Manifest(identity))
 
 
-def finish(
-    run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]
-) -> Manifest:
+def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]) -> Manifest:
     """Record a finished stage: remove shards beyond the last, sum the counts, write the manifest.
 
     `receipts` holds for every shard the receipts of its tables; the last table keeps counts and manifest.
@@ -132,10 +129,10 @@ def finish(
     for shard in receipts:
         for name, count in shard[tables[-1]].counts.items():
             counts[name] = counts.get(name, 0) + count
-    shards = [
+    shards = tuple(
         {table: {"rows": receipt.rows, "sha256": receipt.sha256} for table, receipt in shard.items()}
         for shard in receipts
-    ]
+    )
     manifest = Manifest(identity, True, shards, dict(sorted(counts.items())))
     if read_manifest(run / tables[-1]) != manifest:
         write_manifest(run / tables[-1], manifest)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -203,19 +204,43 @@ def _reduce(
     progress.begin(stage.name, len(calls))
     try:
         with _naming(stage, range(len(calls))):
+            combine = partial(combine_partials, stage)
             total = executor.map_reduce(
-                make_partial, calls, stage.combine, lambda position: progress.advance(inputs[position].rows)
+                make_partial, calls, combine, lambda position: progress.advance(inputs[position].rows)
             )
-        result = stage.finish(total, config)
+        result = stage.finish(_unpack(total), config)
         return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
     finally:
         progress.end()
 
 
-def make_partial(stage: ReduceStage, config: Any, run: Path, index: int, sha256: str) -> pa.Table:
-    """One shard's part of a ReduceStage's result, in a worker."""
+def make_partial(stage: ReduceStage, config: Any, run: Path, index: int, sha256: str) -> bytes:
+    """One shard's part of a ReduceStage's result, in a worker: a table as it travels."""
     table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
-    return stage.partial(table, config)
+    return _pack(stage.partial(table, config))
+
+
+def combine_partials(stage: ReduceStage, partials: list[bytes]) -> bytes:
+    """One of several parts, in a worker."""
+    return _pack(stage.combine([_unpack(part) for part in partials]))
+
+
+def _pack(table: pa.Table) -> bytes:
+    """A table as Arrow IPC: Dask's own way leaves buffers where Arrow's kernels complain of their alignment."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _unpack(data: bytes) -> pa.Table:
+    import pyarrow as pa
+
+    aligned = pa.allocate_buffer(len(data))
+    pa.FixedSizeBufferWriter(aligned).write(data)
+    return pa.ipc.open_stream(aligned).read_all()
 
 
 def _write(
