@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate
-from augment.language.overlaps import head, implies, is_person, may_be_same
+from augment.language.overlaps import head, is_person, overlaps, persons_may_be_same
 from augment.language.places import prepositions, quantity_value
 from augment.language.wordnet import WordNet
 
@@ -27,20 +27,43 @@ SYMMETRIC_VERBS = {
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
 
+class Meaning(NamedTuple):
+    """What a noun may name: itself and its head, their synsets in use and all above, and what the noun table adds."""
+
+    words: frozenset[str]
+    synsets: frozenset[int]
+    above: frozenset[int]
+    same: frozenset[str]
+    implied: frozenset[str]
+
+
 @cache
+def meaning(noun: str) -> Meaning:
+    """The meaning of a noun or compound."""
+    wordnet, table = WordNet.load(), overlaps()
+    words = frozenset({noun, head(noun)})
+    synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
+    implied = frozenset().union(*(table.implied.get(word, frozenset()) for word in words))
+    return Meaning(
+        words,
+        synsets,
+        frozenset().union(*(wordnet.closure(synset) for synset in synsets)),
+        frozenset().union(*(table.groups.get(word, frozenset()) for word in words)),
+        implied | table.implied["person"] if is_person(noun) else implied,
+    )
+
+
 def clash(replacement: str, said: str) -> Clash | None:
     """Whether `replacement` may be true where `said` is: related in WordNet, or overlapping by the noun table.
 
     Both are checked as compounds and by their heads: "tennis racket" clashes with "racket".
     """
-    wordnet = WordNet.load()
-    for a in {replacement, head(replacement)}:
-        for b in {said, head(said)}:
-            if a == b or wordnet.related(a, b, "n"):
-                return "related"
-    if may_be_same(replacement, said) or implies(said, replacement):
+    a, b = meaning(replacement), meaning(said)
+    if not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above)):
+        return "related"
+    if not (a.words.isdisjoint(b.same) and a.words.isdisjoint(b.implied)):
         return "overlap"
-    return None
+    return "overlap" if persons_may_be_same(replacement, said) else None
 
 
 @cache
@@ -50,16 +73,18 @@ def _clashes(said: str) -> dict[str, Clash | None]:
 
 
 def _noun_clash(replacement: str, said: frozenset[str]) -> Clash | None:
+    """The gravest clash of a replacement with the nouns said."""
     found: Clash | None = None
     for noun in said:
         known = _clashes(noun)
-        if replacement in known:
+        try:
             result = known[replacement]
-        else:
+        except KeyError:
             result = known[replacement] = clash(replacement, noun)
-        if result == "related":
-            return result
-        found = found or result
+        if result is not None:
+            if result == "related":
+                return result
+            found = result
     return found
 
 
@@ -93,7 +118,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 @cache
 def _same_things(a: str, b: str) -> bool:
-    return a == b or may_be_same(a, b) or WordNet.load().related(a, b, "n")
+    return clash(a, b) == "related" or not meaning(a).words.isdisjoint(meaning(b).same) or persons_may_be_same(a, b)
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
@@ -116,9 +141,7 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The two heads name the same kind of thing, or stand in a conjunction or a symmetric relation."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if _same_things(one.lemma, other.lemma) or (
-        is_person(one.lemma) and is_person(other.lemma) and may_be_same(one.lemma, other.lemma)
-    ):
+    if _same_things(one.lemma, other.lemma):
         return "interchangeable"
     up, governor = other, caption.tokens[other.head]
     if up.dep == "conj" or one.dep == "conj":

@@ -78,34 +78,14 @@ def gender(noun: str) -> Gender:
     return "any" if is_person(noun) else "thing"
 
 
-def may_be_same(a: str, b: str) -> bool:
-    """Whether the table lets two nouns name the same thing: couch and sofa, player and man; not man and woman."""
-    table = overlaps()
-    if (
-        a == b
-        or b in table.groups.get(a, ())
-        or b in table.groups.get(head(a), ())
-        or head(b) in table.groups.get(a, ())
-    ):
-        return True
-    if is_person(a) and is_person(b):
-        one, other = head(a), head(b)
-        apart = (
-            (one in table.male and other in table.female)
-            or (one in table.female and other in table.male)
-            or (one in table.child and other in table.adult)
-            or (one in table.adult and other in table.child)
-        )
-        return not apart
-    return False
-
-
-def implies(a: str, b: str) -> bool:
-    """Whether a photo with `a` shows `b` as well, said or not: a surfer implies a surfboard."""
-    table = overlaps()
-    words = {b, head(b)}
-    return bool(
-        words & table.implied.get(a, frozenset())
-        or words & table.implied.get(head(a), frozenset())
-        or (is_person(a) and words & table.implied["person"])
+def persons_may_be_same(a: str, b: str) -> bool:
+    """Whether two words for persons may name the same one: player and man, child and boy; not man and woman."""
+    if not (is_person(a) and is_person(b)):
+        return False
+    table, one, other = overlaps(), head(a), head(b)
+    return not (
+        (one in table.male and other in table.female)
+        or (one in table.female and other in table.male)
+        or (one in table.child and other in table.adult)
+        or (one in table.adult and other in table.child)
     )

@@ -34,22 +34,28 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
     for at, entry in draw(masses, rng, draws):
         slot, name = slots[at], nouns.names[entry]
         surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
-        first, root = tokens[slot.start], tokens[slot.root]
-        edits = [Edit(first.start, root.end, cased(surface, first.text, first=slot.start == 0))]
+        first = tokens[slot.start]
+        edits = [Edit(first.start, tokens[slot.root].end, cased(surface, first.text, first=slot.start == 0))]
         fitted = article_edit(caption, slot.start, surface)
         if fitted:
             edits.insert(0, fitted)
-        old = None if slot.plural else gender(slot.entry)
-        pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
+        refused = None
+        if caption.pronouns:
+            old = None if slot.plural else gender(slot.entry)
+            pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
+            if pronouns is None:
+                refused = "dangling_pronoun"
+            elif pronouns:
+                edits = sorted([*edits, *pronouns])
         yield Candidate(
             "noun",
-            tuple(sorted([*edits, *(pronouns or ())])),
+            tuple(edits),
             (slot.root,),
             slot.entry,
             name,
             first_sense(slot.entry),
             first_sense(name),
-            "dangling_pronoun" if pronouns is None else None,
+            refused,
         )
 
 

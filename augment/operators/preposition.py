@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from random import Random
 
 from augment.caption import Caption
@@ -28,7 +29,7 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
         if number is None:
             continue
         mass = entries.probabilities(slot.places, own=number)
-        mass[[i for i, name in enumerate(entries.names) if table.overlap(slot.entry, name)]] = 0.0
+        mass[_overlapping(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
     for at, entry in draw(masses, rng, draws, FLOOR):
@@ -44,3 +45,10 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
             table.name(slot.entry),
             table.name(name),
         )
+
+
+@cache
+def _overlapping(entry: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the entries that share an overlap set with one."""
+    table = prepositions()
+    return [number for number, name in enumerate(names) if table.overlap(entry, name)]
