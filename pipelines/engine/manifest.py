@@ -207,7 +207,10 @@ def _source(name: str) -> Path:
 
 
 def hash_schema(schema: pa.Schema) -> str:
-    """The hash of a schema: names, types, nullability, descriptions, version."""
+    """The hash of a schema: its name and version, the columns' names, types, nullability and descriptions.
+
+    What else stands in the metadata (the provenance of a shard, Parquet's own notes) does not count.
+    """
     return _hash([_metadata(schema), [_column(column) for column in schema]])
 
 
@@ -217,7 +220,8 @@ def _column(column: pa.Field) -> list[Any]:
 
 
 def _metadata(described: pa.Schema | pa.Field) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in (described.metadata or {}).items()}
+    metadata = described.metadata or {}
+    return {name: metadata.get(name.encode(), b"").decode() for name in ("table", "schema_version", "description")}
 
 
 def hash_table(run: Path, name: str) -> str:
