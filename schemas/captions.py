@@ -31,6 +31,7 @@ RECORD_REASONS = (
     "control_characters",
     "duplicate_caption_id",
     "unsafe_path",
+    "ambiguous_image",
 )
 
 REJECTED_RECORDS = schema(

@@ -61,7 +61,10 @@ def numbered(options: ReadOptions) -> bool:
 
 
 def _column(role: str, wanted: str, usual: Sequence[str], found: Sequence[str], where: str) -> str:
-    name = wanted if wanted in found else guess([wanted.lower()] if wanted else usual, found)
+    if wanted:
+        name = wanted if wanted in found else guess([wanted.lower()], found)
+    else:
+        name = guess(usual, found)
     if name is not None:
         return name
     listed = ", ".join(found) if found else "none"

@@ -13,6 +13,7 @@ EXPECTED = (
     "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
     "or a CSV, TSV, JSONL or Parquet table with image and caption columns"
 )
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
 
 
@@ -33,7 +34,7 @@ def detect(source: str) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{source}: must be UTF-8, starts with a UTF-16 byte order mark")
     start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not start or b"\0" in start[:1024]:
+    if not start or len(_CONTROL.findall(start)) * 50 > len(start):
         raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
     if start.startswith(b"{") and not _is_json_lines(start):
         return _detect_json(source)
@@ -50,7 +51,7 @@ def _detect_folder(source: str) -> str:
     present = names(source)
     if any(vsepp.CAPTIONS.fullmatch(name) for name in present):
         return "vsepp"
-    if any(multi30k.CAPTIONS.fullmatch(name) for name in present):
+    if multi30k.is_one(source):
         return "multi30k"
     if any(table.FILES.fullmatch(name) for name in present):
         return "table"

@@ -93,15 +93,21 @@ def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[N
         raise ValueError(f"{url}: must be {expected}, cannot be read: {_one_line(error)}") from None
 
 
-def open_bytes(url: str) -> IO[bytes]:
+@contextmanager
+def open_bytes(url: str) -> Iterator[IO[bytes]]:
     """The decompressed bytes of a file."""
+    from fsspec.compression import compr
+    from fsspec.utils import infer_compression
+
     fs, path = filesystem(url)
     try:
-        return fs.open(path, "rb", compression="infer")
+        stored = fs.open(path, "rb")
     except OSError:
         raise
-    except Exception as error:  # each file system and codec has errors of its own
+    except Exception as error:  # each file system has errors of its own
         raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
+    with stored, compr[infer_compression(path)](stored, mode="rb") as file:
+        yield file
 
 
 def head(url: str) -> bytes:
@@ -110,9 +116,14 @@ def head(url: str) -> bytes:
         return file.read(HEAD)
 
 
-def open_text(url: str) -> io.TextIOWrapper:
+@contextmanager
+def open_text(url: str) -> Iterator[io.TextIOWrapper]:
     """A file as UTF-8 text; bytes that are not UTF-8 become lone surrogates, and only `\\n` ends a line."""
-    return io.TextIOWrapper(open_bytes(url), encoding="utf-8", errors="surrogateescape", newline="\n")
+    with (
+        open_bytes(url) as file,
+        io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
+    ):
+        yield text
 
 
 def lines(url: str, expected: str) -> Iterator[str]:

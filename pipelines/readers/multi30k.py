@@ -45,9 +45,21 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
                 yield Record(sources[number], line, image, text, split, languages[number], number)
 
 
+def is_one(folder: str) -> bool:
+    """Whether a folder holds Multi30K captions."""
+    return bool(_captions(folder, names(folder)))
+
+
 def _parsed(name: str) -> dict[str, str]:
     found = CAPTIONS.fullmatch(name)
     return {} if found is None else {key: value or "" for key, value in found.groupdict().items()}
+
+
+def _captions(folder: str, present: list[str]) -> list[str]:
+    """The files that are captions: those that have a number, and the others (`train.en`) with an image list."""
+    found = {name: _parsed(name) for name in present if CAPTIONS.fullmatch(name)}
+    listed = {part["split"]: _image_list(folder, present, part["split"]) for part in found.values()}
+    return [name for name, part in found.items() if part["number"] or listed[part["split"]]]
 
 
 def _splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]]]:
@@ -55,29 +67,28 @@ def _splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]
     if not is_folder(source):
         raise ValueError(f"{source}: a Multi30K source must be the folder of its files, was a file")
     present = names(source)
-    found = [(name, _parsed(name)) for name in present if CAPTIONS.fullmatch(name)]
-    chosen = [(name, part) for name, part in found if options.language in (part["language"], "all")]
+    parts = {name: _parsed(name) for name in _captions(source, present)}
+    chosen = [name for name, part in parts.items() if options.language in (part["language"], "all")]
     if not chosen:
-        languages = sorted({part["language"] for _, part in found})
+        languages = ", ".join(sorted({part["language"] for part in parts.values()})) or "none"
         raise FileNotFoundError(
-            f"{source}: has no Multi30K files <split>.<1..5>.{options.language}.gz "
-            f"or <split>.{options.language}.gz; languages there: {', '.join(languages) or 'none'}"
+            f"{source}: has no Multi30K files <split>.<1..5>.{options.language}.gz, or <split>.{options.language}.gz "
+            f"with <split>_images.txt; languages there: {languages}"
         )
-    splits = sorted({part["split"] for _, part in chosen}, key=lambda split: (_ORDER.get(split, len(_ORDER)), split))
-    return {
-        split: (
-            _image_list(source, present, split),
-            [
-                join(source, name)
-                for name, part in sorted(chosen, key=lambda item: (item[1]["language"], item[1]["number"], item[0]))
-                if part["split"] == split
-            ],
-        )
-        for split in splits
-    }
+    chosen.sort(key=lambda name: (parts[name]["language"], parts[name]["number"], name))
+    splits: dict[str, tuple[str, list[str]]] = {}
+    for split in sorted({parts[name]["split"] for name in chosen}, key=lambda split: (_ORDER.get(split, 9), split)):
+        images = _image_list(source, present, split)
+        if not images:
+            raise FileNotFoundError(
+                f"{source}: has no {split}_images.txt, the list of the images of {split}, one a line"
+            )
+        splits[split] = images, [join(source, name) for name in chosen if parts[name]["split"] == split]
+    return splits
 
 
 def _image_list(source: str, present: list[str], split: str) -> str:
+    """The list of a split's images; empty where there is none."""
     wanted = [f"{split}_images.txt", f"{split}.txt"]
     for name in wanted:
         if name in present:
@@ -87,10 +98,7 @@ def _image_list(source: str, present: list[str], split: str) -> str:
         there = names(beside) if is_folder(beside) else []
     except FileNotFoundError:
         there = []
-    for name in wanted:
-        if name in there:
-            return join(beside, name)
-    raise FileNotFoundError(f"{source}: has no {wanted[0]}, the list of the images of {split}, one a line")
+    return next((join(beside, name) for name in wanted if name in there), "")
 
 
 def _raise_uneven(line: int, images: str, image: str | None, captions: list[str], texts: list[str | None]) -> None:

@@ -16,7 +16,8 @@ EXCERPT = 200
 _SPACES = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_IMAGE_SUFFIX = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|avif|heic)$", re.IGNORECASE)
+_IMAGE_SUFFIXES = frozenset(["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "avif", "heic"])
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
 
 
@@ -81,7 +82,9 @@ def _escape(surrogate: re.Match[str]) -> str:
 
 def image_id(image: str) -> str:
     """The image's name without folder and image extension: `val2014/a.1.jpg` -> `a.1`; an id stays itself."""
-    return _IMAGE_SUFFIX.sub("", re.split(r"[/\\]", image)[-1])
+    name = image[max(image.rfind("/"), image.rfind("\\")) + 1 :]
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and suffix.lower() in _IMAGE_SUFFIXES else name
 
 
 def clean(record: Record) -> Record | Rejected:
@@ -140,6 +143,8 @@ def _image_of(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _clean_image(value: str) -> str:
+    if _PLAIN_NAME.fullmatch(value):
+        return value
     image = value.strip()
     _check_characters("image", image)
     if len(image) > MAX_IMAGE:
