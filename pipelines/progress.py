@@ -94,9 +94,7 @@ class Lines(Silent):
             of = f" of {self._total:,}" if self._total else ""
             done = self._shards + self._reused
             rate = self._captions / (now - self._began)
-            print(
-                f"{self._stage}: {done:,}{of} shards ({rate:,.0f} captions/s)", file=self._stream, flush=True
-            )
+            print(f"{self._stage}: {done:,}{of} shards ({rate:,.0f} captions/s)", file=self._stream, flush=True)
 
     def end(self) -> None:
         """See engine.run.Progress."""

@@ -40,6 +40,11 @@ from pipelines.engine.shards import (
 from schemas.fields import field, schema
 
 NOTES = schema("notes", 1, field("text", pa.string(), "a text"), field("stars", pa.int32(), "a number"))
+SPANS = schema(
+    "spans",
+    1,
+    field("spans", pa.list_(pa.field("item", pa.struct([field("start", pa.int32(), "from")]), nullable=False)), "all"),
+)
 
 
 def notes(*texts: str) -> pa.Table:
@@ -69,6 +74,14 @@ def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path: Path)
     assert table.schema.field("stars").metadata[b"description"] == b"a number"
     assert read_shard(shard, ("stars",)).column_names == ["stars"]
     assert pq.ParquetFile(shard).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_the_schema_of_a_nested_table_survives_the_file(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([{"spans": [{"start": 1}]}, {"spans": []}], SPANS)
+    write_shard(table, tmp_path, 0, "k", SPANS, {"stage": "x"})
+    back = read_shard(shard_path(tmp_path, 0))
+    assert back.to_pylist() == table.to_pylist()
+    assert hash_schema(back.schema) == hash_schema(SPANS)
 
 
 def test_the_same_rows_are_the_same_bytes_and_an_empty_table_is_a_shard(tmp_path: Path) -> None:
@@ -300,6 +313,7 @@ def test_the_schema_hash_follows_names_types_nulls_and_version() -> None:
     def one(name: str = "a", type: pa.DataType = pa.int32(), version: int = 1, nullable: bool = False) -> str:  # noqa: B008
         return hash_schema(schema("t", version, field(name, type, "d", nullable=nullable)))
 
+    assert one(type=pa.list_(pa.field("item", pa.string()))) == one(type=pa.list_(pa.field("element", pa.string())))
     struct = [pa.list_(pa.struct([field("x", pa.int32(), text)])) for text in ("d", "e")]
     hashes = {one(), one("b"), one(type=pa.int64()), one(version=2), one(nullable=True), *map(one, "xy", struct)}
     assert len(hashes) == 7

@@ -215,8 +215,13 @@ def hash_schema(schema: pa.Schema) -> str:
 
 
 def _column(column: pa.Field) -> list[Any]:
+    import pyarrow as pa
+
     nested = [column.type.field(i) for i in range(column.type.num_fields)]
-    return [column.name, str(column.type), column.nullable, _metadata(column), [_column(c) for c in nested]]
+    if pa.types.is_list(column.type):  # Parquet calls the values element, Arrow item
+        nested = [nested[0].with_name("item")]
+    type = column.type.id if nested else str(column.type)
+    return [column.name, type, column.nullable, _metadata(column), [_column(child) for child in nested]]
 
 
 def _metadata(described: pa.Schema | pa.Field) -> dict[str, str]:

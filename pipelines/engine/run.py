@@ -208,7 +208,10 @@ def _reduce(
             total = executor.map_reduce(
                 make_partial, calls, combine, lambda position: progress.advance(inputs[position].rows)
             )
-        result = stage.finish(_unpack(total), config)
+        try:
+            result = stage.finish(_unpack(total), config)
+        except Exception as error:
+            raise StageError(f"{stage.name} stopped: {_reason(error)}") from error
         return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
     finally:
         progress.end()
@@ -285,13 +288,16 @@ def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]
         yield
     except TaskError as failed:
         shard = shard_path(Path(stage.input), shards[failed.position])
-        cause = failed.__cause__
+        reason = _reason(failed.__cause__)
         if failed.killed:
             reason = "its worker was killed each time it was tried (out of memory?)"
-        elif isinstance(cause, DamagedShardError):
-            reason = f"{cause}; run the stage that makes it again"
-        elif isinstance(cause, OSError) and cause.strerror:
-            reason = f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
-        else:
-            reason = f"{type(cause).__name__}: {next(iter(str(cause).splitlines()), '')}"
-        raise StageError(f"{stage.name} stopped at {shard}: {reason}") from cause
+        raise StageError(f"{stage.name} stopped at {shard}: {reason}") from failed.__cause__
+
+
+def _reason(error: BaseException | None) -> str:
+    """What a stage raised, in one line."""
+    if isinstance(error, DamagedShardError):
+        return f"{error}; run the stage that makes it again"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

@@ -1,0 +1,69 @@
+"""The verbs that make tables, one after the other: ingest, parse, lexicon, negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines import provenance
+from pipelines.engine.cluster import Executor
+from pipelines.engine.manifest import read_manifest
+from pipelines.engine.run import Progress, ReduceStage, Stage, run_stage
+
+if TYPE_CHECKING:
+    from pipelines.stages.ingest import Ingested
+
+CONFIGS = {"ingest": "IngestConfig", "parse": "ParseConfig", "lexicon": "LexiconConfig", "negatives": "NegativesConfig"}
+VERBS = tuple(CONFIGS)
+
+
+def configure(verb: str, options: Mapping[str, Any]) -> Any:
+    """The config of a verb from the options that it knows and that are set (not None).
+
+    A given norm list or model folder becomes a Path, so that its content counts and not its place. Raises ValueError
+    for a value that breaks its rule, FileNotFoundError for a file that is not there.
+    """
+    type = getattr(import_module(f"pipelines.stages.{verb}"), CONFIGS[verb])
+    known = {item.name for item in fields(type)}
+    values = {name: value for name, value in options.items() if name in known and value is not None}
+    if verb == "parse":
+        folder = provenance.model_folder(values.get("spacy_model"))
+        if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
+            values["spacy_model"] = folder.absolute()
+        values["parser"] = provenance.parser(folder)
+    if verb == "lexicon" and "concreteness" in values:
+        values["concreteness"] = _existing(Path(values["concreteness"]), "concreteness")
+    return type(**values)
+
+
+def _existing(path: Path, name: str) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"{name} must be a file, was: {path}")
+    return path.absolute()
+
+
+def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: bool) -> Ingested:
+    """Read a source's captions into a run. See stages.ingest."""
+    from pipelines.stages import ingest as stage
+
+    return stage.ingest(source, run, config, metadata=provenance.package(), progress=progress, overwrite=overwrite)
+
+
+def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
+    """Run parse, lexicon or negatives on what the verbs before it left in a run; its counters. See run_stage."""
+    stage: Stage | ReduceStage = import_module(f"pipelines.stages.{verb}").STAGE
+    inputs = (stage.input, *(stage.whole if isinstance(stage, Stage) else ()))
+    metadata = provenance.of_stage(run, inputs, config)
+    return run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+
+
+def is_built(run: Path) -> bool:
+    """Whether a run has been completed before, so that there may be nothing to do for workers."""
+    try:
+        manifest = read_manifest(run / "negatives")
+    except ValueError:
+        return False
+    return manifest is not None and manifest.complete

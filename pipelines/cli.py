@@ -1,0 +1,227 @@
+"""The command line: one group, a verb a command. Nothing heavy is imported before a verb needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipelines import options
+
+if TYPE_CHECKING:
+    from pipelines.engine.cluster import Executor
+    from pipelines.progress import Silent
+
+BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Verbs(click.Group):
+    """The group; its commands in the order they are written in, not by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of a run."""
+        return list(self.commands)
+
+
+@click.group(cls=Verbs, context_settings=CONTEXT)
+@click.version_option(package_name="negcap", message="%(prog)s %(version)s")
+def negcap() -> None:
+    """Negative captions: false of the image, fluent, and not guessable without looking at it.
+
+    A run is a folder: every verb but the first reads the tables that the earlier ones left there.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; its exit status: 0 done, 1 a check failed, 2 bad input or arguments (one line on stderr).
+
+    With NEGCAP_TRACEBACK set, an error shows where it comes from.
+    """
+    for name in ONE_THREAD:  # the work is spread over processes
+        os.environ.setdefault(name, "1")
+    try:
+        return negcap.main(arguments, prog_name="negcap", standalone_mode=False) or 0
+    except click.ClickException as error:
+        if os.environ.get("NEGCAP_TRACEBACK") and error.__cause__ is not None:
+            raise
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "negcap"
+        print(f"{where}: {error.format_message()}", file=sys.stderr)
+        return BAD_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        print("negcap: interrupted; the same command again goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn what the library raises for bad input, or a run that had to stop, into an error of one line."""
+    from pipelines.engine.errors import EngineError
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        raise click.ClickException(said) from error
+    except (ValueError, EngineError) as error:
+        raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@contextmanager
+def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
+    """The executor and the progress that the flags ask for; library errors become one line."""
+    from pipelines.engine.cluster import executor
+    from pipelines.progress import report
+
+    with one_line_errors():
+        workers = executor(given.pop("workers"), given.pop("scheduler"))
+        try:
+            yield workers, report(given.pop("quiet"))
+        finally:
+            workers.close()
+
+
+@negcap.command()
+@click.argument("captions")
+@options.output
+@options.ingest
+@options.parse
+@options.lexicon
+@options.negatives
+@options.workers
+def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
+    """Everything: from a caption file, folder or URL to negatives.
+
+    Ingest, parse, lexicon, negatives, and a table of what came out. What is done already is kept: after an
+    interruption, the same command again goes on.
+    """
+    from pipelines import build as verbs
+    from pipelines.summary import print_summary
+
+    with at_work(given) as (executor, progress):
+        configs = {verb: verbs.configure(verb, given) for verb in verbs.VERBS}
+        if not verbs.is_built(run):
+            executor.start()
+        _warn(verbs.ingest(captions, run, configs["ingest"], progress, overwrite).warnings)
+        for verb in verbs.VERBS[1:]:
+            verbs.make(verb, run, configs[verb], executor, progress, overwrite)
+        print_summary(run, progress.timings, sys.stdout)
+
+
+@negcap.command()
+@click.argument("captions")
+@options.output
+@options.ingest
+@options.overwrite
+@options.quiet
+def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Read captions of any known format into the table captions.
+
+    Formats: COCO annotation JSON, Karpathy dataset JSON, Flickr token files, Multi30K folders, VSE++ caption files,
+    and CSV, TSV, JSONL or Parquet tables; plain or compressed, local or by URL. Bad records go to rejected_records.
+    """
+    from pipelines import build as verbs
+    from pipelines.progress import report
+    from pipelines.summary import opening
+
+    with one_line_errors():
+        config = verbs.configure("ingest", given)
+        _warn(verbs.ingest(captions, run, config, report(quiet), overwrite).warnings)
+        print("\n".join(opening(run)[:1]))
+
+
+@negcap.command()
+@options.run
+@options.parse
+@options.workers
+def parse(run: Path, **given: Any) -> None:
+    """Parse the captions once, for all later verbs."""
+    _make("parse", run, given)
+
+
+@negcap.command()
+@options.run
+@options.lexicon
+@options.workers
+def lexicon(run: Path, **given: Any) -> None:
+    """Count what the corpus says: the replacements it allows, and where."""
+    from pipelines.summary import opening
+
+    _make("lexicon", run, given)
+    print("\n".join(opening(run)[-1:]))
+
+
+@negcap.command()
+@options.run
+@options.negatives
+@options.workers
+def negatives(run: Path, **given: Any) -> None:
+    """Make negatives of the parsed captions with the lexicon; every refused candidate goes to rejections."""
+    from pipelines.summary import print_summary
+
+    timings = _make("negatives", run, given)
+    with one_line_errors():
+        print_summary(run, timings, sys.stdout)
+
+
+@negcap.command()
+@options.run
+@options.quiet
+def verify(run: Path, quiet: bool) -> int:
+    """Hash every shard again and check it against its receipt and manifest; status 1 and a line a problem if any."""
+    from pipelines.engine.verify import verify
+
+    with one_line_errors():
+        verdict = verify(run)
+    for problem in verdict.problems:
+        print(problem)
+    if not quiet:
+        wrong = f"{len(verdict.problems):,} problems" if verdict.problems else "all as they were written"
+        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+    return CHECK_FAILED if verdict.problems else 0
+
+
+@negcap.command()
+@options.run
+@click.option("--operator", default="", help="Only rows of this operator.")
+@click.option("--n", type=int, default=10, show_default=True, help="How many rows.")
+@click.option("--rejections", "table", flag_value="rejections", help="Show refused candidates instead.")
+@click.option("--reason", default="", help="Only refusals for this reason; implies --rejections.")
+@options.seed
+def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed: int | None) -> None:
+    """Show random negatives with the edit marked: in colour on a terminal, [-old-]{+new+} elsewhere."""
+    from pipelines.quality.show import print_rows, sample
+
+    with one_line_errors():
+        wanted = "rejections" if reason else table or "negatives"
+        print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
+
+
+def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
+    """One verb on a run; the timings."""
+    from pipelines import build as verbs
+
+    with at_work(given) as (executor, progress):
+        overwrite = given.pop("overwrite")
+        verbs.make(verb, run, verbs.configure(verb, given), executor, progress, overwrite)
+        return progress.timings
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        print(f"negcap: {warning}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
