@@ -103,14 +103,19 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     if value == old:
         return "same_quantity"
     noun = caption.tokens[candidate.slots[0]].lemma
-    unnamed = 0 if old == 1 else None  # "dogs" says nothing against "two dogs" being three, but much against "a dog"
-    for said, reason in (
-        (context.own.quantities, "same_quantity"),
-        (context.siblings.quantities, "sibling_quantity"),
-    ):
-        for other, count in said:
-            if (count == value or (count == unnamed and value > 1)) and _same_things(noun, other):
-                return reason
+    if value > 1 and ((noun, 0) in context.own.quantities or (noun, value) in context.own.quantities):
+        return "same_quantity"
+    for other, count in context.siblings.quantities:
+        if count == value and _same_things(noun, other):
+            return "sibling_quantity"
+        # "Dogs" says nothing against "two dogs" being three, but much against "a dog".
+        if (
+            count == 0
+            and value > 1
+            and old == 1
+            and (clash(noun, other) == "related" or persons_may_be_same(noun, other))
+        ):
+            return "sibling_quantity"
     if old == 1 and is_person(noun) and any(other in GROUPS for other, _ in context.siblings.quantities):
         return "sibling_quantity"
     return None

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from augment.language.concreteness import Concreteness
 
-DISCOUNT = 0.7
-SMOOTHING = 8.0
-KIND_SMOOTHING = 2.0
+DISCOUNT = 1.0
+SMOOTHING = 20.0
+KIND_SMOOTHING = 4.0
 FORMS = ("plural", "a", "the", "bare")
 PAPER_MIN_COUNT = 200
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
