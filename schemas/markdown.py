@@ -1,0 +1,52 @@
+"""The tables as Markdown, for the README: `python -m schemas.markdown README.md` brings its section up to date."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from schemas.captions import CAPTIONS, REJECTED_RECORDS
+from schemas.fields import description
+from schemas.lexicon import LEXICON
+from schemas.negatives import NEGATIVES, REJECTIONS
+from schemas.parses import PARSES
+
+TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, NEGATIVES, REJECTIONS)
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+
+
+def _short(type: pa.DataType) -> str:
+    if pa.types.is_list(type):
+        return f"list<{_short(type.value_type)}>"
+    if pa.types.is_struct(type):
+        return f"struct<{', '.join(child.name for child in type)}>"
+    return str(type)
+
+
+def markdown() -> str:
+    """One Markdown table a table: column, type, meaning."""
+    parts = []
+    for table in TABLES:
+        name = (table.metadata or {})[b"table"].decode()
+        rows = [f"**`{name}`**", "", "| column | type | meaning |", "|---|---|---|"]
+        for column in table:
+            nullable = ", or null" if column.nullable else ""
+            rows.append(f"| `{column.name}` | {_short(column.type)} | {description(column)}{nullable} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def refreshed(text: str) -> str:
+    """A README's text with the section between the two markers replaced. Raises ValueError where they are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"text must hold {BEGIN} and {END}, in this order")
+    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(refreshed(path.read_text("utf-8")), "utf-8")
