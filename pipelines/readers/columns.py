@@ -41,7 +41,7 @@ def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
 
 def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
     """The first of the usual names that is among the columns found, whatever its case and separators."""
-    plain = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in reversed(found)}
+    plain = {_plain(name): name for name in reversed(found)}
     return next((plain[name] for name in usual if name in plain), None)
 
 
@@ -54,6 +54,10 @@ def are_there(found: Sequence[str], options: ReadOptions) -> bool:
     return True
 
 
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
 def numbered(options: ReadOptions) -> bool:
     """Whether the user gave column numbers, as for a file without a header."""
     given = [options.image_column, options.caption_column, *filter(None, [options.split_column])]
@@ -62,7 +66,7 @@ def numbered(options: ReadOptions) -> bool:
 
 def _column(role: str, wanted: str, usual: Sequence[str], found: Sequence[str], where: str) -> str:
     if wanted:
-        name = wanted if wanted in found else guess([wanted.lower()], found)
+        name = wanted if wanted in found else guess([_plain(wanted)], found)
     else:
         name = guess(usual, found)
     if name is not None:

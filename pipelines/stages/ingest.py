@@ -275,11 +275,11 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
     if config.language != "en":
         warnings.append(f"language is {config.language}: only English captions are parsed and changed")
     if several := counts.get("images_in_two_splits"):
-        warnings.append(f"{several:,} images have captions in more than one split")
+        warnings.append(f"images with captions in more than one split: {several:,}")
     if same := counts.get("rejected.ambiguous_image"):
         warnings.append(
-            f"{same:,} records were rejected as their image has the file name of another image in another folder: "
-            "name a column with unique names or ids (--image-column)"
+            f"records rejected as their image has the file name of another image: {same:,}; "
+            "--image-column names a column with ids, or file names that are unique without their folder"
         )
     return tuple(warnings)
 
