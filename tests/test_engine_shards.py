@@ -11,6 +11,7 @@ import pytest
 from pipelines.engine import shards
 from pipelines.engine.errors import DamagedShardError, OtherConfigError
 from pipelines.engine.manifest import (
+    MANIFEST,
     Identity,
     Manifest,
     describe,
@@ -116,7 +117,9 @@ def test_shards_are_listed_by_number(tmp_path: Path) -> None:
         shard_index(tmp_path / "notes.txt")
     remove_temporary(tmp_path)
     remove_shards(tmp_path, 3)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "part-00002.json", "part-00002.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["notes.txt", receipt_path(shard_path(tmp_path, 2)).name, "part-00002.parquet"]
+    )
 
 
 def cut_short(shard: Path) -> None:
@@ -223,12 +226,12 @@ def test_a_shard_is_never_seen_with_another_shards_receipt(tmp_path: Path, monke
 def test_another_identity_is_refused_by_name(tmp_path: Path, change: dict, said: str) -> None:
     other = identity(**change)
     prepare(tmp_path, identity())
-    before = (tmp_path / "manifest.json").read_bytes()
+    before = (tmp_path / MANIFEST).read_bytes()
     assert difference(identity(), other) == said
     with pytest.raises(OtherConfigError) as caught:
         prepare(tmp_path, other)
     assert str(caught.value) == f"{tmp_path} was made from something else: {said} (--overwrite replaces it)"
-    assert (tmp_path / "manifest.json").read_bytes() == before
+    assert (tmp_path / MANIFEST).read_bytes() == before
     prepare(tmp_path, other, overwrite=True)
     assert read_manifest(tmp_path) == Manifest(other)
     assert other.key("shard") != identity().key("shard")
@@ -250,16 +253,16 @@ def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path:
     assert [shard["notes"]["rows"] for shard in manifest.shards] == [2, 1]
     assert len(list_shards(tmp_path / "notes")) == 2
     assert read_manifest(tmp_path / "notes") == manifest
-    text = (tmp_path / "notes" / "manifest.json").read_text()
+    text = (tmp_path / "notes" / MANIFEST).read_text()
     assert json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" == text
     assert str(tmp_path) not in text
 
 
 def test_shards_without_or_with_a_garbled_manifest_are_refused(tmp_path: Path) -> None:
     write(tmp_path, 0, "a")
-    with pytest.raises(OtherConfigError, match=r"it has shards but no manifest\.json \(--overwrite"):
+    with pytest.raises(OtherConfigError, match=f"it has shards but no {MANIFEST} \\(--overwrite"):
         prepare(tmp_path, identity())
-    (tmp_path / "manifest.json").write_text("{")
+    (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(OtherConfigError, match="is unreadable"):
         prepare(tmp_path, identity())
     write_manifest(tmp_path, Manifest(identity()))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.engine.manifest import MANIFEST
 from pipelines.engine.shards import receipt_path, shard_path
 from pipelines.engine.verify import verify
 from tests.test_engine_shards import DAMAGES
@@ -43,6 +44,12 @@ def test_every_damage_is_found(run: Path, damage, table: str) -> None:  # type: 
     assert words.get(damage.__name__, "no readable receipt") in found[0]
 
 
+def copy_shard(folder: Path, source: int, target: int) -> None:
+    old, new = shard_path(folder, source), shard_path(folder, target)
+    shutil.copy(old, new)
+    shutil.copy(receipt_path(old), receipt_path(new))
+
+
 def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
@@ -57,28 +64,22 @@ def test_a_forged_receipt_is_found(run: Path) -> None:
 
 
 def test_a_swapped_shard_is_found(run: Path) -> None:
-    for suffix in (".parquet", ".json"):
-        shutil.copy(
-            (run / "words" / "part-00001").with_suffix(suffix), (run / "words" / "part-00002").with_suffix(suffix)
-        )
+    copy_shard(run / "words", 1, 2)
     problems = verify(run).problems
     assert "words/part-00002.parquet: receipt and manifest disagree" in problems
     assert "words/part-00002.parquet: damaged, its bytes are not those that were written" in problems
 
 
 def test_an_unfinished_stage_and_stray_shards_are_found(run: Path) -> None:
-    edit(run / "words" / "manifest.json", complete=False)
-    for suffix in (".parquet", ".json"):
-        shutil.copy(
-            (run / "counts" / "part-00000").with_suffix(suffix), (run / "counts" / "part-00001").with_suffix(suffix)
-        )
+    edit(run / "words" / MANIFEST, complete=False)
+    copy_shard(run / "counts", 0, 1)
     shutil.copytree(run / "short", run / "stray")
     (run / "short" / "part-00001.parquet.12ab.tmp").touch()
     assert set(verify(run).problems) == {
         "words: unfinished, run split again",
         "words: was made from other counts, run split again with --overwrite",
         "counts/part-00001.parquet: not in the manifest of count",
-        "stray: has shards but no manifest.json tells of them",
+        f"stray: has shards but no {MANIFEST} tells of them",
     }
 
 
@@ -90,12 +91,12 @@ def test_a_stage_made_from_an_older_input_is_found(run: Path) -> None:
 
 
 def test_a_garbled_manifest_and_other_columns_are_found(run: Path) -> None:
-    manifest = json.loads((run / "words" / "manifest.json").read_text())
+    manifest = json.loads((run / "words" / MANIFEST).read_text())
     manifest["identity"]["schemas"]["short"] = "0" * 64
-    (run / "words" / "manifest.json").write_text(json.dumps(manifest))
+    (run / "words" / MANIFEST).write_text(json.dumps(manifest))
     assert "short/part-00000.parquet: its columns are not those of short" in verify(run).problems
-    (run / "words" / "manifest.json").write_text("{")
-    assert any(problem.startswith("words/manifest.json must be a negcap manifest") for problem in verify(run).problems)
+    (run / "words" / MANIFEST).write_text("{")
+    assert any(problem.startswith(f"words/{MANIFEST} must be a negcap manifest") for problem in verify(run).problems)
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.engine.errors import OtherConfigError
 from pipelines.engine.shards import (
+    BESIDE,
     Receipt,
     list_shards,
     read_receipt,
@@ -27,7 +28,7 @@ from pipelines.engine.shards import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = "manifest.json"
+MANIFEST = f"{BESIDE}manifest.json"
 OVERWRITE = "--overwrite replaces it"
 
 
