@@ -1,0 +1,62 @@
+# `make negatives` needs nothing but Python 3.11 or later and a network to install from. `make help` lists the rest.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+CAPTIONS ?= pipelines/sample/captions.json
+OUT ?= outputs/sample
+ARGS ?=
+WORDNET ?= /usr/share/wordnet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup negatives test lint type golden bench parser wordnet clean
+
+help: ## show this
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "negcap needs Python >= 3.11 (make PYTHON=/path/to/python3.11 …)" >&2; exit 2; }
+	"$(PYTHON)" -m venv $(VENV)
+
+# Stamps: what is installed is installed again only when pyproject.toml has changed.
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	@touch $(VENV)/installed $@
+
+setup: $(VENV)/installed-dev ## a virtualenv in .venv with all that development needs
+
+negatives: $(VENV)/installed ## negatives of the sample; of your captions: CAPTIONS=path OUT=outputs/name [ARGS="--seed 1"]
+	$(BIN)/negcap build "$(CAPTIONS)" --output "$(OUT)" $(ARGS)
+
+test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/installed-dev ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(VENV)/installed-dev ## mypy
+	$(BIN)/mypy
+
+golden: $(VENV)/installed-dev ## write tests/golden anew from what the code makes now; then read the diff
+	$(BIN)/python -m pytest tests/test_golden.py --update-golden
+
+bench: $(VENV)/installed-dev ## speed and memory; on other captions: BENCH_CAPTIONS=path
+	$(BIN)/python -m tests.benchmarks.bench
+
+parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [ARGS="--captions captions.json"]
+	@test -n "$(TREEBANKS)" || { echo "make parser needs TREEBANKS=folder with UD English EWT and GUM" >&2; exit 2; }
+	$(BIN)/python -m pipelines.resources.parser "$(TREEBANKS)" $(ARGS)
+
+wordnet: $(VENV)/installed-dev ## build the WordNet table from an installed WordNet 3.0: [WORDNET=folder]
+	$(BIN)/python -m pipelines.resources.wordnet --source "$(WORDNET)" --output augment/data/wordnet.parquet
+
+clean: ## remove caches and the virtualenv; never outputs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info
