@@ -155,7 +155,7 @@ def parse(run: Path, **given: Any) -> None:
 @options.lexicon
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
-    """Count what the corpus says: the replacements it allows, and where."""
+    """Count what the corpus says: which replacements it allows, where."""
     from pipelines.summary import opening
 
     _make("lexicon", run, given)
@@ -167,7 +167,10 @@ def lexicon(run: Path, **given: Any) -> None:
 @options.negatives
 @options.workers
 def negatives(run: Path, **given: Any) -> None:
-    """Make negatives of the parsed captions with the lexicon; every refused candidate goes to rejections."""
+    """Make negatives of the parsed captions with the lexicon.
+
+    Every candidate that was refused goes to rejections, with its reason.
+    """
     from pipelines.summary import print_summary
 
     timings = _make("negatives", run, given)
@@ -179,7 +182,10 @@ def negatives(run: Path, **given: Any) -> None:
 @options.run
 @options.quiet
 def verify(run: Path, quiet: bool) -> int:
-    """Hash every shard again and check it against its receipt and manifest; status 1 and a line a problem if any."""
+    """Check every shard against its receipt and manifest.
+
+    Hashes all bytes again; prints a line a problem, and ends with status 1 if there is any.
+    """
     from pipelines.engine.verify import verify
 
     with one_line_errors():
@@ -200,7 +206,10 @@ def verify(run: Path, quiet: bool) -> int:
 @click.option("--reason", default="", help="Only refusals for this reason; implies --rejections.")
 @options.seed
 def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed: int | None) -> None:
-    """Show random negatives with the edit marked: in colour on a terminal, [-old-]{+new+} elsewhere."""
+    """Show random negatives, the edit marked.
+
+    In colour on a terminal, as [-old-]{+new+} elsewhere.
+    """
     from pipelines.quality.show import print_rows, sample
 
     with one_line_errors():

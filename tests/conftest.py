@@ -1,0 +1,37 @@
+"""Options and fixtures that several test modules share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+DATA = Path(os.environ.get("NEGCAP_DATA", ROOT.parent / "shared" / "data"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing")
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of real captions; skips the test where there is none."""
+    if not DATA.is_dir():
+        pytest.skip(f"needs the real captions in NEGCAP_DATA, no folder {DATA}")
+    return DATA
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    """golden(name, text): compare with tests/golden/<name>, or write it with --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is not there: make golden writes it"
+        assert text == path.read_text(encoding="utf-8"), f"{path} differs: see make golden"
+
+    return compare

@@ -1,0 +1,282 @@
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from pipelines.cli import main, negcap
+from pipelines.engine.manifest import MANIFEST
+from pipelines.engine.shards import list_shards, read_table, shard_path
+from tests.conftest import ROOT
+
+SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
+HEAVY = (
+    "spacy",
+    "thinc",
+    "dask",
+    "distributed",
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "rich",
+    "fsspec",
+    "sklearn",
+    "nltk",
+    "inflect",
+)
+
+
+def negcap_exits(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the sample's first 12 images, made in this process."""
+    run = tmp_path_factory.mktemp("built") / "run"
+    assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 12, "--scheduler", "synchronous", "--quiet") == 0
+    return run
+
+
+@pytest.fixture
+def run(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "run"))
+
+
+# what every command owes
+
+
+@pytest.mark.parametrize("verb", sorted(negcap.commands))
+def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits(verb, "--help") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: negcap {verb}")
+    command = negcap.commands[verb]
+    assert command.help
+    for parameter in command.params:
+        assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
+    assert f"negcap {verb}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("--help") == 0
+    shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
+    assert shown == ["build", "ingest", "parse", "lexicon", "negatives", "verify", "show"]
+    assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    code = "import sys, pipelines.cli; print([name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code, *HEAVY], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "flag, module, config, field",
+    [
+        ("--shard-size", "ingest", "IngestConfig", "shard_size"),
+        ("--language", "ingest", "IngestConfig", "language"),
+        ("--theta", "lexicon", "LexiconConfig", "theta"),
+        ("--per-family", "negatives", "NegativesConfig", "per_family"),
+        ("--seed", "negatives", "NegativesConfig", "seed"),
+    ],
+)
+def test_help_states_the_configs_own_defaults(flag: str, module: str, config: str, field: str) -> None:
+    import importlib
+
+    default = getattr(getattr(importlib.import_module(f"pipelines.stages.{module}"), config)(), field)
+    for command in negcap.commands.values():
+        for option in command.params:
+            if isinstance(option, click.Option) and flag in option.opts:
+                assert f"default: {default}." in (option.help or "")
+
+
+# what goes wrong
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["biuld"], "No such command 'biuld'"),
+        (["build"], "negcap build: Missing argument 'CAPTIONS'"),
+        (["build", "{tmp}/none.json", "--output", "{tmp}/out"], "none.json"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--operators", "nouns"],
+            "operator must be one of noun, numeral",
+        ),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--operators", "noun,,shuffle"],
+            "must be names between commas",
+        ),
+        (["build", "{sample}", "--output", "{tmp}/out", "--per-family", "0"], "per_family must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--min-count", "0"], "min_count must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--limit", "0"], "limit must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--shard-size", "none"], "'none' is not a valid integer"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--workers", "0"], "workers must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--scheduler", "dask"], "scheduler must be tcp://host:port or"),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--spacy-model", "en_none"],
+            "spacy model must be an installed",
+        ),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--concreteness", "{tmp}/n"],
+            "concreteness must be a file, was:",
+        ),
+        (["build", "{tmp}/bad.json", "--output", "{tmp}/out"], "bad.json"),
+        (["parse", "{tmp}/out"], "parse needs {tmp}/out/captions, which is not there"),
+        (["negatives", "{tmp}/out"], "negatives needs {tmp}/out/parses, which is not there"),
+        (["verify", "{tmp}/out"], "must be the folder of a run, has no tables"),
+        (["show", "{tmp}/out"], "has no negatives: run negcap negatives"),
+        (["show", "{tmp}/out", "--n", "0"], "n must be >= 1, was: 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text('{"images": [')
+    places = {"tmp": str(tmp_path), "sample": str(SAMPLE)}
+    assert negcap_exits(*(argument.format(**places) for argument in arguments), *quietly(arguments)) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said.format(**places) in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.err.startswith("negcap")
+    assert not (tmp_path / "out").exists()
+
+
+def quietly(arguments: list[str]) -> list[str]:
+    """Spare the worker processes where a test does not ask for an executor."""
+    verb, given = arguments[0], {"--scheduler", "--workers"} & set(arguments)
+    works = verb in ("build", "parse", "lexicon", "negatives") and len(arguments) > 1
+    return ["--quiet", "--scheduler", "synchronous"] if works and not given else []
+
+
+def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = ["--scheduler", "synchronous", "--quiet"]
+    before = (run / "negatives" / MANIFEST).read_bytes()
+    assert negcap_exits("negatives", run, "--seed", 5, *again) == 2
+    assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
+    assert (run / "negatives" / MANIFEST).read_bytes() == before
+    assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, *again) == 2
+    assert "limit was 12, is now 3" in capsys.readouterr().err
+    assert negcap_exits("negatives", run, "--seed", 5, "--overwrite", *again) == 0
+    assert (run / "negatives" / MANIFEST).read_bytes() != before
+    assert negcap_exits("verify", run, "--quiet") == 0
+
+
+def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    from pipelines import build
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "ingest", interrupted)
+    assert negcap_exits("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous") == 130
+    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command again goes on from here"
+
+
+# what comes out
+
+
+def test_build_ends_with_tables_and_examples_on_stdout(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["build", SAMPLE, "--output", built, "--limit", 12, "--scheduler", "synchronous"]
+    assert negcap_exits(*arguments) == 0
+    shown = capsys.readouterr()
+    assert "60 captions of 12 images" in shown.out
+    for word in ("noun", "numeral", "relation", "shuffle", "preposition", "refused because", "captions/s"):
+        assert word in shown.out
+    assert "up to date" in shown.out
+    assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)
+    assert shown.err.splitlines()[-4:] == [
+        f"{verb}: up to date" for verb in ("ingest", "parse", "lexicon", "negatives")
+    ]
+
+
+def test_the_summary_counts_what_the_tables_hold(built: Path) -> None:
+    counts = json.loads((built / "negatives" / MANIFEST).read_text())["counts"]
+    rows = [row for table in read_table(built, "negatives") for row in table.to_pylist()]
+    assert counts["captions"] == 60
+    for name in ("noun", "numeral", "shuffle", "preposition"):
+        mine = [row for row in rows if row["operator"] == name]
+        assert counts[f"{name}.rows"] == len(mine)
+        assert counts[f"{name}.captions"] == len({row["caption_id"] for row in mine})
+    relation = {row["caption_id"] for row in rows if row["family"] == "relation"}
+    assert counts["family.relation.captions"] == len(relation)
+    refused = sum(table.num_rows for table in read_table(built, "rejections"))
+    assert sum(count for name, count in counts.items() if name.startswith("rejected.")) == refused > 0
+
+
+def test_a_shard_explains_itself(built: Path) -> None:
+    metadata = next(read_table(built, "negatives")).schema.metadata
+    assert {b"negcap_version", b"stage", b"config", b"seed", b"operators", b"parser", b"lexicon_sha256"} <= set(
+        metadata
+    )
+    assert metadata[b"parser"].startswith(b"en_")
+    everything = b"".join(path.read_bytes() for path in built.rglob("*.json"))
+    assert str(built).encode() not in everything
+    assert str(ROOT).encode() not in everything
+
+
+@pytest.mark.dask
+def test_workers_verbs_and_shard_sizes_make_the_same_rows(built: Path, tmp_path: Path) -> None:
+    whole, verbs = tmp_path / "whole", tmp_path / "verbs"
+    shards = ["--limit", 12, "--shard-size", 15]
+    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, "--workers", 2, "--quiet") == 0
+    assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
+    for verb in ("parse", "lexicon", "negatives"):
+        assert negcap_exits(verb, verbs, "--scheduler", "synchronous", "--quiet") == 0
+    assert len(list_shards(whole / "negatives")) == 4
+    assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {
+        path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
+    }
+    for table in ("captions", "parses", "lexicon", "negatives", "rejections"):
+        assert rows_of(whole, table) == rows_of(built, table)
+
+
+def rows_of(run: Path, table: str) -> list[dict]:
+    return [row for part in read_table(run, table) for row in part.to_pylist()]
+
+
+def test_operators_do_not_disturb_each_other(built: Path, run: Path) -> None:
+    options = ["--operators", "numeral,shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("negatives", run, *options) == 0
+    kept = [row for row in rows_of(built, "negatives") if row["operator"] in ("numeral", "shuffle")]
+    assert rows_of(run, "negatives") == kept
+
+
+def test_a_damaged_shard_is_found_and_rebuilt(built: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shard = shard_path(run / "negatives", 0)
+    shard.write_bytes(shard.read_bytes()[:-7])
+    assert negcap_exits("verify", run) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
+    assert shown.err.endswith(": 1 problems\n")
+    assert negcap_exits("negatives", run, "--scheduler", "synchronous", "--quiet") == 0
+    assert shard.read_bytes() == shard_path(built / "negatives", 0).read_bytes()
+    capsys.readouterr()
+    assert negcap_exits("verify", run) == 0
+    assert capsys.readouterr().err.endswith("rows: all as they were written\n")
+
+
+def test_show_is_random_and_repeatable(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*options: object) -> str:
+        assert negcap_exits("show", built, *options) == 0
+        return capsys.readouterr().out
+
+    first = shown("--operator", "preposition", "--n", 7)
+    assert first.count("  preposition: ") == 7
+    assert len(re.findall(r"\[-.+?-\]\{\+.+?\+\}", first)) == 7
+    assert shown("--operator", "preposition", "--n", 7) == first
+    assert shown("--operator", "preposition", "--n", 7, "--seed", 1) != first
+    assert shown("--n", 3).count("\n") == 6
+    assert shown("--rejections", "--n", 4).count("  refused: ") == 4
+
+
+def test_show_names_what_there_is_none_of(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("show", built, "--operator", "colour") == 2
+    assert "has no rows with operator colour" in capsys.readouterr().err

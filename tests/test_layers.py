@@ -1,0 +1,77 @@
+"""The walls of the house: schemas <- augment <- pipelines, and who may import or raise what."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ("schemas", "augment", "pipelines")
+SOURCES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a source imports, wherever in it, `from x import y` as `x.y`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = node.module or ""
+            if node.level:
+                folder = path.parents[node.level - 1].relative_to(ROOT)
+                package = ".".join([*folder.parts, *filter(None, [node.module])])
+            yield from (f"{package}.{alias.name}" for alias in node.names)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def top(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_there_are_sources() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == set(LAYERS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_layer_imports_only_layers_below(path: Path) -> None:
+    own = LAYERS.index(path.relative_to(ROOT).parts[0])
+    above = set(LAYERS[own + 1 :]) | {"tests"}
+    assert not [module for module in imports(path) if top(module) in above]
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if name_of(p).startswith("augment/")], ids=name_of)
+def test_augment_is_pure(path: Path) -> None:
+    banned = {"dask", "distributed", "click", "rich", "pandas", "fsspec", "subprocess", "socket", "requests"}
+    if name_of(path) != "augment/language/parse.py":
+        banned.add("spacy")
+    assert not [module for module in imports(path) if top(module) in banned]
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if name_of(p).startswith("schemas/")], ids=name_of)
+def test_schemas_need_only_pyarrow(path: Path) -> None:
+    allowed = {"pyarrow", "schemas", *sys.stdlib_module_names}
+    assert {top(module) for module in imports(path)} <= allowed
+
+
+COMMAND_LINE = ("pipelines/cli.py", "pipelines/options.py")
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if name_of(p) not in COMMAND_LINE], ids=name_of)
+def test_only_the_command_line_knows_click(path: Path) -> None:
+    assert not [module for module in imports(path) if top(module) == "click"]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert not names & {"ClickException", "UsageError", "BadParameter"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "sys.exit"
+                and name_of(path).startswith("augment/")]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_nothing_loads_pickles(path: Path) -> None:
+    assert not [module for module in imports(path) if top(module) in {"pickle", "cloudpickle", "dill", "joblib"}]
