@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Row = dict[str, Any]
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def sample(
@@ -77,17 +79,17 @@ def pieces(caption: str, edits: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def marked(row: Row) -> str:
     """The edit in plain text: `A [-dog-]{+horse+} runs.`"""
     signs = {"": "{}", "old": "[-{}-]", "new": "{{+{}+}}"}
-    return "".join(signs[kind].format(text) for kind, text in pieces(row["caption"], row["edits"]))
+    return visible("".join(signs[kind].format(text) for kind, text in pieces(row["caption"], row["edits"])))
 
 
 def coloured(row: Row) -> Text:
-    """The edit in colour: what went struck through in red, what came in green. Markup in a caption stays text."""
+    """The edit in colour: what went struck through in red, what came in green. Markup stays text."""
     from rich.text import Text
 
     styles = {"": "", "old": "red strike", "new": "bold green"}
     text = Text()
     for kind, piece in pieces(row["caption"], row["edits"]):
-        text.append(piece, styles[kind])
+        text.append(visible(piece), styles[kind])
     return text
 
 
@@ -100,7 +102,12 @@ def change(row: Row) -> str:
 def headline(row: Row) -> str:
     """Which caption, which operator, what for what, and why it was refused where it was."""
     refused = f"  refused: {row['reason']}" if "reason" in row else ""
-    return f"{row['caption_id']}  {row['operator']}: {change(row)}{refused}"
+    return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{refused}")
+
+
+def visible(text: str) -> str:
+    """Text without what could steer a terminal: control and direction characters become a replacement character."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
