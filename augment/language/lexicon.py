@@ -22,7 +22,7 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.language.kinds import KINDS, kind
-from augment.language.overlaps import head, overlaps
+from augment.language.overlaps import head, is_person, overlaps
 from augment.language.places import noun_slots, preposition_slots, quantity_slots
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def count(captions: Iterable[Caption]) -> pa.Table:
 def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
     """The counts of the entries that may replace one another.
 
-    Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague.
+    Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
+    count as concrete: one sees them, whatever a list says of the word.
     Prepositions and numerals: at least 3 times. Places seen once say nothing and are dropped.
     Raises ValueError when min_count is below 1.
     """
@@ -111,7 +112,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": []}
     for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
         if sort == "noun":
-            score = concreteness.score(entry)
+            score = theta if is_person(entry) else concreteness.score(entry)
             if (
                 n >= min_count
                 and entry not in vague

@@ -1,0 +1,108 @@
+"""How concrete a noun is: a score derived from WordNet, or a published norm list given by the user."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from math import log1p
+from pathlib import Path
+
+from augment.language.wordnet import WordNet
+
+ENDINGS = tuple("ness ity tion sion ing ment ism ance ence ship age er or man ist ful al ic ed ly y th ure".split())
+
+
+def features(noun: str) -> dict[str, float] | None:
+    """A noun's ancestors in WordNet with the share of its senses below each, and what else is known of the word.
+
+    A sense weighs (tag count + 1) / rank, so that the common senses decide. Beside the synsets there are lexicographer
+    files (of verb and adjective senses too), the shares of the parts of speech, how common and how ambiguous the word is,
+    and its ending; nearly all lie in [0, 1]. None for a word that is no noun.
+    """
+    wordnet = WordNet.load()
+    if not wordnet.senses(noun, "n"):
+        return None
+    found: Counter[str] = Counter()
+    tagged = {}
+    for pos in "nvar":
+        senses, counts = wordnet.senses(noun, pos), wordnet.tag_counts(noun, pos)
+        if not senses:
+            continue
+        tagged[pos] = sum(counts) + 0.5
+        weights = [(count + 1) / rank for rank, count in enumerate(counts, start=1)]
+        for synset, weight in zip(senses, weights, strict=True):
+            share = weight / sum(weights)
+            found[f"lexname:{wordnet.lexname(synset)}"] += share
+            if pos == "n":
+                for above in wordnet.closure(synset):
+                    found[wordnet.name(above)] += share
+    total = sum(tagged.values())
+    for pos, count in tagged.items():
+        found[f"pos:{pos}"] = count / total
+    found["commonness"] = log1p(total) / 8
+    found["senses"] = min(len(wordnet.senses(noun, "n")), 10) / 10
+    found["length"] = len(noun) / 10
+    for ending in ENDINGS:
+        if noun.endswith(ending) and len(noun) > len(ending) + 2:
+            found[f"ending:{ending}"] = 1.0
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class Concreteness:
+    """Scores by noun (a norm list), else by weights of `features`."""
+
+    norms: Mapping[str, float] | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    intercept: float = 0.0
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Concreteness:
+        """The shipped score, or the norm list in `path` (`word<TAB>score` a line, plain or gzipped).
+
+        Raises ValueError naming file and line where a list is not of this form.
+        """
+        return _shipped() if path is None else cls(norms=read_norms(path))
+
+    def score(self, noun: str) -> float | None:
+        """The noun's score, on the published list's scale (0.6 is VSE-C's threshold); None where nothing is known.
+
+        A compound that is not known goes by its head: "tennis racket" by "racket".
+        """
+        for word in (noun, noun.rpartition(" ")[2]):
+            if self.norms is not None:
+                known = self.norms.get(word)
+                if known is not None:
+                    return known
+            else:
+                found = features(word)
+                if found is not None:
+                    return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in found.items())
+        return None
+
+
+@cache
+def _shipped() -> Concreteness:
+    model = json.loads((files("augment") / "data" / "concreteness.json").read_text("utf-8"))
+    return Concreteness(weights=model["weights"], intercept=model["intercept"])
+
+
+def read_norms(path: Path) -> dict[str, float]:
+    """A norm list as a dict. Raises ValueError naming file and line, FileNotFoundError."""
+    norms = {}
+    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+    with opened as lines:
+        for number, line in enumerate(lines, start=1):
+            word, _, score = line.rstrip("\n").partition("\t")
+            try:
+                norms[word.lower()] = float(score)
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: a line must be word<TAB>score, was: {line.strip()[:60]}") from error
+    if not norms:
+        raise ValueError(f"{path}: must hold at least one line word<TAB>score, was empty")
+    return norms
