@@ -10,6 +10,7 @@ from pipelines.engine.manifest import read_manifest
 from pipelines.progress import Timing
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 WIDTH = 100
@@ -58,7 +59,7 @@ def opening(run: Path) -> list[str]:
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
     """Coverage and yield of each family and its operators; `families` maps an operator to its family."""
-    table = _table("", "captions with", "", "negatives", "a caption", "refused")
+    table = _table("", "captions", "coverage", "negatives", "a caption", "refused")
     captions = counts.get("captions", 0)
 
     def add(label: str, name: str, refused: int, style: str) -> None:
@@ -116,18 +117,25 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     for line in opening(run):
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
-    console.print()
-    console.print(operators_table(counts, families))
+    _print(console, operators_table(counts, families))
     if without is not None:
         share = percent(without, counts.get("captions", 0))
-        console.print(f"captions without any negative: {without:,} ({share})\n", markup=False)
+        console.print(f"captions without any negative: {without:,} ({share})", markup=False)
     refusals = rejections_table(counts, families)
     if refusals is not None:
-        console.print(refusals)
-    console.print(timings_table(timings))
+        _print(console, refusals)
+    _print(console, timings_table(timings))
     for operator in families:
         if counts.get(f"{operator}.rows"):
             print_rows(sample(run, n=examples, operator=operator), stream)
+
+
+def _print(console: Console, table: Table) -> None:
+    """Print a table between empty lines, without the blanks that fill its lines."""
+    with console.capture() as capture:
+        console.print(table)
+    lines = [line.rstrip() for line in capture.get().strip("\n").splitlines()]
+    console.file.write("\n".join(["", *filter(None, lines), "", ""]))
 
 
 def _table(first: str, *others: str) -> Table:

@@ -17,7 +17,8 @@ def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **cha
     edit = {"start": 2, "end": 5, "old": "dog", "new": "horse"}
     values = {
         "negative_id": f"toy:{number}:0#{operator}:0", "caption_id": f"toy:{number}:0", "image_id": str(number),
-        "split": "", "origin": "human", "family": "noun", "operator": operator, "caption": caption, "text": "A horse runs.",
+        "split": "", "origin": "human", "family": "noun", "operator": operator, "caption": caption,
+        "text": "A horse runs.",
         "edits": [edit],
         "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01", "replacement_synset": None,
         "reason": "unchanged",
