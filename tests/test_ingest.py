@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from pipelines import readers
 from pipelines.engine.errors import OtherConfigError
-from pipelines.engine.manifest import read_manifest
-from pipelines.engine.shards import list_shards, read_receipt, read_table
+from pipelines.engine.manifest import MANIFEST, read_manifest
+from pipelines.engine.shards import list_shards, read_receipt, read_table, receipt_path
 from pipelines.engine.verify import verify
 from pipelines.progress import Silent
 from pipelines.readers import ReadOptions, spool
@@ -348,11 +348,11 @@ def test_a_damaged_run_is_made_whole_again(damage, kites, tmp_path):
     elif damage == "gone":
         shard.unlink()
     elif damage == "receipt":
-        shard.with_suffix(".json").write_text("{")
+        receipt_path(shard).write_text("{")
     elif damage == "manifest":  # as an interrupted run leaves it
-        manifest = json.loads((run / "captions/manifest.json").read_bytes())
+        manifest = json.loads((run / "captions" / MANIFEST).read_bytes())
         manifest.update(complete=False, shards=[], counts={})
-        (run / "captions/manifest.json").write_text(json.dumps(manifest))
+        (run / "captions" / MANIFEST).write_text(json.dumps(manifest))
     else:
         (run / "rejected_records/part-00000.parquet").unlink()
     assert contents(run) != before
