@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,7 +27,7 @@ def features(noun: str) -> dict[str, float] | None:
     wordnet = WordNet.load()
     if not wordnet.senses(noun, "n"):
         return None
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     tagged = {}
     for pos in "nvar":
         senses, counts = wordnet.senses(noun, pos), wordnet.tag_counts(noun, pos)

@@ -14,9 +14,7 @@ from augment.language.overlaps import gender
 Gender = Literal["male", "female", "any", "thing"]
 
 # Sounds that the spelling hides (letters before the sound that decides).
-_AN_DESPITE_CONSONANT = re.compile(
-    r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)"
-)
+_AN_DESPITE_CONSONANT = re.compile(r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)")
 _A_DESPITE_VOWEL = re.compile(
     r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|ufo|u-|ubi|ukulele|uk\b|usb)"
 )
@@ -117,9 +115,7 @@ def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
     if token.lower not in ("a", "an") or token.tag != "DT":
         return None
     right = article(word)
-    return (
-        None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
-    )
+    return None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:
@@ -143,18 +139,13 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
         elif noun.dep == "attr" and any(True for _ in caption.dependents(head.index, "expl")):
             own.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
-        if any(
-            c.lower in ("that", "who", "which")
-            for c in caption.dependents(clause.index, "nsubj", "nsubjpass")
-        ):
+        if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
             own.append(clause)
     for verb in own:
         yield verb
         while True:
             following = next(caption.dependents(verb.index, "conj"), None)
-            if following is None or any(
-                True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")
-            ):
+            if following is None or any(True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")):
                 break
             yield following
             verb = following
@@ -189,9 +180,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     return edits
 
 
-def pronoun_edits(
-    caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool
-) -> list[Edit] | None:
+def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
     """The edits that make the pronouns that may mean token `noun` agree with what replaces it.
 
     `old` is the gender of the noun (None when it is plural), `new` the replacing lemma, `plural` its number.

@@ -220,9 +220,7 @@ class Lexicon:
         return cls(nouns, prepositions, numerals, singular, plural, countable)
 
 
-def _surfaces(
-    columns: dict[str, Any], n: np.ndarray
-) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
+def _surfaces(columns: dict[str, Any], n: np.ndarray) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
     """The commonest written singular and plural of every noun, and the nouns that are counted."""
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()

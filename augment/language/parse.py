@@ -53,9 +53,7 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
 
     ids = [str(i) for i in range(len(texts))]
     empty = [""] * len(texts)
-    table = pa.table(
-        {"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": list(texts)}
-    )
+    table = pa.table({"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": list(texts)})
     return from_parses(parse_table(table, spacy_model))
 
 

@@ -18,9 +18,7 @@ from augment.caption import Caption, Token
 ARTICLES = {"a", "an"}
 NUMBERS = {
     word: value
-    for value, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
-    )
+    for value, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
 }
 GOVERNED = {"nsubj", "nsubjpass", "dobj", "pobj", "conj", "attr", "dative"}
 SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
@@ -100,11 +98,7 @@ def noun_slots(caption: Caption) -> list[NounSlot]:
         if root.tag not in NOUN_TAGS or not root.text.replace("-", "").isalpha():
             continue
         start = chunk.root
-        while (
-            start > chunk.start
-            and tokens[start - 1].dep in ("compound", "nmod")
-            and tokens[start - 1].head >= start
-        ):
+        while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
         if any(not tokens[i].text.replace("-", "").isalpha() for i in range(start, chunk.root)):
             continue
@@ -112,9 +106,7 @@ def noun_slots(caption: Caption) -> list[NounSlot]:
         plural = root.tag == "NNS"
         form = "plural"
         if not plural:
-            determiners = {
-                lowered[i] for i in range(chunk.start, start) if tokens[i].dep in ("det", "nummod", "poss")
-            }
+            determiners = {lowered[i] for i in range(chunk.start, start) if tokens[i].dep in ("det", "nummod", "poss")}
             if determiners & SINGULAR_DETERMINERS:
                 form = "a"
             else:
@@ -233,13 +225,7 @@ def quantity(token: Token) -> tuple[str, int] | None:
         return "a", 1
     if lower in NUMBERS and token.tag in ("CD", "DT"):
         return lower, NUMBERS[lower]
-    if (
-        token.tag == "CD"
-        and lower.isascii()
-        and lower.isdigit()
-        and lower == str(int(lower))
-        and 0 < int(lower) <= 100
-    ):
+    if token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower)) and 0 < int(lower) <= 100:
         return lower, int(lower)
     return None
 

@@ -225,7 +225,9 @@ class WordNet:
             if pos not in POS:
                 raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
             text, size = _normal(lemma).encode(), len(self._starts) - 1
-            code = bisect_left(range(size), text, key=lambda i: bytes(self._bytes[self._starts[i] : self._starts[i + 1]]))
+            code = bisect_left(
+                range(size), text, key=lambda i: bytes(self._bytes[self._starts[i] : self._starts[i + 1]])
+            )
             key = code * 4 + POS.index(pos)
             known = code < size and self._text(code).encode() == text
             bounds = np.searchsorted(self._keys, [key, key + 1]) if known else (0, 0)

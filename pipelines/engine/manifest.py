@@ -80,7 +80,7 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write a folder's manifest.json: sorted JSON, atomically."""
+    """Write a folder's _manifest.json: sorted JSON, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / MANIFEST, {"format": 1, **asdict(manifest)})
 

@@ -1,4 +1,4 @@
-"""A table on disk: a folder of Parquet shards `part-00000.parquet`, a receipt `part-00000.json` beside each.
+"""A table on disk: a folder of Parquet shards `part-00000.parquet`, a receipt `_part-00000.json` beside each.
 
 A shard appears whole or not at all: it is written under a temporary name, flushed to the disk and renamed;
 its receipt follows the same way. A shard without a readable receipt, or whose bytes are not those of its
@@ -143,7 +143,7 @@ def write_shard(
 
 
 def receipt_path(shard: Path) -> Path:
-    """Where a shard's receipt lies: beside it, `part-00000.json`."""
+    """Where a shard's receipt lies: beside it, `_part-00000.json`."""
     return shard.with_name(f"{BESIDE}{shard.stem}.json")
 
 

@@ -1,0 +1,1 @@
+"""How good the negatives are: baselines, samples, summaries."""
