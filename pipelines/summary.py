@@ -125,17 +125,18 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     if refusals is not None:
         _print(console, refusals)
     _print(console, timings_table(timings))
+    console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
             print_rows(sample(run, n=examples, operator=operator), stream)
 
 
 def _print(console: Console, table: Table) -> None:
-    """Print a table between empty lines, without the blanks that fill its lines."""
+    """Print a table after an empty line, without the blanks that fill its lines."""
     with console.capture() as capture:
         console.print(table)
     lines = [line.rstrip() for line in capture.get().strip("\n").splitlines()]
-    console.file.write("\n".join(["", *filter(None, lines), "", ""]))
+    console.file.write("\n".join(["", *filter(None, lines), ""]))
 
 
 def _table(first: str, *others: str) -> Table:
