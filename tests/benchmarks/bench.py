@@ -1,0 +1,168 @@
+"""`make bench`: what a build costs beside bare parsing, on the same captions and cores, all in one run.
+
+BENCH_CAPTIONS names the captions (any source that `negcap build` reads; default: Flickr8k dev of NEGCAP_DATA, else the
+embedded sample), BENCH_LIMIT their first N images, BENCH_WORKERS the cores (default 2), BENCH_REPEATS how often each
+time is taken (default 1; the least counts). A machine that does something else at the same time spoils the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from pipelines import sample
+from pipelines.engine.shards import read_table
+from tests.conftest import DATA
+
+NEGCAP = [sys.executable, "-m", "pipelines.cli"]
+BARE = """
+import json, sys, time
+from augment.language.parse import load
+texts = json.load(open(sys.argv[1]))[int(sys.argv[2])::int(sys.argv[3])]
+began = time.perf_counter()
+nlp = load()
+next(nlp.pipe(["A dog runs."]))
+print(time.perf_counter() - began, flush=True)
+sys.stdin.readline()
+for _ in nlp.pipe(texts, batch_size=512):
+    pass
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    source = os.environ.get("BENCH_CAPTIONS") or _default()
+    limit = os.environ.get("BENCH_LIMIT")
+    workers, repeats = int(os.environ.get("BENCH_WORKERS", 2)), int(os.environ.get("BENCH_REPEATS", 1))
+    flags = ["--limit", limit] if limit else []
+    with tempfile.TemporaryDirectory() as scratch:
+        run, one = Path(scratch, "run"), Path(scratch, "one")
+        built, built_cpu, peak, stages = least(repeats, lambda: build(source, run, workers, flags))
+        texts = [text for table in read_table(run, "parses", ["text"]) for text in table["text"].to_pylist()]
+        (Path(scratch) / "texts.json").write_text(json.dumps(texts))
+        bare, bare_cpu, load = least(repeats, lambda: bare_pipe(Path(scratch) / "texts.json", workers))
+        alone, _, _, alone_stages = least(repeats, lambda: build(source, one, 1, flags))
+        same = all(read(run, table) == read(one, table) for table in ("parses", "negatives", "rejections"))
+        size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
+    rows = [
+        ("captions", f"{len(texts):,}  ({source})"),
+        (
+            f"bare nlp.pipe, {workers} processes",
+            f"{bare:.2f} s, {len(texts) / bare:,.0f} captions/s; loading {load:.2f} s before",
+        ),
+        (f"build, {workers} workers, process start to end", f"{built:.2f} s, {len(texts) / built:,.0f} captions/s"),
+        ("build ÷ bare nlp.pipe", f"{built / bare:.2f}  (÷ with loading: {built / (bare + load):.2f})"),
+        ("the same in CPU seconds, with loading", f"{built_cpu / bare_cpu:.2f}  ({built_cpu:.1f} ÷ {bare_cpu:.1f})"),
+        ("stages, seconds", "  ".join(f"{name} {seconds:.2f}" for name, seconds in stages.items())),
+        ("negatives alone, 1 worker", f"{len(texts) / alone_stages['negatives']:,.0f} captions/s"),
+        (f"{workers} workers ÷ 1, parse + lexicon + negatives", f"{_work(alone_stages) / _work(stages):.2f}"),
+        (f"{workers} workers ÷ 1, process start to end", f"{alone / built:.2f}"),
+        ("peak memory of a worker", f"{peak / 2**20:,.0f} MiB"),
+        ("size of the run", f"{size / 2**20:,.1f} MiB"),
+        ("the same bytes from 1 and more workers", "yes" if same else "NO"),
+        ("negcap --help", f"{help_seconds():.3f} s"),
+    ]
+    for name, value in rows:
+        print(f"{name:<48} {value}")
+
+
+def _default() -> str:
+    real = DATA / "flickr8k" / "dev_caps.txt"
+    return str(real if real.is_file() else sample.path())
+
+
+def _work(stages: dict[str, float]) -> float:
+    return sum(seconds for name, seconds in stages.items() if name != "ingest")
+
+
+def least(repeats: int, measure: Callable[[], tuple]) -> tuple:
+    """The measurement with the least first number."""
+    return min((measure() for _ in range(repeats)), key=lambda measured: measured[0])
+
+
+def build(source: str, run: Path, workers: int, flags: list[str]) -> tuple[float, float, int, dict[str, float]]:
+    """Wall and CPU seconds of `negcap build` from nothing, a worker's peak bytes, seconds a stage."""
+    shutil.rmtree(run, ignore_errors=True)
+    command = [*NEGCAP, "build", source, "--output", str(run), "--workers", str(workers), *flags]
+    began, cpu = time.perf_counter(), _cpu_seconds()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    peaks: dict[int, int] = {}
+    watch = threading.Thread(target=_watch, args=(process, peaks))
+    watch.start()
+    _, said = process.communicate()
+    seconds = time.perf_counter() - began
+    watch.join()
+    if process.returncode:
+        raise SystemExit(said)
+    stages = {}
+    for line in said.splitlines():
+        name, _, rest = line.partition(": ")
+        if " captions in " in rest:
+            stages[name] = float(rest.split(" captions in ")[1].split(" s")[0])
+    return seconds, _cpu_seconds() - cpu, max(peaks.values(), default=0), stages
+
+
+def _watch(process: subprocess.Popen, peaks: dict[int, int]) -> None:
+    """Keep every child's highest resident size (VmHWM: the kernel's own peak) until the process ends."""
+    while process.poll() is None:
+        try:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                for line in Path(f"/proc/{child.pid}/status").read_text().splitlines():
+                    if line.startswith("VmHWM:"):
+                        peaks[child.pid] = max(peaks.get(child.pid, 0), int(line.split()[1]) * 1024)
+        except (psutil.NoSuchProcess, OSError):
+            pass
+        time.sleep(0.05)
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of all children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def bare_pipe(texts: Path, processes: int) -> tuple[float, float, float]:
+    """nlp.pipe over all texts spread over processes: wall seconds once they have loaded, CPU and load seconds."""
+    cpu = _cpu_seconds()
+    command = [sys.executable, "-c", BARE, str(texts)]
+    started = [
+        subprocess.Popen([*command, str(i), str(processes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for i in range(processes)
+    ]
+    loading = max(float(process.stdout.readline()) for process in started if process.stdout)
+    began = time.perf_counter()
+    for process in started:
+        process.communicate("\n")
+    return time.perf_counter() - began, _cpu_seconds() - cpu, loading
+
+
+def read(run: Path, table: str) -> list[bytes]:
+    """The bytes of a table's shards."""
+    return [path.read_bytes() for path in sorted((run / table).glob("*.parquet"))]
+
+
+def help_seconds() -> float:
+    """The least of five."""
+
+    def once() -> tuple[float]:
+        began = time.perf_counter()
+        subprocess.run([*NEGCAP, "--help"], check=True, stdout=subprocess.DEVNULL)
+        return (time.perf_counter() - began,)
+
+    return least(5, once)[0]
+
+
+if __name__ == "__main__":
+    main()
