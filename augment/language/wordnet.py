@@ -26,17 +26,21 @@ SUFFIXES = {
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
 }
-# A sense beyond the first is in use when it was tagged at least USE_COUNT times and makes up at least USE_SHARE of the
-# lemma's tags, so that "dog" is an animal but no chap, and "glass" both a material and a vessel.
+# Which senses are in use. Beyond the first, one tagged at least USE_COUNT times and in USE_SHARE of the lemma's tags:
+# "dog" is an animal and no chap, "glass" a material and a vessel. WordNet's corpora are small: of a noun with fewer
+# than USE_THIN tags in all ("kite", whose first sense is a bad cheque), every sense that is a thing is in use as well.
 USE_COUNT = 2
-USE_SHARE = 0.1
+USE_SHARE = 0.05
+USE_THIN = 5
 
 
 @cache
 def _load() -> WordNet:
     """The shipped taxonomy, read once a process."""
     with (files("augment") / "data" / "wordnet.parquet").open("rb") as file:
-        return WordNet(pq.read_table(file))
+        wordnet = WordNet(pq.ParquetFile(file).read())
+    pa.default_memory_pool().release_unused()
+    return wordnet
 
 
 class WordNet:
@@ -85,15 +89,23 @@ class WordNet:
         return tuple(self._count[self._flat(lemma, pos)].tolist())
 
     def senses_in_use(self, lemma: str, pos: str) -> tuple[int, ...]:
-        """The first sense, and those tagged `USE_COUNT` times and in `USE_SHARE` of the lemma's tags or more."""
-        key = (lemma, pos)
-        used = self._used.get(key)
+        """The senses that everyday text means, the commonest first; see `USE_COUNT`, `USE_SHARE`, `USE_THIN`.
+
+        The first sense is among them, unless it is a proper name never tagged (Crane, the writer) before others.
+        """
+        used = self._used.get((lemma, pos))
         if used is None:
-            counts = self.tag_counts(lemma, pos)
-            least = max(USE_COUNT, USE_SHARE * sum(counts))
-            pairs = zip(self.senses(lemma, pos), counts, strict=True)
-            used = tuple(synset for rank, (synset, count) in enumerate(pairs) if not rank or count >= least)
-            self._used[key] = used
+            pairs = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
+            total = sum(count for _, count in pairs)
+            if not total:
+                pairs = [pair for pair in pairs if not self.relation("instance_of", pair[0])] or pairs
+            least = max(USE_COUNT, USE_SHARE * total)
+            used = tuple(
+                synset
+                for rank, (synset, count) in enumerate(pairs)
+                if not rank or count >= least or (total < USE_THIN and self._is_thing(synset))
+            )
+            self._used[lemma, pos] = used
         return used
 
     def name(self, synset: int) -> str:
@@ -156,9 +168,9 @@ class WordNet:
         return frozenset(found - {_normal(lemma)})
 
     def antonyms(self, lemma: str, pos: str, *, indirect: bool = False) -> frozenset[str]:
-        """The opposites of the lemma in any sense: "big" -> "small", "little".
+        """The opposites of the lemma in any sense: "big" -> "little".
 
-        `indirect` adds, for satellite adjectives, the opposites of the adjectives they are similar to: "huge" -> "small".
+        `indirect` adds the opposites of the adjectives it is similar to: "huge" -> "small".
         """
         found: set[str] = set()
         for sense in self._flat(lemma, pos).tolist():
@@ -178,7 +190,7 @@ class WordNet:
         )
 
     def entails(self, verb: str, other: str) -> bool:
-        """Whether doing `verb` is, entails or causes doing `other`, in the senses in use: snore -> sleep, sprint -> run."""
+        """Whether doing `verb` is, entails or causes doing `other`, in the senses in use: snore -> sleep."""
         goals = self.senses_in_use(other, "v")
         relations = ("hypernyms", "entails", "causes")
         return any(not self._closure(synset, relations).isdisjoint(goals) for synset in self.senses_in_use(verb, "v"))
@@ -186,17 +198,18 @@ class WordNet:
     def base_form(self, word: str, pos: str) -> str | None:
         """The lemma of an inflected word (geese -> goose, riding -> ride), None where WordNet knows none.
 
-        As morphy(7WN), but an irregular form precedes a lemma of the same spelling (men -> man). Of a compound that is
-        no lemma the last word is reduced (dog houses -> dog house).
+        As morphy(7WN), but an irregular form precedes a lemma of the same spelling (men -> man), and of several lemmas
+        by rule the one tagged most is taken (swinging -> swing, not swinge). Of a compound that is no lemma the last
+        word is reduced (dog houses -> dog house).
         """
         word = _normal(word)
         for lemma in (*self._irregular.get((word, pos), ()), word):
             if len(self._flat(lemma, pos)):
                 return lemma
-        for suffix, ending in SUFFIXES[pos]:
-            lemma = word.removesuffix(suffix) + ending
-            if word.endswith(suffix) and len(self._flat(lemma, pos)):
-                return lemma
+        lemmas = [word.removesuffix(suffix) + ending for suffix, ending in SUFFIXES[pos] if word.endswith(suffix)]
+        known = [lemma for lemma in lemmas if len(self._flat(lemma, pos))]
+        if known:
+            return max(known, key=lambda lemma: sum(self.tag_counts(lemma, pos)))
         first, blank, last = word.rpartition(" ")
         reduced = self.base_form(last, pos) if blank else None
         return f"{first} {reduced}" if reduced else None
@@ -248,6 +261,15 @@ class WordNet:
                     pending.extend(fresh)
             found = self._closures[synset, relations] = frozenset(reached)
         return found
+
+    def _is_thing(self, synset: int) -> bool:
+        """Whether a synset is a kind of physical entity other than a person ("boxer", the dog)."""
+        above = self.closure(synset)
+        return (
+            self.synset("physical_entity.n.01") in above
+            and self.synset("person.n.01") not in above
+            and not self.relation("instance_of", synset)
+        )
 
     def _upward(self, lemma: str, pos: str) -> frozenset[int]:
         """The closures of the senses in use, together."""

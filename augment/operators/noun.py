@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from random import Random
 
 from augment.caption import Caption
 from augment.context import Context
+from augment.contradiction import clash
 from augment.edits import Candidate, Edit, cased
 from augment.language.grammar import article_edit, pronoun_edits
 from augment.language.lexicon import Entries
@@ -27,7 +29,7 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
     for slot in slots:
         number = nouns.number[slot.entry]
         mass = nouns.probabilities(slot.places, slot.form, number)
-        mass[number] = 0.0
+        mass[_same(slot.entry, nouns.names)] = 0.0
         masses.append(mass)
     lexicon = context.lexicon
     tokens = caption.tokens
@@ -67,3 +69,9 @@ def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
         return known
     headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
     return [slot for slot in headed if slot.entry in nouns.number]
+
+
+@lru_cache(maxsize=4096)
+def _same(entry: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the entries that may name what `entry` names: no other noun, so not proposed."""
+    return [number for number, name in enumerate(names) if clash(name, entry)]

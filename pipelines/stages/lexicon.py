@@ -48,9 +48,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     parts = []
     for flag, rows in ((True, parses.filter(train)), (False, parses.filter(pc.invert(train)))):
         counted = count(from_parses(rows))
-        total = pa.Table.from_arrays(
-            [pa.array([v]) for v in (CAPTIONS, "", "", rows.num_rows)], schema=LEXICON
-        )
+        total = pa.Table.from_arrays([pa.array([v]) for v in (CAPTIONS, "", "", rows.num_rows)], schema=LEXICON)
         table = pa.concat_tables([counted, total])
         parts.append(table.append_column("train", pa.array([flag] * table.num_rows, pa.bool_())))
     return pa.concat_tables(parts)
@@ -71,15 +69,13 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     Counters: captions (counted), train_only, min_count, and the number of usable nouns, prepositions, numerals.
     """
     import pyarrow.compute as pc
-    from augment.language.concreteness import Concreteness
 
+    from augment.language.concreteness import Concreteness
     from augment.language.lexicon import default_min_count, select
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = pc.sum(total.filter(total["train"])["count"]).as_py() or 0
-    counts = counts.filter(
-        pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS))
-    )
+    counts = counts.filter(pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
     counts = counts.drop_columns("train").sort_by([(name, "ascending") for name in LEXICON.names[:3]])
     captions = trained or pc.sum(total["count"]).as_py() or 0
     min_count = config.min_count or default_min_count(captions)
@@ -87,8 +83,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     table = select(counts.cast(LEXICON), min_count, norms, config.theta)
     plain = table.filter(pc.equal(table["place"], ""))
     numbers = {
-        f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
-        for kind in ("noun", "preposition", "numeral")
+        f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0 for kind in ("noun", "preposition", "numeral")
     }
     return StageResult(
         {"lexicon": table},
