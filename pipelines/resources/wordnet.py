@@ -1,6 +1,6 @@
 """Build augment/data/wordnet.parquet from an installed WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
 
-Run as `python -m pipelines.resources.wordnet --output augment/data/wordnet.parquet`. The same WordNet gives the same bytes.
+Run as `python -m pipelines.resources.wordnet --output augment/data/wordnet.parquet`; the same WordNet, the same bytes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _irregular(
 
 
 def licence(source: Path) -> str:
-    """WordNet's licence, which stands in numbered lines at the head of each of its files and must go with all copies."""
+    """WordNet's licence, in numbered lines at the head of each of its files; it must go with all copies."""
     lines = []
     with (source / "data.noun").open(encoding="utf-8") as file:
         for line in file:
