@@ -13,7 +13,7 @@ from augment.language.places import preposition_slots, prepositions
 from augment.sampling import draw
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
-FLOOR = 0.01
+FLOOR = 0.015
 
 
 def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
