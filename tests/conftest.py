@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli import main
+
 ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
 GOLDEN = ROOT / "tests" / "golden"
 DATA = Path(os.environ.get("NEGCAP_DATA", ROOT.parent / "shared" / "data"))
 
@@ -20,6 +23,15 @@ def real_data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"needs the real captions in NEGCAP_DATA, no folder {DATA}")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the embedded sample's first 40 images, made in this process; copy it to change it."""
+    run = tmp_path_factory.mktemp("sample") / "run"
+    options = ["--limit", "40", "--scheduler", "synchronous", "--quiet"]
+    assert main(["build", str(SAMPLE), "--output", str(run), *options]) == 0
+    return run
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ import pytest
 from pipelines.cli import main, negcap
 from pipelines.engine.manifest import MANIFEST
 from pipelines.engine.shards import list_shards, read_table, shard_path
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SAMPLE
 
-SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
 HEAVY = (
     "spacy",
     "thinc",
@@ -34,17 +33,9 @@ def negcap_exits(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the sample's first 12 images, made in this process."""
-    run = tmp_path_factory.mktemp("built") / "run"
-    assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 12, "--scheduler", "synchronous", "--quiet") == 0
-    return run
-
-
 @pytest.fixture
-def run(built: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(built, tmp_path / "run"))
+def run(sample_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_run, tmp_path / "run"))
 
 
 # what every command owes
@@ -163,7 +154,7 @@ def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFi
     assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
     assert (run / "negatives" / MANIFEST).read_bytes() == before
     assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, *again) == 2
-    assert "limit was 12, is now 3" in capsys.readouterr().err
+    assert "limit was 40, is now 3" in capsys.readouterr().err
     assert negcap_exits("negatives", run, "--seed", 5, "--overwrite", *again) == 0
     assert (run / "negatives" / MANIFEST).read_bytes() != before
     assert negcap_exits("verify", run, "--quiet") == 0
@@ -183,11 +174,11 @@ def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) 
 # what comes out
 
 
-def test_build_ends_with_tables_and_examples_on_stdout(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["build", SAMPLE, "--output", built, "--limit", 12, "--scheduler", "synchronous"]
+def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["build", SAMPLE, "--output", sample_run, "--limit", 40, "--scheduler", "synchronous"]
     assert negcap_exits(*arguments) == 0
     shown = capsys.readouterr()
-    assert "60 captions of 12 images" in shown.out
+    assert "200 captions of 40 images" in shown.out
     for word in ("noun", "numeral", "relation", "shuffle", "preposition", "refused because", "captions/s"):
         assert word in shown.out
     assert "up to date" in shown.out
@@ -197,35 +188,35 @@ def test_build_ends_with_tables_and_examples_on_stdout(built: Path, capsys: pyte
     ]
 
 
-def test_the_summary_counts_what_the_tables_hold(built: Path) -> None:
-    counts = json.loads((built / "negatives" / MANIFEST).read_text())["counts"]
-    rows = [row for table in read_table(built, "negatives") for row in table.to_pylist()]
-    assert counts["captions"] == 60
+def test_the_summary_counts_what_the_tables_hold(sample_run: Path) -> None:
+    counts = json.loads((sample_run / "negatives" / MANIFEST).read_text())["counts"]
+    rows = [row for table in read_table(sample_run, "negatives") for row in table.to_pylist()]
+    assert counts["captions"] == 200
     for name in ("noun", "numeral", "shuffle", "preposition"):
         mine = [row for row in rows if row["operator"] == name]
         assert counts[f"{name}.rows"] == len(mine)
         assert counts[f"{name}.captions"] == len({row["caption_id"] for row in mine})
     relation = {row["caption_id"] for row in rows if row["family"] == "relation"}
     assert counts["family.relation.captions"] == len(relation)
-    refused = sum(table.num_rows for table in read_table(built, "rejections"))
+    refused = sum(table.num_rows for table in read_table(sample_run, "rejections"))
     assert sum(count for name, count in counts.items() if name.startswith("rejected.")) == refused > 0
 
 
-def test_a_shard_explains_itself(built: Path) -> None:
-    metadata = next(read_table(built, "negatives")).schema.metadata
+def test_a_shard_explains_itself(sample_run: Path) -> None:
+    metadata = next(read_table(sample_run, "negatives")).schema.metadata
     assert {b"negcap_version", b"stage", b"config", b"seed", b"operators", b"parser", b"lexicon_sha256"} <= set(
         metadata
     )
     assert metadata[b"parser"].startswith(b"en_")
-    everything = b"".join(path.read_bytes() for path in built.rglob("*.json"))
-    assert str(built).encode() not in everything
+    everything = b"".join(path.read_bytes() for path in sample_run.rglob("*.json"))
+    assert str(sample_run).encode() not in everything
     assert str(ROOT).encode() not in everything
 
 
 @pytest.mark.dask
-def test_workers_verbs_and_shard_sizes_make_the_same_rows(built: Path, tmp_path: Path) -> None:
+def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_path: Path) -> None:
     whole, verbs = tmp_path / "whole", tmp_path / "verbs"
-    shards = ["--limit", 12, "--shard-size", 15]
+    shards = ["--limit", 40, "--shard-size", 50]
     assert negcap_exits("build", SAMPLE, "--output", whole, *shards, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
     for verb in ("parse", "lexicon", "negatives"):
@@ -235,21 +226,21 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(built: Path, tmp_path:
         path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
     }
     for table in ("captions", "parses", "lexicon", "negatives", "rejections"):
-        assert rows_of(whole, table) == rows_of(built, table)
+        assert rows_of(whole, table) == rows_of(sample_run, table)
 
 
 def rows_of(run: Path, table: str) -> list[dict]:
     return [row for part in read_table(run, table) for row in part.to_pylist()]
 
 
-def test_operators_do_not_disturb_each_other(built: Path, run: Path) -> None:
+def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:
     options = ["--operators", "numeral,shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("negatives", run, *options) == 0
-    kept = [row for row in rows_of(built, "negatives") if row["operator"] in ("numeral", "shuffle")]
+    kept = [row for row in rows_of(sample_run, "negatives") if row["operator"] in ("numeral", "shuffle")]
     assert rows_of(run, "negatives") == kept
 
 
-def test_a_damaged_shard_is_found_and_rebuilt(built: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shard = shard_path(run / "negatives", 0)
     shard.write_bytes(shard.read_bytes()[:-7])
     assert negcap_exits("verify", run) == 1
@@ -257,15 +248,15 @@ def test_a_damaged_shard_is_found_and_rebuilt(built: Path, run: Path, capsys: py
     assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
     assert shown.err.endswith(": 1 problems\n")
     assert negcap_exits("negatives", run, "--scheduler", "synchronous", "--quiet") == 0
-    assert shard.read_bytes() == shard_path(built / "negatives", 0).read_bytes()
+    assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
     capsys.readouterr()
     assert negcap_exits("verify", run) == 0
     assert capsys.readouterr().err.endswith("rows: all as they were written\n")
 
 
-def test_show_is_random_and_repeatable(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_is_random_and_repeatable(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def shown(*options: object) -> str:
-        assert negcap_exits("show", built, *options) == 0
+        assert negcap_exits("show", sample_run, *options) == 0
         return capsys.readouterr().out
 
     first = shown("--operator", "preposition", "--n", 7)
@@ -277,6 +268,6 @@ def test_show_is_random_and_repeatable(built: Path, capsys: pytest.CaptureFixtur
     assert shown("--rejections", "--n", 4).count("  refused: ") == 4
 
 
-def test_show_names_what_there_is_none_of(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert negcap_exits("show", built, "--operator", "colour") == 2
+def test_show_names_what_there_is_none_of(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("show", sample_run, "--operator", "colour") == 2
     assert "has no rows with operator colour" in capsys.readouterr().err

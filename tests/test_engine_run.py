@@ -250,6 +250,16 @@ def test_a_running_scheduler_is_used_and_left_running(run: Path, expected: dict[
     run_toys(run, ToyConfig(seed=2), scheduler=scheduler, overwrite=True)
 
 
+def test_a_worker_with_other_code_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.engine import run as engine
+
+    engine._check_code.cache_clear()
+    hashes = iter(["the driver's", "the worker's"])
+    monkeypatch.setattr(engine, "hash_code", lambda names: next(hashes))
+    with pytest.raises(StageError, match="this worker has another version of negcap's code: install the same"):
+        run_toys(run, scheduler="synchronous")
+
+
 @pytest.mark.dask
 def test_no_scheduler_there(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.3)

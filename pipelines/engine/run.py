@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -164,7 +164,7 @@ def _map(
     try:
         if pending:
             whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
-            shared = (stage, config, run.absolute(), whole, identity.provenance())
+            shared = (stage, config, run.absolute(), whole, identity.provenance(), identity.code)
             calls = [(*shared, index, inputs[index].sha256, keys[index]) for index in pending]
             with _naming(stage, pending):
                 for position, made in executor.map(make_shard, calls):
@@ -181,11 +181,13 @@ def make_shard(
     run: Path,
     whole: Mapping[str, WholeTable],
     provenance: Mapping[str, str],
+    code: str,
     index: int,
     sha256: str,
     key: str,
 ) -> dict[str, Receipt]:
     """Make one output shard of every table from one input shard, in a worker."""
+    _check_code(stage.code, code)
     table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
     with _collector_paused():
         result = stage.apply(table, config, **whole)
@@ -215,7 +217,8 @@ def _reduce(
         progress.end()
         return [finished[0]]
     inputs = receipts(run, stage.input)
-    calls = [(stage, config, run.absolute(), index, receipt.sha256) for index, receipt in enumerate(inputs)]
+    shared = (stage, config, run.absolute(), identity.code)
+    calls = [(*shared, index, receipt.sha256) for index, receipt in enumerate(inputs)]
     progress.begin(stage.name, len(calls))
     try:
         with _naming(stage, range(len(calls))):
@@ -232,10 +235,18 @@ def _reduce(
         progress.end()
 
 
-def make_partial(stage: ReduceStage, config: Any, run: Path, index: int, sha256: str) -> bytes:
+def make_partial(stage: ReduceStage, config: Any, run: Path, code: str, index: int, sha256: str) -> bytes:
     """One shard's part of a ReduceStage's result, in a worker: a table as it travels."""
+    _check_code(stage.code, code)
     table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
     return _pack(stage.partial(table, config))
+
+
+@lru_cache
+def _check_code(names: tuple[str, ...], expected: str) -> None:
+    """Raise RuntimeError on a worker (of a running scheduler) whose negcap is not the one that gives the orders."""
+    if hash_code(names) != expected:
+        raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
 
 
 def combine_partials(stage: ReduceStage, partials: list[bytes]) -> bytes:

@@ -1,0 +1,39 @@
+"""The sample's negatives, word for word: a change of any operator shows as a diff of tests/golden."""
+
+from pathlib import Path
+
+import pytest
+
+from augment.operators import OPERATORS
+from pipelines.engine.shards import read_table
+from pipelines.quality.show import headline, marked
+
+IMAGES = 12
+
+
+def rows(run: Path, table: str) -> list[dict]:
+    """The rows of the first images; the others are there for the lexicon."""
+    found = [row for part in read_table(run, table) for row in part.to_pylist()]
+    first = sorted({row["image_id"] for row in found})[:IMAGES]
+    return [row for row in found if row["image_id"] in first]
+
+
+def shown(chosen: list[dict]) -> str:
+    return "".join(f"{headline(row)}\n  {marked(row)}\n" for row in chosen)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
+    mine = [row for row in rows(sample_run, "negatives") if row["negative_id"].endswith(f"#{operator}:0")]
+    assert mine
+    golden(f"negatives.{operator}.txt", shown(mine))
+
+
+def test_the_first_refusals_for_every_reason(sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
+    chosen: dict[tuple[str, str], list[dict]] = {}
+    for row in rows(sample_run, "rejections"):
+        same = chosen.setdefault((row["operator"], row["reason"]), [])
+        if len(same) < 3:
+            same.append(row)
+    assert chosen
+    golden("rejections.txt", shown([row for key in sorted(chosen) for row in chosen[key]]))
