@@ -16,7 +16,7 @@ Gender = Literal["male", "female", "any", "thing"]
 # Sounds that the spelling hides (letters before the sound that decides).
 _AN_DESPITE_CONSONANT = re.compile(r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)")
 _A_DESPITE_VOWEL = re.compile(
-    r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|ufo|u-|ubi|ukulele|uk\b|usb)"
+    r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|urin|ufo|u-|ubi|ukulele|uk\b|usb)"
 )
 
 _BE = {

@@ -1,0 +1,165 @@
+import pytest
+
+from augment.language.parse import parse
+from augment.language.places import noun_slots, preposition_slots, prepositions, quantity_slots
+from augment.operators import OPERATORS, operator
+from augment.rng import record_rng
+from tests.augment_fixtures import accepted, proposals, sample_lexicon
+
+
+def test_an_unknown_operator_lists_the_valid_ones() -> None:
+    with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, was: verb"):
+        operator("verb")
+
+
+def test_random_streams_belong_to_seed_operator_and_caption() -> None:
+    draws = {
+        record_rng(*key).random() for key in [(0, "noun", "a"), (1, "noun", "a"), (0, "numeral", "a"), (0, "noun", "b")]
+    }
+    assert len(draws) == 4
+    assert record_rng(0, "noun", "a").random() == record_rng(0, "noun", "a").random()
+
+
+def test_noun_replaces_heads_in_form() -> None:
+    made = accepted("noun", "Two dogs are lying on a couch.")
+    assert made
+    assert all(text.startswith("Two ") and text.endswith(".") for text in made)
+    assert not any("couches" in text or "a elephant" in text or "an dog" in text for text in made)
+
+
+@pytest.mark.parametrize(
+    ("texts", "never"),
+    [
+        (("A dog is lying on a couch.",), ["animal", "puppy", "sofa", "dog is lying on a dog"]),
+        (("A man is riding a horse.",), ["A person", "A guy", "A rider"]),
+        (("A dog is lying on a couch.", "A cat is next to a dog."), ["cat"]),
+        (("A man is riding a bike.", "A woman watches a man."), ["woman", "lady"]),
+    ],
+)
+def test_noun_never_says_what_may_be_true(texts: tuple[str, ...], never: list[str]) -> None:
+    made = accepted("noun", *texts)
+    assert made
+    assert not [text for text in made for word in never if word in text]
+
+
+def test_noun_refusals_have_reasons() -> None:
+    reasons = {reason for _, reason in proposals("noun", "A dog is lying on a couch.", "A cat is next to a dog.")}
+    assert {"related_in_sibling", None} <= reasons
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("A dog is running in the park.", "Two dogs are running in the park."),
+        ("A dog runs in the park.", "Two dogs run in the park."),
+        ("Two dogs are running in the park.", "A dog is running in the park."),
+        ("Two dogs are running in the park.", "Three dogs are running in the park."),
+        ("There is a dog on the beach.", "There are two dogs on the beach."),
+        ("A man is walking his dog.", "Two men are walking their dog."),
+        ("a dog runs in the park .", "two dogs run in the park ."),
+    ],
+)
+def test_numeral_carries_the_grammar_along(text: str, among: str) -> None:
+    assert among in accepted("numeral", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A couple of dogs are running.",
+        "A lot of dogs are running.",
+        "Several dogs are running.",
+        "The dogs look at one another.",
+        "The man is a doctor.",
+    ],
+)
+def test_numeral_leaves_what_is_no_count(text: str) -> None:
+    assert not accepted("numeral", text)
+
+
+def test_numeral_heeds_the_siblings() -> None:
+    assert not [text for text in accepted("numeral", "A dog is running.", "Two dogs run.") if text.startswith("Two")]
+
+
+def test_shuffle_exchanges_two_phrases() -> None:
+    made = set().union(*(accepted("shuffle", "A boy throws a ball to a dog.", seed=seed) for seed in range(60)))
+    assert made <= {
+        "A ball throws a boy to a dog.",
+        "A dog throws a ball to a boy.",
+        "A boy throws a dog to a ball.",
+    }
+    assert "A dog throws a ball to a boy." in made
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A dog and a cat are sleeping.", "A dog next to a cat.", "A dog with a cat.", "A man is standing near a horse."],
+)
+def test_shuffle_never_across_a_symmetric_relation(text: str) -> None:
+    assert not set().union(*(accepted("shuffle", text, seed=seed) for seed in range(40)))
+
+
+def test_preposition_stays_outside_its_sets() -> None:
+    made = accepted("preposition", "A cat is sleeping under the table.")
+    assert any(" on the table" in text for text in made)
+    assert not [
+        text for text in made if any(f" {word} the table" in text for word in ("beneath", "below", "underneath"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A man sits down.", "A group of people.", "The ball is thrown by a man.", "A tree in the background."],
+)
+def test_preposition_leaves_particles_agents_and_set_phrases(text: str) -> None:
+    assert not accepted("preposition", text)
+
+
+def test_preposition_takes_several_words_as_one() -> None:
+    (slot,) = preposition_slots(parse(["A dog is standing in front of a car."])[0])
+    assert (slot.entry, slot.end - slot.start) == ("in front of", 3)
+
+
+def test_preposition_heeds_the_siblings() -> None:
+    assert not [
+        text
+        for text in accepted("preposition", "A cat under the table.", "A cat is on the table.")
+        if " on the table" in text
+    ]
+
+
+def test_table_8_of_vse_c_is_kept_apart() -> None:
+    table = prepositions()
+    for one, other in [
+        ("towards", "to"),
+        ("behind", "past"),
+        ("under", "below"),
+        ("on", "over"),
+        ("in", "at"),
+        ("by", "with"),
+    ]:
+        assert table.overlap(one, other) and table.overlap(other, one)
+    assert not table.overlap("on", "under")
+    assert table.name("in") == "prepositions:6"
+    assert table.name("without") == "prepositions:21"
+
+
+def test_slots_know_compounds_and_quantities() -> None:
+    caption = parse(["A woman is holding two tennis rackets."])[0]
+    assert [slot.entry for slot in noun_slots(caption)] == ["woman", "tennis racket"]
+    assert [(slot.entry, slot.value) for slot in quantity_slots(caption)] == [("a", 1), ("two", 2)]
+
+
+def test_the_samples_lexicon_is_concrete_and_sorted() -> None:
+    lexicon = sample_lexicon()
+    assert {"dog", "man", "table"} <= set(lexicon.nouns.names)
+    assert list(lexicon.nouns.names) == sorted(lexicon.nouns.names)
+    assert not {"front", "group", "way", "day"} & set(lexicon.nouns.names)
+    assert lexicon.plural["man"] == "men"
+    assert {"on", "in"} <= set(lexicon.prepositions.names)
+
+
+def test_shares_of_a_family_sum_to_one() -> None:
+    families = {operator.family for operator in OPERATORS.values()}
+    for family in families:
+        assert sum(operator.share for operator in OPERATORS.values() if operator.family == family) == 1.0
