@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal, NamedTuple
 
-from augment.caption import Caption
+from augment.caption import Caption, Token
 from augment.context import Context
 from augment.edits import Candidate
 from augment.language.overlaps import head, is_person, overlaps, persons_may_be_same
@@ -148,40 +148,41 @@ def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str 
     one, other = (caption.tokens[i] for i in candidate.slots)
     if _same_things(one.lemma, other.lemma):
         return "interchangeable"
-    up, governor = other, caption.tokens[other.head]
-    if up.dep == "conj" or one.dep == "conj":
-        chain = {one.index, other.index}
-        for start in (one, other):
-            token = start
-            while token.dep == "conj" and token.head != token.index:
-                token = caption.tokens[token.head]
-                chain.add(token.index)
-                if token.index in (one.index, other.index):
-                    return "interchangeable"
+    one, other = _first_conjunct(caption, one), _first_conjunct(caption, other)
+    if one.index == other.index or _symmetric(caption, one, other) or _symmetric(caption, other, one):
+        return "interchangeable"
+    return None
+
+
+def _first_conjunct(caption: Caption, token: Token) -> Token:
+    """The head of the coordination that a token belongs to: of "chairs" in "a bed, a desk and chairs" the bed."""
+    while token.dep == "conj" and token.head != token.index:
+        token = caption.tokens[token.head]
+    return token
+
+
+def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether `other` is said of `one` by a symmetric preposition or verb: "a dog next to a cat"."""
+    governor = caption.tokens[other.head]
     if governor.dep == "prep" or governor.pos == "ADP":
-        outer = governor
-        words = [governor.lower]
+        outer, words = governor, [governor.lower]
         while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
             outer = caption.tokens[outer.head]
             words.append(outer.lower)
-        phrase = " ".join(reversed(words))
-        if phrase in SYMMETRIC or governor.lower in SYMMETRIC:
-            above = caption.tokens[outer.head]
-            if (
-                above.index == one.index
-                or (one.dep in ("nsubj", "nsubjpass", "dobj") and one.head == above.index)
-                or (above.dep in ("acl", "relcl") and above.head == one.index)
-            ):
-                return "interchangeable"
-    verb = caption.tokens[one.head]
-    if (
+        if governor.lower not in SYMMETRIC and " ".join(reversed(words)) not in SYMMETRIC:
+            return False
+        above = caption.tokens[outer.head]
+        return (
+            above.index == one.index
+            or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
+            or (above.dep in ("acl", "relcl") and above.head == one.index)
+        )
+    return (
         one.dep == "nsubj"
-        and other.head == verb.index
         and other.dep in ("dobj", "attr")
-        and verb.lemma in SYMMETRIC_VERBS
-    ):
-        return "interchangeable"
-    return None
+        and other.head == one.head
+        and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
+    )
 
 
 CHECKS = {

@@ -6,7 +6,7 @@ from augment.language.parse import parse
 
 AN = """apple hour honest umbrella uninteresting unusual unhappy onion 8 18 11 80 SUV utter egg heir heirloom x-ray
 urban""".split()
-A = """dog herd house uniform unicorn university European one-way 1 ukulele used user utensil ewe yellow urinal""".split()
+A = "dog herd house uniform unicorn university European one-way 1 ukulele used user utensil ewe yellow urinal".split()
 
 
 @pytest.mark.parametrize(("word", "expected"), [*((word, "an") for word in AN), *((word, "a") for word in A)])

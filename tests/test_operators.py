@@ -93,7 +93,13 @@ def test_shuffle_exchanges_two_phrases() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["A dog and a cat are sleeping.", "A dog next to a cat.", "A dog with a cat.", "A man is standing near a horse."],
+    [
+        "A dog and a cat are sleeping.",
+        "A room with a bed, a chair and a table.",
+        "A dog next to a cat.",
+        "A dog with a cat.",
+        "A man is standing near a horse.",
+    ],
 )
 def test_shuffle_never_across_a_symmetric_relation(text: str) -> None:
     assert not set().union(*(accepted("shuffle", text, seed=seed) for seed in range(40)))

@@ -9,47 +9,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from math import log1p
 from pathlib import Path
 
 from augment.language.wordnet import WordNet
-
-ENDINGS = tuple("ness ity tion sion ing ment ism ance ence ship age er or man ist ful al ic ed ly y th ure".split())
 
 
 def features(noun: str) -> dict[str, float] | None:
     """A noun's ancestors in WordNet with the share of its senses below each, and what else is known of the word.
 
-    A sense weighs (tag count + 1) / rank, so that the common senses decide. Beside the synsets there are lexicographer
-    files (of verb and adjective senses too), the shares of the parts of speech, how common and how ambiguous the word is,
-    and its ending; nearly all lie in [0, 1]. None for a word that is no noun.
+    A sense weighs its tag count + 1. Beside the synsets there are lexicographer files (of verb and adjective senses too),
+    the shares of the parts of speech, the shares of senses that have parts (things do) and that are proper names, the
+    mean number of ancestors / 10 and the length in letters / 10; nearly all lie in [0, 1]. None for what is no noun.
     """
     wordnet = WordNet.load()
     if not wordnet.senses(noun, "n"):
         return None
-    found: defaultdict[str, float] = defaultdict(float)
+    found: defaultdict[str, float] = defaultdict(float, length=len(noun) / 10)
     tagged = {}
     for pos in "nvar":
-        senses, counts = wordnet.senses(noun, pos), wordnet.tag_counts(noun, pos)
-        if not senses:
-            continue
-        tagged[pos] = sum(counts) + 0.5
-        weights = [(count + 1) / rank for rank, count in enumerate(counts, start=1)]
+        senses, weights = wordnet.senses(noun, pos), [count + 1 for count in wordnet.tag_counts(noun, pos)]
+        if senses:
+            tagged[pos] = sum(weights) - len(weights) + 0.5
         for synset, weight in zip(senses, weights, strict=True):
             share = weight / sum(weights)
             found[f"lexname:{wordnet.lexname(synset)}"] += share
             if pos == "n":
-                for above in wordnet.closure(synset):
-                    found[wordnet.name(above)] += share
-    total = sum(tagged.values())
+                above = wordnet.closure(synset)
+                found["depth"] += share * len(above) / 10
+                found["parts"] += share * wordnet.has_parts(synset)
+                found["instance"] += share * bool(wordnet.relation("instance_of", synset))
+                for ancestor in above:
+                    found[wordnet.name(ancestor)] += share
     for pos, count in tagged.items():
-        found[f"pos:{pos}"] = count / total
-    found["commonness"] = log1p(total) / 8
-    found["senses"] = min(len(wordnet.senses(noun, "n")), 10) / 10
-    found["length"] = len(noun) / 10
-    for ending in ENDINGS:
-        if noun.endswith(ending) and len(noun) > len(ending) + 2:
-            found[f"ending:{ending}"] = 1.0
+        found[f"pos:{pos}"] = count / sum(tagged.values())
     return dict(found)
 
 

@@ -52,6 +52,8 @@ class WordNet:
         self._pos = _codes(table["pos"], ("n", "v", "a", "s", "r"))
         self._lexnames, self._lexname = _dictionary(table["lexname"])
         self._relations = {name: _lists(table[name]) for name in RELATIONS}
+        self._has_parts = np.zeros(len(table), bool)
+        self._has_parts[self._relations["part_of"][1]] = True
         senses = table["senses"].chunk(0)
         flat = senses.flatten()
         self._first = senses.offsets.to_numpy()
@@ -143,6 +145,10 @@ class WordNet:
         if name not in self._relations:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, was: {name}")
         return _item(self._relations[name], synset)
+
+    def has_parts(self, synset: int) -> bool:
+        """Whether WordNet lists parts of the synset: a car has wheels."""
+        return bool(self._has_parts[synset])
 
     def closure(self, synset: int) -> frozenset[int]:
         """The synset and everything above it, by hypernyms and by what it is an instance of."""
