@@ -2,9 +2,9 @@
 
 `python -m pipelines.resources.concreteness LIST CAPTIONS... --output augment/data/concreteness.json`
 
-LIST is the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas that
-head noun phrases at least 5 times in CAPTIONS (any source that `negcap ingest` reads) are held out of the fit, so that
-the accuracy reported on them is that of the coefficients shipped.
+LIST is the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas
+that head noun phrases at least 5 times in CAPTIONS (any source that `negcap ingest` reads) are held out of the fit, so
+that the accuracy reported on them is that of the coefficients shipped.
 """
 
 from __future__ import annotations
