@@ -55,8 +55,9 @@ parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [AR
 	@test -n "$(TREEBANKS)" || { echo "make parser needs TREEBANKS=folder with UD English EWT and GUM" >&2; exit 2; }
 	$(BIN)/python -m pipelines.resources.parser "$(TREEBANKS)" $(ARGS)
 
-wordnet: $(VENV)/installed-dev ## build the WordNet table from an installed WordNet 3.0: [WORDNET=folder]
+wordnet: $(VENV)/installed-dev ## build WordNet [WORDNET=folder] and concreteness from LIST=norms CAPTIONS="files" if given
 	$(BIN)/python -m pipelines.resources.wordnet --source "$(WORDNET)" --output augment/data/wordnet.parquet
+	@test -z "$(LIST)" || $(BIN)/python -m pipelines.resources.concreteness "$(LIST)" $(CAPTIONS)
 
 clean: ## remove caches and the virtualenv; never outputs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pipelines.progress import Silent
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
+STATUS = (
+    "Exit status: 0 done, 1 a check failed, 2 bad input or arguments. NEGCAP_TRACEBACK=1 shows where an error is from."
+)
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -30,7 +33,7 @@ class Verbs(click.Group):
         return list(self.commands)
 
 
-@click.group(cls=Verbs, context_settings=CONTEXT)
+@click.group(cls=Verbs, context_settings=CONTEXT, epilog=STATUS)
 @click.version_option(package_name="negcap", message="%(prog)s %(version)s")
 def negcap() -> None:
     """Negative captions: false of the image, fluent, and not guessable without looking at it.

@@ -43,6 +43,16 @@ def test_a_bad_norm_list_names_file_and_line(tmp_path: Path) -> None:
         Concreteness.load(tmp_path / "empty.txt")
 
 
+@pytest.mark.parametrize("data", [b"dog\tnan\n", b"\t0.5\n", b"d\xffg\t0.5\n"])
+def test_a_norm_list_holds_words_and_finite_numbers_in_utf8(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "norms.txt").write_bytes(data)
+    with pytest.raises(ValueError, match="norms.txt:1: "):
+        Concreteness.load(tmp_path / "norms.txt")
+    (tmp_path / "norms.gz").write_bytes(data)
+    with pytest.raises(ValueError, match="norms.gz:1: "):
+        Concreteness.load(tmp_path / "norms.gz")
+
+
 @pytest.mark.data
 @pytest.mark.skipif(not NORMS.exists(), reason="the published list is not in NEGCAP_DATA")
 def test_caption_heads_held_out_of_the_fit_are_told_apart() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from math import isfinite
 from pathlib import Path
 
 from augment.language.wordnet import WordNet
@@ -85,16 +86,29 @@ def _shipped() -> Concreteness:
 
 
 def read_norms(path: Path) -> dict[str, float]:
-    """A norm list as a dict. Raises ValueError naming file and line, FileNotFoundError."""
+    """A norm list as a dict of lower-case words. Raises ValueError naming file and line, FileNotFoundError."""
     norms = {}
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        for number, line in enumerate(lines, start=1):
-            word, _, score = line.rstrip("\n").partition("\t")
-            try:
-                norms[word.lower()] = float(score)
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: a line must be word<TAB>score, was: {line.strip()[:60]}") from error
+    number = 0
+    try:
+        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+        with opened as lines:
+            for number, line in enumerate(lines, start=1):
+                word, _, score = line.rstrip("\n").partition("\t")
+                value = _number(score)
+                if not word.strip() or value is None:
+                    raise ValueError(f"{path}:{number}: a line must be word<TAB>score, was: {line.strip()[:60]}")
+                norms[word.strip().lower()] = value
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
+        raise ValueError(f"{path}:{number + 1}: must be UTF-8 text, plain or gzipped: {error}") from error
     if not norms:
         raise ValueError(f"{path}: must hold at least one line word<TAB>score, was empty")
     return norms
+
+
+def _number(text: str) -> float | None:
+    """A finite number, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) else None

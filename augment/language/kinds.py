@@ -30,7 +30,7 @@ def kind(entry: str) -> int:
     if is_person(entry):
         return 0
     wordnet = WordNet.load()
-    senses = wordnet.senses(entry, "n") or wordnet.senses(head(entry), "n")
+    senses = wordnet.senses_in_use(entry, "n") or wordnet.senses_in_use(head(entry), "n")
     if senses:
         above = wordnet.closure(senses[0])
         for number, anchor in enumerate(_anchors(), start=1):

@@ -60,7 +60,7 @@ def is_person(noun: str) -> bool:
     if any(noun in words for words in (table.male, table.female, table.child, table.adult, table.any)):
         return True
     wordnet = WordNet.load()
-    senses = wordnet.senses(noun, "n")
+    senses = wordnet.senses_in_use(noun, "n")
     if not senses:
         return noun != head(noun) and is_person(head(noun))
     return wordnet.synset("person.n.01") in wordnet.closure(senses[0])

@@ -316,7 +316,7 @@ def first_sense(entry: str) -> str | None:
     """The first noun sense of a word or compound, else of its head: "tennis racket" -> "tennis_racket.n.01"."""
     wordnet = WordNet.load()
     for word in (entry, entry.rpartition(" ")[2]):
-        senses = wordnet.senses(word, "n")
+        senses = wordnet.senses_in_use(word, "n")
         if senses:
             return wordnet.name(senses[0])
     return None

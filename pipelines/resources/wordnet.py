@@ -5,13 +5,12 @@ Run as `python -m pipelines.resources.wordnet --output augment/data/wordnet.parq
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from schemas.taxonomy import TAXONOMY
 
@@ -215,21 +214,24 @@ def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
     )
 
 
-@click.command()
-@click.option("--source", default="/usr/share/wordnet", show_default=True, type=click.Path(path_type=Path))
-@click.option("--output", required=True, type=click.Path(path_type=Path), help="The Parquet file to write.")
-def main(source: Path, output: Path) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Build WordNet's taxonomy as one Parquet file, without glosses and examples, its licence beside it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument(
+        "--source", type=Path, default=Path("/usr/share/wordnet"), help="folder of an installed WordNet"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the Parquet file to write")
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            reader = open_wordnet(source, Path(folder))
+            reader = open_wordnet(options.source, Path(folder))
         except FileNotFoundError as error:
-            raise click.ClickException(str(error)) from error
+            parser.error(str(error))
         taxonomy = table(reader)
         metadata = {"source": f"WordNet {reader.get_version()}, Princeton University; see WORDNET_LICENSE.txt"}
-    write(taxonomy, output, metadata)
-    (output.parent / "WORDNET_LICENSE.txt").write_text(licence(source), "utf-8")
-    click.echo(f"{output}: {taxonomy.num_rows} synsets, {output.stat().st_size} bytes")
+    write(taxonomy, options.output, metadata)
+    (options.output.parent / "WORDNET_LICENSE.txt").write_text(licence(options.source), "utf-8")
+    print(f"{options.output}: {taxonomy.num_rows} synsets, {options.output.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
