@@ -148,10 +148,19 @@ def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str 
     one, other = (caption.tokens[i] for i in candidate.slots)
     if _same_things(one.lemma, other.lemma):
         return "interchangeable"
+    if _listed(caption, one, other):
+        return "interchangeable"
     one, other = _first_conjunct(caption, one), _first_conjunct(caption, other)
     if one.index == other.index or _symmetric(caption, one, other) or _symmetric(caption, other, one):
         return "interchangeable"
     return None
+
+
+def _listed(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether nothing but a comma or a conjunction parts the two noun phrases, whatever the parse makes of it."""
+    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
+    between = caption.lowered[one.index + 1 : start]
+    return set(between) <= {",", "and", "or", "&"}
 
 
 def _first_conjunct(caption: Caption, token: Token) -> Token:
@@ -172,8 +181,11 @@ def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
         if governor.lower not in SYMMETRIC and " ".join(reversed(words)) not in SYMMETRIC:
             return False
         above = caption.tokens[outer.head]
+        holder = above
+        while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
+            holder = caption.tokens[caption.tokens[holder.head].head]
         return (
-            above.index == one.index
+            one.index in (above.index, holder.index)
             or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
             or (above.dep in ("acl", "relcl") and above.head == one.index)
         )
