@@ -261,7 +261,10 @@ def _start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, L
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(f"no Dask scheduler answers at {scheduler}: {error}") from error
         return _with_workers(client, f"the scheduler at {scheduler} has no workers"), None
+    environment = dask.config.get("distributed.nanny.pre-spawn-environ")
     settings = {
+        # Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400
+        "distributed.nanny.pre-spawn-environ": {**environment, "ARROW_DEFAULT_MEMORY_POOL": "system"},
         "distributed.scheduler.allowed-failures": retries,
         "distributed.scheduler.work-stealing": False,
         "distributed.worker.profile.enabled": False,
