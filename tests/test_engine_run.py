@@ -287,6 +287,22 @@ def echo(text: str) -> str:
     return text
 
 
+def who() -> tuple[str, dict[str, str]]:
+    names = ("OMP_NUM_THREADS", "ARROW_DEFAULT_MEMORY_POOL")
+    return pa.default_memory_pool().backend_name, {name: os.environ.get(name, "") for name in names}
+
+
+@pytest.mark.dask
+def test_workers_use_one_thread_and_listen_only_here(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+    [(_, found)] = workers_of_two.map(who, [()])
+    assert found == ("system", {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"})
+    here = psutil.Process()
+    listening = [c for p in (here, *here.children(recursive=True)) for c in p.net_connections() if c.status == "LISTEN"]
+    assert listening
+    assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
+    assert 8787 not in {connection.laddr.port for connection in listening}
+
+
 @pytest.mark.dask
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
 def test_the_tree_is_the_same_on_any_executor(count: int, workers_of_two) -> None:  # type: ignore[no-untyped-def]

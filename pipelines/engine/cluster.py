@@ -265,6 +265,8 @@ def _start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, L
     settings = {
         # Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400
         "distributed.nanny.pre-spawn-environ": {**environment, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": retries,
         "distributed.scheduler.work-stealing": False,
         "distributed.worker.profile.enabled": False,
@@ -275,7 +277,7 @@ def _start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, L
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},  # any free port, no routes
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
