@@ -115,7 +115,13 @@ def test_preposition_stays_outside_its_sets() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["A man sits down.", "A group of people.", "The ball is thrown by a man.", "A tree in the background."],
+    [
+        "A man sits down.",
+        "A group of people.",
+        "The ball is thrown by a man.",
+        "A tree in the background.",
+        "An out of focus dog.",
+    ],
 )
 def test_preposition_leaves_particles_agents_and_set_phrases(text: str) -> None:
     assert not accepted("preposition", text)

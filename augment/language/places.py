@@ -196,6 +196,8 @@ def preposition_slots(caption: Caption) -> list[PrepositionSlot]:
         entry = table.same.get(written, written)
         if entry not in table.entries:
             continue
+        if start > 0 and lowered[start - 1] in ARTICLES:  # "an out of focus picture"
+            continue
         object = next(caption.dependents(end - 1, "pobj"), None)
         if object is None or object.pos not in ("NOUN", "PROPN") or object.index < end:
             continue
@@ -246,6 +248,8 @@ def quantity_slots(caption: Caption) -> list[QuantitySlot]:
         for index in range(chunk.start, chunk.root):
             token = tokens[index]
             if token.head != root.index or token.dep not in ("det", "nummod"):
+                continue
+            if index > 0 and lowered[index - 1] in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
             counted = quantity(token)
             if counted is None:
