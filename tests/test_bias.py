@@ -1,16 +1,26 @@
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.quality.bias import (
     Pair,
     accuracy,
     blind,
+    flow_table,
     format_faults,
     format_rule,
     grams,
+    measure_run,
     ngram_regression,
     one_per_caption,
+    read_pairs,
     shorter,
     to_markdown,
 )
@@ -47,6 +57,15 @@ def planted() -> list[Pair]:
         ("A hour ago.", 1),
         ("A dog dog runs.", 1),
         ("a <unk>  runs .", 4),
+        ("A <UNK> runs.", 1),
+        ("A dog , a cat.", 1),
+        ("A dog runs !", 1),
+        ("What i saw.", 1),
+        ("A dog i'm walking.", 1),
+        ("A dog I'm walking.", 0),
+        ("The i-beam, i.e. this one.", 0),
+        ("An hour on an 8 lane road, a one-way street.", 0),
+        ("A apple, an pear.", 2),
     ],
 )
 def test_format_faults(text: str, faults: int) -> None:
@@ -67,9 +86,17 @@ def test_grams_have_bounds_and_split_punctuation() -> None:
     assert "dog . </s>" in grams("A dog.")
 
 
-def test_interval_contains_the_estimate() -> None:
+@given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, 2 * n), st.just(n))))
+def test_interval_contains_the_estimate(case: tuple[int, int]) -> None:
+    halves, pairs = case
+    found = accuracy(halves / 2, pairs)
+    assert -1e-9 <= found.low <= found.percent + 1e-9 and found.percent - 1e-9 <= found.high <= 100 + 1e-9
+    assert found.low < found.high and found.percent == 50 * halves / pairs
+
+
+def test_interval_is_wilsons() -> None:
     found = accuracy(70, 100)
-    assert found.low < found.percent == 70 < found.high
+    assert (found.low, found.high) == pytest.approx((60.42, 78.11), abs=0.01)
     with pytest.raises(ValueError, match="pairs must be >= 1, was: 0"):
         accuracy(0, 0)
 
@@ -100,11 +127,102 @@ def test_too_few_images_are_refused() -> None:
         ngram_regression([Pair("A dog.", "A cat.", "1")])
 
 
+def test_no_image_straddles_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sklearn.model_selection as selection
+
+    seen = []
+
+    class Spy(selection.GroupKFold):
+        def split(self, rows, labels, groups):  # type: ignore[no-untyped-def]
+            for train, test in super().split(rows, labels, groups):
+                seen.append(({groups[i] for i in train}, {groups[i] for i in test}))
+                yield train, test
+
+    monkeypatch.setattr(selection, "GroupKFold", Spy)
+    ngram_regression(symmetric())
+    assert len(seen) == 5
+    assert all(not train & test for train, test in seen)
+    assert set().union(*(test for _, test in seen)) == set(range(200))
+
+
 def test_first_draw_or_any() -> None:
     rows = [(f"c#noun:{k}", Pair("t", f"n{k}", "i")) for k in (2, 0, 1)]
     assert [pair.negative for pair in one_per_caption(rows)] == ["n0"]
     picked = {one_per_caption(rows, seed, "random")[0].negative for seed in range(20)}
     assert picked == {"n0", "n1", "n2"}
+    with pytest.raises(ValueError, match="pick must be one of first, random, was: last"):
+        one_per_caption(rows, 0, "last")  # type: ignore[arg-type]
+
+
+def test_draws_are_ordered_as_numbers() -> None:
+    assert one_per_caption([(f"c#noun:{k}", Pair("t", f"n{k}", "i")) for k in (10, 2)])[0].negative == "n2"
+
+
+def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
+    """A negatives table of 2 captions an image and 4 draws each, cut into shards at these images."""
+    rows = [
+        {
+            "negative_id": f"s:{image}:{n}#{operator}:{draw}",
+            "operator": operator,
+            "image_id": f"s:{image}",
+            "caption": f"A {THINGS[(image + n) % 10]} {image}.",
+            "text": f"A {THINGS[(image + n + draw + 1) % 10]} {image}.",
+            "replaced": "a" if draw else "b",
+            "replacement": "b" if draw else "a",
+        }
+        for image in range(images)
+        for n in range(2)
+        for operator in ("noun", "numeral")
+        for draw in range(4)
+    ]
+    (run / "negatives").mkdir(parents=True)
+    for i, (low, high) in enumerate(zip([0, *cuts], [*cuts, images], strict=True)):
+        shard = [row for row in rows if low <= int(row["image_id"][2:]) < high]
+        pq.write_table(pa.Table.from_pylist(shard), run / "negatives" / f"part-{i:05d}.parquet")
+    return run
+
+
+@pytest.mark.parametrize("pick", ["first", "random"])
+def test_a_pick_does_not_depend_on_shards(tmp_path: Path, pick: str) -> None:
+    one = read_pairs(negatives(tmp_path / "one", []), "noun", 3, pick)  # type: ignore[arg-type]
+    many = read_pairs(negatives(tmp_path / "many", [1, 5]), "noun", 3, pick)  # type: ignore[arg-type]
+    assert len(one) == 16
+    assert sorted(one) == sorted(many)
+
+
+def test_a_run_has_a_report_an_operator(tmp_path: Path) -> None:
+    run = negatives(tmp_path, [4])
+    reports = measure_run(run)
+    assert [(report.name, report.ngrams.pairs) for report in reports] == [("noun", 16), ("numeral", 16)]
+    assert measure_run(run, operators=["numeral"]) == reports[1:]
+    with pytest.raises(ValueError, match="operator must be one of noun, numeral in .*, was: verb"):
+        measure_run(run, operators=["verb"])
+    with pytest.raises(FileNotFoundError, match="no negatives"):
+        measure_run(tmp_path / "nowhere")
+
+
+def test_too_few_images_name_the_operator(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="noun: images must be >= 5 for 5 folds, were: 3"):
+        measure_run(negatives(tmp_path, [], images=3))
+
+
+def test_flow_table_has_the_reverse_beside(tmp_path: Path) -> None:
+    run = negatives(tmp_path, [4])
+    assert flow_table(run, "noun") == [("a", "b", 48, 16), ("b", "a", 16, 48)]
+    assert flow_table(run, "noun", top=1) == [("a", "b", 48, 16)]
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[quality\]"):
+        blind("symmetric", symmetric())
+
+
+def test_importing_is_light() -> None:
+    heavy = "{'numpy', 'sklearn', 'scipy', 'pyarrow', 'pandas', 'spacy', 'dask', 'inflect'}"
+    code = f"import sys, pipelines.quality.bias; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_markdown_has_a_row_a_report() -> None:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from augment.language.grammar import article
+from augment.rng import record_rng
 
 NGRAMS = (1, 3)
 FOLDS = 5
 PENALTY = 1.0
 MIN_PAIRS = 2
 CUES = 15
+SPACED = re.compile(r"\s[.,;:!?]")
+LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 Pick = Literal["first", "random"]
 
@@ -67,9 +69,14 @@ def accuracy(right: float, pairs: int) -> Accuracy:
 
 
 def format_faults(text: str) -> int:
-    """Faults of form that a careless script leaves: case, spacing, full stop, `<unk>`, a/an, doubled words."""
+    """Faults of form that a careless script leaves in a text, counted.
+
+    A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however often;
+    each wrong a/an and each doubled word: 1.
+    """
     words = text.lower().split()
-    faults = text[:1].islower() + ("  " in text) + (" ." in text or " ," in text) + ("<unk>" in text)
+    faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())
+    faults += bool(LOWER_I.search(text))
     faults += not text.rstrip().endswith((".", "!", "?", '"'))
     for word, following in zip(words, words[1:], strict=False):
         faults += word == following and word.isalpha()
@@ -87,7 +94,7 @@ def shorter(pairs: Iterable[Pair]) -> Accuracy:
     return _fewer(pairs, len)
 
 
-def _fewer(pairs: Iterable[Pair], measure: Any) -> Accuracy:
+def _fewer(pairs: Iterable[Pair], measure: Callable[[str], int]) -> Accuracy:
     right, total = 0.0, 0
     for pair in pairs:
         true, negative = measure(pair.true), measure(pair.negative)
@@ -157,26 +164,34 @@ def ngram_regression(
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0) -> BlindReport:
-    """All baselines on some pairs, one pair a caption for the intervals to hold."""
-    learned, true_cues, false_cues = ngram_regression(pairs, seed)
+    """All baselines on some pairs, one pair a caption for the intervals to hold.
+
+    Raises ValueError naming `name` with too few pairs or images, ImportError as `ngram_regression`.
+    """
+    try:
+        learned, true_cues, false_cues = ngram_regression(pairs, seed)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
     return BlindReport(name, format_rule(pairs), shorter(pairs), learned, tuple(true_cues), tuple(false_cues))
 
 
 def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick = "first") -> list[Pair]:
-    """One negative a caption from (negative_id, pair) rows.
+    """One negative a caption and operator from (negative_id, pair) rows, in the order of their ids.
 
-    "first" is the first draw (`…#noun:0`), a fair sample of what the operator makes; "random" any of those kept, among
-    which the unlikely are over-represented, since later draws exclude the earlier.
+    "first" is the first draw (`…#noun:0`; the lowest there is), a fair sample of what the operator makes; "random" any of
+    those kept, among which the unlikely are over-represented, since later draws exclude the earlier. The choice hangs on
+    the seed and the id alone, never on which other rows are there. Raises ValueError for another pick.
     """
+    if pick not in get_args(Pick):
+        raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
     by_caption: dict[str, list[tuple[int, Pair]]] = {}
     for negative_id, pair in rows:
-        caption, _, draw = negative_id.rpartition(":")
-        by_caption.setdefault(caption, []).append((int(draw), pair))
-    rng = Random(seed)
+        key, _, draw = negative_id.rpartition(":")
+        by_caption.setdefault(key, []).append((int(draw), pair))
     chosen = []
-    for caption in sorted(by_caption):
-        drawn = sorted(by_caption[caption])
-        chosen.append((drawn[0] if pick == "first" else rng.choice(drawn))[1])
+    for key in sorted(by_caption):
+        drawn = sorted(by_caption[key])
+        chosen.append((drawn[0] if pick == "first" else record_rng(seed, "blind", key).choice(drawn))[1])
     return chosen
 
 
@@ -213,12 +228,19 @@ def operators_of(run: Path) -> list[str]:
 def measure_run(
     run: Path, seed: int = 0, operators: Sequence[str] | None = None, pick: Pick = "first"
 ) -> list[BlindReport]:
-    """The baselines on every operator of a run."""
-    return [blind(name, read_pairs(run, name, seed, pick), seed) for name in operators or operators_of(run)]
+    """The baselines on every operator of a run, or on those named.
+
+    Raises FileNotFoundError without negatives, ValueError for an operator that the run has no rows of and as `blind`.
+    """
+    made = operators_of(run)
+    for name in operators or ():
+        if name not in made:
+            raise ValueError(f"operator must be one of {', '.join(made)} in {run}, was: {name}")
+    return [blind(name, read_pairs(run, name, seed, pick), seed) for name in operators or made]
 
 
-def flows(run: Path, operator: str, top: int = 20) -> list[tuple[str, str, int, int]]:
-    """The commonest exchanges (replaced, replacement, rows, rows of the reverse) of an operator."""
+def flow_table(run: Path, operator: str, top: int = 20) -> list[tuple[str, str, int, int]]:
+    """The commonest exchanges (replaced, replacement, rows, rows of the reverse) of an operator, over all its rows."""
     import pyarrow.compute as pc
 
     from pipelines.engine.shards import read_table

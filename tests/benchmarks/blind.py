@@ -1,21 +1,29 @@
-"""Print the blind baselines of a run: `python -m tests.benchmarks.blind RUN [first|random]`."""
+"""Print the blind baselines of a run: `python -m tests.benchmarks.blind RUN [--pick random] [--operator noun]`."""
 
-import sys
+import argparse
 from pathlib import Path
 
-from pipelines.quality.bias import flows, measure_run, to_markdown
+from pipelines.quality.bias import flow_table, measure_run, to_markdown
 
 
-def main(run: Path, pick: str = "first") -> None:
-    reports = measure_run(run, pick="random" if pick == "random" else "first")
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Blind baselines of a run's negatives; 50 % is perfect.")
+    parser.add_argument("run", type=Path, help="folder of a run, with its negatives")
+    parser.add_argument("picked", nargs="?", choices=("first", "random"), help="the same as --pick")
+    parser.add_argument("--pick", choices=("first", "random"), default="first", help="which negative of a caption")
+    parser.add_argument("--operator", action="append", help="only this one; may be repeated")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--top", type=int, default=20, help="rows of each flow table")
+    given = parser.parse_args()
+    reports = measure_run(given.run, given.seed, given.operator, given.picked or given.pick)
     print(to_markdown(reports))
     for report in reports:
         print(f"\n{report.name}: true {', '.join(f'{g!r} {w:+.1f}' for g, w in report.true_cues)}")
         print(f"{report.name}: false {', '.join(f'{g!r} {w:+.1f}' for g, w in report.false_cues)}")
-    print("\nnumeral flows: from, to, rows, rows of the reverse")
-    for old, new, rows, back in flows(run, "numeral"):
-        print(f"  {old} -> {new}: {rows:,} ({back:,})")
+        print("from -> to: rows (rows of the reverse)")
+        for old, new, rows, back in flow_table(given.run, report.name, given.top):
+            print(f"  {old} -> {new}: {rows:,} ({back:,})")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main()
