@@ -91,7 +91,7 @@ def test_interval_contains_the_estimate(case: tuple[int, int]) -> None:
     halves, pairs = case
     found = accuracy(halves / 2, pairs)
     assert -1e-9 <= found.low <= found.percent + 1e-9 and found.percent - 1e-9 <= found.high <= 100 + 1e-9
-    assert found.low < found.high and found.percent == 50 * halves / pairs
+    assert found.low < found.high and found.percent == pytest.approx(50 * halves / pairs)
 
 
 def test_interval_is_wilsons() -> None:

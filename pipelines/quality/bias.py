@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from augment.language.grammar import article
 from augment.rng import record_rng
 
 NGRAMS = (1, 3)
@@ -71,9 +70,11 @@ def accuracy(right: float, pairs: int) -> Accuracy:
 def format_faults(text: str) -> int:
     """Faults of form that a careless script leaves in a text, counted.
 
-    A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however often;
-    each wrong a/an and each doubled word: 1.
+    A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however
+    often; each wrong a/an and each doubled word: 1.
     """
+    from augment.language.grammar import article
+
     words = text.lower().split()
     faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())
     faults += bool(LOWER_I.search(text))
@@ -178,9 +179,9 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0) -> BlindReport:
 def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick = "first") -> list[Pair]:
     """One negative a caption and operator from (negative_id, pair) rows, in the order of their ids.
 
-    "first" is the first draw (`…#noun:0`; the lowest there is), a fair sample of what the operator makes; "random" any of
-    those kept, among which the unlikely are over-represented, since later draws exclude the earlier. The choice hangs on
-    the seed and the id alone, never on which other rows are there. Raises ValueError for another pick.
+    "first" is the first draw (`…#noun:0`; the lowest there is), a fair sample of what the operator makes; "random" any
+    of those kept, among which the unlikely are over-represented, since later draws exclude the earlier. The choice
+    hangs on the seed and the caption's own ids, never on other captions. Raises ValueError for another pick.
     """
     if pick not in get_args(Pick):
         raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
