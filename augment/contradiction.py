@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from augment.caption import Caption, Token
 from augment.context import Context
 from augment.edits import Candidate
+from augment.language import attributes, verbs
 from augment.language.overlaps import head, is_person, overlaps, persons_may_be_same
 from augment.language.places import prepositions, quantity_value
 from augment.language.wordnet import WordNet
@@ -197,11 +198,64 @@ def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
     )
 
 
+def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """This or a sibling caption says the new attribute, or one of its group, of the same thing."""
+    return _attribute_said(candidate.replacement, caption.tokens[candidate.slots[1]].lemma, context)
+
+
+def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """Either attribute is said of the other noun already, or the two nouns may be the same thing."""
+    one, other = (caption.tokens[i].lemma for i in candidate.slots)
+    if _same_things(one, other):
+        return "interchangeable"
+    mine, theirs = candidate.replaced.split(" | ")
+    return _attribute_said(theirs, one, context) or _attribute_said(mine, other, context)
+
+
+def _attribute_said(attribute: str, noun: str, context: Context) -> str | None:
+    for reason, said in (
+        ("caption_says_so", context.own.attributes),
+        ("sibling_says_so", context.siblings.attributes),
+    ):
+        for word, of in said:
+            if attributes.may_be_same(attribute, word) and (
+                noun == of or (reason == "sibling_says_so" and (not of or _same_things(noun, of)))
+            ):
+                return reason
+    return None
+
+
+def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """This or a sibling caption says the new verb, one that goes with it, or a noun that implies it ("a surfer")."""
+    new = candidate.replacement
+    for reason, said in (("caption_says_so", context.own), ("sibling_says_so", context.siblings)):
+        if any(verbs.may_be_same(new, verb) for verb in said.verbs if verb != candidate.replaced):
+            return reason
+        if any(new in _doings(noun) for noun in said.nouns if noun != candidate.replaced):
+            return reason
+    return None
+
+
+@cache
+def _doings(noun: str) -> frozenset[str]:
+    """The verbs that a noun implies: of a skier and of skis to ski."""
+    return WordNet.load().derived(noun, "n", "v") | {noun}
+
+
+def accept(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """Nothing to refuse: a paraphrase is true by its form."""
+    return None
+
+
 CHECKS = {
     "noun": check_noun,
     "quantity": check_quantity,
     "preposition": check_preposition,
     "swap": check_swap,
+    "attribute": check_attribute,
+    "attribute_swap": check_attribute_swap,
+    "verb": check_verb,
+    "none": accept,
 }
 
 

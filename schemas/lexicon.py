@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from schemas.fields import field, schema
 
-KINDS = ("noun", "preposition", "numeral", "surface")
+KINDS = ("noun", "preposition", "numeral", "attribute", "verb", "surface")
 
 LEXICON = schema(
     "lexicon",
@@ -13,7 +13,7 @@ LEXICON = schema(
     field(
         "entry",
         pa.string(),
-        "lemma of a head noun with its compounds, a (multi-word) preposition, or a quantity",
+        "lemma of a head noun with its compounds or of a verb, a (multi-word) preposition, a quantity, or an adjective",
     ),
     field(
         "place",

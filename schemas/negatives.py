@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from schemas.fields import field, schema
 
-FAMILIES = ("noun", "numeral", "relation")
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
 
 EDIT = pa.struct(
     [
@@ -58,6 +58,7 @@ REASONS = (
     "dangling_pronoun",
     "ungrammatical",
     "unchanged",
+    "caption_says_so",
     "sibling_says_so",
 )
 

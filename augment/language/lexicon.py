@@ -14,16 +14,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import log1p
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from augment.caption import Caption
+from augment.language.attributes import attribute_slots
 from augment.language.kinds import KINDS, kind
 from augment.language.overlaps import head, is_person, overlaps
 from augment.language.places import noun_slots, preposition_slots, quantity_slots
+from augment.language.verbs import verb_slots
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 DISCOUNT = 1.0
 SMOOTHING = 20.0
 KIND_SMOOTHING = 4.0
-FORMS = ("plural", "a", "the", "bare")
 PAPER_MIN_COUNT = 200
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
@@ -70,6 +71,17 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "numeral", quantity.entry, ""
         for place in quantity.places:
             yield "numeral", quantity.entry, place
+    for attribute in attribute_slots(caption):
+        yield "attribute", attribute.entry, ""
+        yield "attribute", attribute.entry, f"form:{attribute.form}"
+        for place in attribute.places:
+            yield "attribute", attribute.entry, place
+    for verb in verb_slots(caption):
+        yield "verb", verb.entry, ""
+        yield "verb", verb.entry, f"form:{verb.pattern}"
+        for place in verb.places:
+            yield "verb", verb.entry, place
+        yield "surface", verb.entry, f"{verb.tag.lower()}:{caption.lowered[verb.index]}"
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:
@@ -99,7 +111,8 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
 
     Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
     count as concrete: one sees them, whatever a list says of the word.
-    Prepositions and numerals: at least 3 times. Places seen once say nothing and are dropped.
+    Attributes and verbs: at least `min_count` times. Prepositions and numerals: at least 3 times. Places seen once say
+    nothing and are dropped.
     Raises ValueError when min_count is below 1.
     """
     import pyarrow as pa
@@ -109,7 +122,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
     plain = counts.filter(pc.equal(counts["place"], ""))
     vague = overlaps().vague
-    kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": []}
+    kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": [], "attribute": [], "verb": []}
     for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
         if sort == "noun":
             score = theta if is_person(entry) else concreteness.score(entry)
@@ -121,7 +134,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
                 and score >= theta
             ):
                 kept[sort].append(entry)
-        elif n >= 3:
+        elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
             kept[sort].append(entry)
     masks = [
         pc.and_(
@@ -131,7 +144,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
         for kind, entries in kept.items()
     ]
     surfaces = pc.equal(counts["kind"], "surface")
-    known = pc.or_(pc.or_(masks[0], masks[1]), pc.or_(masks[2], surfaces))
+    known = reduce(pc.or_, masks, surfaces)
     telling = pc.or_(pc.greater(counts["count"], 1), pc.equal(counts["kind"], "surface"))
     return counts.filter(pc.and_(known, telling)).combine_chunks()
 
@@ -187,6 +200,8 @@ class Entries:
 
     def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
         """Probability of every entry in a slot, shape (entries,); zeros where none fits."""
+        if prior not in self.priors:
+            return np.zeros(len(self.names))
         logits = self.priors[prior] + self.gains(places, own)
         peak = logits.max(initial=-np.inf)
         if peak == -np.inf:
@@ -197,13 +212,19 @@ class Entries:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Replacement entries of a corpus: frequent concrete nouns, prepositions, numerals, and surface forms."""
+    """Replacement entries of a corpus: frequent concrete nouns, prepositions, numerals, attributes, verbs; their forms.
+
+    `inflected` holds, by Penn tag in lower case, the commonest written form of every verb.
+    """
 
     nouns: Entries
     prepositions: Entries
     numerals: Entries
+    attributes: Entries
+    verbs: Entries
     singular: Mapping[str, str]
     plural: Mapping[str, str]
+    inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
 
     @classmethod
@@ -211,17 +232,18 @@ class Lexicon:
         """Read a `lexicon` table (see schemas.lexicon)."""
         columns = {name: np.asarray(table[name].to_pylist()) for name in ("kind", "entry", "place")}
         n = table["count"].to_numpy()
-        singular, plural, countable = _surfaces(columns, n)
-        nouns, prepositions, numerals = (
+        forms, countable = _surfaces(columns, n)
+        nouns, prepositions, numerals, attributes, verbs = (
             _entries(columns["entry"][m], columns["place"][m], n[m], nouns=name == "noun")
-            for name in ("noun", "preposition", "numeral")
+            for name in ("noun", "preposition", "numeral", "attribute", "verb")
             for m in [columns["kind"] == name]
         )
-        return cls(nouns, prepositions, numerals, singular, plural, countable)
+        singular, plural = forms.pop("nn"), forms.pop("nns")
+        return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable)
 
 
-def _surfaces(columns: dict[str, Any], n: np.ndarray) -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
-    """The commonest written singular and plural of every noun, and the nouns that are counted."""
+def _surfaces(columns: dict[str, Any], n: np.ndarray) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
+    """The commonest written form of every noun and verb by Penn tag in lower case, and the nouns that are counted."""
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()
     rows = np.flatnonzero(columns["kind"] == "surface")
@@ -230,11 +252,11 @@ def _surfaces(columns: dict[str, Any], n: np.ndarray) -> tuple[dict[str, str], d
         if place == "counted":
             countable.add(entry)
         else:
-            number, _, surface = place.partition(":")
-            forms[number].setdefault(entry, surface)
+            tag, _, surface = place.partition(":")
+            forms.setdefault(tag, {}).setdefault(entry, surface)
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
-    return forms["nn"], forms["nns"], frozenset(countable | set(forms["nns"]))
+    return forms, frozenset(countable | set(forms["nns"]))
 
 
 def _entries(entry: np.ndarray, place: np.ndarray, n: np.ndarray, *, nouns: bool) -> Entries:
@@ -244,12 +266,12 @@ def _entries(entry: np.ndarray, place: np.ndarray, n: np.ndarray, *, nouns: bool
     total = max(counts.sum(), 1.0)
     number = np.searchsorted(names, entry) if len(names) else np.zeros(len(entry), int)
     priors = {"": np.log(counts / total)}
-    for form in FORMS:
+    for form in np.unique(place[np.char.startswith(place.astype(str), "form:")]):
         seen = np.zeros(len(names))
-        rows = place == f"form:{form}"
+        rows = place == form
         seen[number[rows]] = n[rows]
         with np.errstate(divide="ignore"):
-            priors[form] = np.where((seen >= 0.03 * counts) & (seen >= 2), np.log(seen / total), -np.inf)
+            priors[str(form).removeprefix("form:")] = np.where((seen >= 0.03 * counts) & (seen >= 2), np.log(seen / total), -np.inf)
     rows = np.flatnonzero(~plain & ~np.char.startswith(place.astype(str), "form:"))
     rows = rows[np.lexsort((number[rows], place[rows]))]
     at = number[rows].astype(np.int32)

@@ -61,7 +61,7 @@ class QuantitySlot(NamedTuple):
     places: tuple[str, ...]
 
 
-def _before(caption: Caption, index: int) -> str:
+def before(caption: Caption, index: int) -> str:
     """The one or two words before token `index`: two when the nearer one is an article ("on a")."""
     lowered = caption.lowered
     if index == 0:
@@ -72,7 +72,8 @@ def _before(caption: Caption, index: int) -> str:
     return lowered[index - 1]
 
 
-def _behind(caption: Caption, index: int) -> str:
+def after(caption: Caption, index: int) -> str:
+    """The word at token `index`, "$" behind the last."""
     return caption.lowered[index] if index < len(caption.tokens) else "$"
 
 
@@ -113,8 +114,8 @@ def noun_slots(caption: Caption) -> list[NounSlot]:
                 form = "the" if determiners or (start > 0 and tokens[start - 1].dep == "case") else "bare"
         places = (
             governor(caption, root),
-            f"left:{_before(caption, start)}",
-            f"right:{_behind(caption, chunk.root + 1)}",
+            f"left:{before(caption, start)}",
+            f"right:{after(caption, chunk.root + 1)}",
         )
         slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, places))
     return slots
@@ -212,7 +213,7 @@ def preposition_slots(caption: Caption) -> list[PrepositionSlot]:
         places = (
             f"gov:{head.lemma}",
             f"obj:{object.lemma}",
-            f"left:{_before(caption, start)}",
+            f"left:{before(caption, start)}",
             f"right:{lowered[end]} {object.lemma}",
             f"{head.lemma}..{object.lemma}",
         )
@@ -260,10 +261,10 @@ def quantity_slots(caption: Caption) -> list[QuantitySlot]:
             places = (
                 f"noun:{root.lemma}",
                 governor(caption, root),
-                f"left:{_before(caption, index)}",
+                f"left:{before(caption, index)}",
                 f"right:{lowered[index + 1]}"
                 if index + 1 < chunk.root
-                else f"behind:{_behind(caption, root.index + 1)}",
+                else f"behind:{after(caption, root.index + 1)}",
             )
             slots.append(QuantitySlot(index, root.index, entry, value, places))
             break

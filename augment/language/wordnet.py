@@ -312,11 +312,11 @@ def _item(lists: tuple[np.ndarray, np.ndarray], index: int) -> tuple[int, ...]:
 
 
 @cache
-def first_sense(entry: str) -> str | None:
-    """The first noun sense of a word or compound, else of its head: "tennis racket" -> "tennis_racket.n.01"."""
+def first_sense(entry: str, pos: str = "n") -> str | None:
+    """The first sense in use of a word or compound, else of its head: "tennis racket" -> "tennis_racket.n.01"."""
     wordnet = WordNet.load()
     for word in (entry, entry.rpartition(" ")[2]):
-        senses = wordnet.senses_in_use(word, "n")
+        senses = wordnet.senses_in_use(word, pos)
         if senses:
             return wordnet.name(senses[0])
     return None

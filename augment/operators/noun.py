@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from random import Random
 
+import numpy as np
+
 from augment.caption import Caption
 from augment.context import Context
 from augment.contradiction import clash
@@ -23,42 +25,42 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
     Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
     """
+    slots, masses = choices(caption, context)
+    for at, entry in draw(masses, rng, draws):
+        yield candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+
+
+def choices(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every noun of the lexicon there."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
     masses = []
     for slot in slots:
-        number = nouns.number[slot.entry]
-        mass = nouns.probabilities(slot.places, slot.form, number)
-        mass[_same(slot.entry, nouns.names)] = 0.0
+        mass = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
+        mass[same(slot.entry, nouns.names)] = 0.0
         masses.append(mass)
+    return slots, masses
+
+
+def candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
+    """The candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
     lexicon = context.lexicon
-    tokens = caption.tokens
-    for at, entry in draw(masses, rng, draws):
-        slot, name = slots[at], nouns.names[entry]
-        surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
-        first = tokens[slot.start]
-        edits = [Edit(first.start, tokens[slot.root].end, cased(surface, first.text, first=slot.start == 0))]
-        fitted = article_edit(caption, slot.start, surface)
-        if fitted:
-            edits.insert(0, fitted)
-        refused = None
-        if caption.pronouns:
-            old = None if slot.plural else gender(slot.entry)
-            pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
-            if pronouns is None:
-                refused = "dangling_pronoun"
-            elif pronouns:
-                edits = sorted([*edits, *pronouns])
-        yield Candidate(
-            "noun",
-            tuple(edits),
-            (slot.root,),
-            slot.entry,
-            name,
-            first_sense(slot.entry),
-            first_sense(name),
-            refused,
-        )
+    surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
+    first = caption.tokens[slot.start]
+    edits = [Edit(first.start, caption.tokens[slot.root].end, cased(surface, first.text, first=slot.start == 0))]
+    fitted = article_edit(caption, slot.start, surface)
+    if fitted:
+        edits.insert(0, fitted)
+    refused = None
+    if caption.pronouns:
+        old = None if slot.plural else gender(slot.entry)
+        pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
+        if pronouns is None:
+            refused = "dangling_pronoun"
+        elif pronouns:
+            edits = sorted([*edits, *pronouns])
+    senses = first_sense(slot.entry), first_sense(name)
+    return Candidate("noun", tuple(edits), (slot.root,), slot.entry, name, *senses, refused)
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
@@ -72,6 +74,6 @@ def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
 
 
 @lru_cache(maxsize=4096)
-def _same(entry: str, names: tuple[str, ...]) -> list[int]:
+def same(entry: str, names: tuple[str, ...]) -> list[int]:
     """The numbers of the entries that may name what `entry` names: no other noun, so not proposed."""
     return [number for number, name in enumerate(names) if clash(name, entry)]

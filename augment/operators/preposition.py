@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from functools import cache
 from random import Random
 
+import numpy as np
+
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.places import preposition_slots, prepositions
+from augment.language.places import PrepositionSlot, preposition_slots, prepositions
 from augment.sampling import draw
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
@@ -21,8 +23,14 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
 
     Multi-word prepositions ("in front of") are one; particles, agents and set phrases stay.
     """
+    slots, masses = choices(caption, context)
+    for at, entry in draw(masses, rng, draws, FLOOR):
+        yield candidate(caption, slots[at], context.lexicon.prepositions.names[entry])
+
+
+def choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every preposition of the lexicon there."""
     entries = context.lexicon.prepositions
-    table = prepositions()
     slots, masses = [], []
     for slot in preposition_slots(caption):
         number = entries.number.get(slot.entry)
@@ -32,19 +40,16 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
         mass[_overlapping(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
-    for at, entry in draw(masses, rng, draws, FLOOR):
-        slot, name = slots[at], entries.names[entry]
-        first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]
-        edit = Edit(first.start, last.end, cased(name, first.text, first=slot.start == 0))
-        yield Candidate(
-            "preposition",
-            (edit,),
-            (slot.start, slot.object),
-            slot.entry,
-            name,
-            table.name(slot.entry),
-            table.name(name),
-        )
+    return slots, masses
+
+
+def candidate(caption: Caption, slot: PrepositionSlot, name: str) -> Candidate:
+    """The candidate that puts a preposition in a slot."""
+    table = prepositions()
+    first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]
+    edit = Edit(first.start, last.end, cased(name, first.text, first=slot.start == 0))
+    sets = table.name(slot.entry), table.name(name)
+    return Candidate("preposition", (edit,), (slot.start, slot.object), slot.entry, name, *sets)
 
 
 @cache

@@ -1,0 +1,145 @@
+"""Verbs that say what is going on: where they stand in a caption, and which exclude one another (data/verbs.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import combinations
+from typing import NamedTuple
+
+from augment.caption import Caption, Token
+from augment.language.grammar import third_person
+from augment.language.places import after, before, prepositions
+from augment.language.wordnet import WordNet
+
+CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
+FINITE = {"VBG", "VBZ", "VBP", "VBD"}
+OBJECT = "object"
+# What makes the argument pattern of a verb another one: particles, clauses, two objects.
+ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
+
+
+class VerbSlot(NamedTuple):
+    """A verb at token `index` that takes an object, or none: `pattern` is "object", "prep:on" or "bare"."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    entry: str
+    tag: str
+    pattern: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verbs:
+    """The table: `vague` verbs are left alone, `body` are those that the whole body does, pairs may go together."""
+
+    vague: frozenset[str]
+    body: frozenset[str]
+    body_pairs: frozenset[tuple[str, str]]
+    object_pairs: frozenset[tuple[str, str]]
+
+
+@cache
+def verbs() -> Verbs:
+    """The shipped table, once a process."""
+    table = tomllib.loads((files("augment") / "data" / "verbs.toml").read_text("utf-8"))
+    body, object = (_pairs(table[name]) for name in ("body", "object"))
+    return Verbs(
+        frozenset(table["vague"]),
+        frozenset(verb for group in table["body"] for verb in group),
+        body | _pairs([pair.split() for pair in table["together"]]),
+        object,
+    )
+
+
+def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
+    pairs: set[tuple[str, str]] = set()
+    for group in groups:
+        for one, other in combinations(group, 2):
+            pairs.update([(one, other), (other, one)])
+    return frozenset(pairs)
+
+
+@cache
+def exclude(one: str, other: str, pattern: str) -> bool:
+    """Whether nobody does both at once, to the same object where there is one: sit~stand, throw~eat; not sit~rest.
+
+    Neither entails the other (WordNet's troponymy, entailment and cause), and the table does not put them together.
+    """
+    table, wordnet = verbs(), WordNet.load()
+    if one == other or not table.vague.isdisjoint((one, other)):
+        return False
+    if pattern != OBJECT and not (one in table.body and other in table.body):
+        return False
+    if (one, other) in (table.object_pairs if pattern == OBJECT else table.body_pairs):
+        return False
+    return not (wordnet.entails(one, other) or wordnet.entails(other, one))
+
+
+@cache
+def may_be_same(one: str, other: str) -> bool:
+    """Whether a caption that says `other` may mean what `one` says, or something that goes with it."""
+    table, wordnet = verbs(), WordNet.load()
+    return (
+        one == other
+        or (one, other) in table.body_pairs
+        or (one, other) in table.object_pairs
+        or wordnet.entails(one, other)
+        or wordnet.entails(other, one)
+    )
+
+
+def verb_slots(caption: Caption) -> list[VerbSlot]:
+    """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
+    slots = []
+    tokens, known = caption.tokens, prepositions().entries
+    for token in tokens:
+        if token.pos != "VERB" or token.tag not in FINITE or token.dep not in CLAUSES or not token.text.isalpha():
+            continue
+        arguments = [tokens[child] for child in caption.children[token.index]]
+        deps = {argument.dep for argument in arguments}
+        if not deps.isdisjoint(ARGUMENTS):
+            continue
+        following = token.index + 1
+        object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
+        prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
+        if object is not None:
+            pattern, place = OBJECT, f"obj:{object.lemma}"
+        elif prep is not None:
+            if prep.lower not in known:
+                continue
+            noun = next(caption.dependents(prep.index, "pobj"), None)
+            pattern, place = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
+        elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
+            pattern, place = "bare", "obj:"
+        else:
+            continue
+        places = (f"subj:{subject(caption, token)}", place, f"left:{before(caption, token.index)}")
+        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, (*places, f"right:{after(caption, following)}")))
+    return slots
+
+
+def subject(caption: Caption, verb: Token) -> str:
+    """The lemma of who does it; "" where the parse does not tell."""
+    for _ in caption.tokens:
+        own = next(caption.dependents(verb.index, "nsubj"), None)
+        head = caption.tokens[verb.head]
+        if own is None and verb.dep in ("acl", "relcl"):
+            own = head
+        if own is not None:
+            return own.lemma
+        if verb.dep not in ("conj", "advcl") or head.index == verb.index:
+            break
+        verb = head
+    return ""
+
+
+def inflected(lemma: str, tag: str, surfaces: dict[str, str] | None = None) -> str | None:
+    """The verb in the form of a Penn tag; those in -ing and -ed as the corpus writes them, None where it does not."""
+    if tag == "VBZ":
+        return third_person(lemma)
+    if tag in ("VB", "VBP"):
+        return lemma
+    return (surfaces or {}).get(lemma)

@@ -1,0 +1,80 @@
+"""UniVSE's attribute attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from random import Random
+
+import numpy as np
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.attributes import AttributeSlot, attribute_slots, attributes, exclude
+from augment.language.grammar import article_edit
+from augment.language.places import NounSlot, noun_slots
+from augment.sampling import draw
+
+# An attribute is added to a noun only where the corpus makes it this much rarer than elsewhere, in nats: "a cloudy dog".
+IRRELEVANT = -1.0
+
+
+def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace an attribute by one that excludes it (B.2 of UniVSE's supplement): "a red car" -> "a blue car".
+
+    A caption without attributes gets one that the corpus does not say of the noun: "a dog" -> "a cloudy dog".
+    """
+    names = context.lexicon.attributes.names
+    slots, masses = choices(caption, context)
+    for at, entry in draw(masses, rng, draws):
+        yield candidate(caption, slots[at], names[entry])
+    if attribute_slots(caption):
+        return
+    nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end]
+    for at, entry in draw([_irrelevant(slot, context) for slot in nouns], rng, draws):
+        yield _added(caption, nouns[at], names[entry])
+
+
+def choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every attribute of the lexicon there."""
+    entries = context.lexicon.attributes
+    slots, masses = [], []
+    for slot in attribute_slots(caption):
+        mass = entries.probabilities(slot.places, slot.form, entries.number.get(slot.entry))
+        mass[_compatible(slot.entry, entries.names)] = 0.0
+        slots.append(slot)
+        masses.append(mass)
+    return slots, masses
+
+
+def candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
+    """The candidate that puts an attribute in a slot, an article before it following."""
+    token = caption.tokens[slot.index]
+    edits = [Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))]
+    fitted = article_edit(caption, slot.index, name)
+    if fitted:
+        edits.insert(0, fitted)
+    return Candidate("attribute", tuple(edits), (slot.index, slot.noun), slot.entry, name)
+
+
+def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
+    token = caption.tokens[slot.start]
+    edits = [Edit(token.start, token.end, f"{cased(name, token.text, first=slot.start == 0)} {token.lower}")]
+    fitted = article_edit(caption, slot.start, name)
+    if fitted:
+        edits.insert(0, fitted)
+    return Candidate("attribute", tuple(edits), (slot.root, slot.root), "", name)
+
+
+def _irrelevant(slot: NounSlot, context: Context) -> np.ndarray:
+    entries = context.lexicon.attributes
+    known = np.array([name in attributes().words for name in entries.names], bool)
+    rare = entries.gains([f"noun:{slot.entry}"]) < IRRELEVANT
+    return np.where(rare & known, entries.counts, 0.0)
+
+
+@lru_cache(maxsize=4096)
+def _compatible(entry: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the attributes that may be true of what `entry` is true of."""
+    return [number for number, name in enumerate(names) if not exclude(name, entry)]

@@ -1,0 +1,73 @@
+"""UniVSE's object attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit
+from augment.language.grammar import agreement_edits, article
+from augment.language.places import NounSlot
+from augment.language.wordnet import first_sense
+from augment.operators import noun
+from augment.sampling import draw
+
+APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
+
+
+def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """With equal chance replace a noun by one that is not in the image, or append one (B.2 of UniVSE's supplement).
+
+    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer by construction.
+    """
+    names = context.lexicon.nouns.names
+    slots, masses = noun.choices(caption, context)
+    open = [slot for slot in slots if _appends(caption, slot)]
+    replaced = draw(masses, rng, draws)
+    appended = draw([_mass(slot, context) for slot in open], rng, draws)
+    for _ in range(draws):
+        source = appended if rng.random() < 0.5 else replaced
+        drawn = next(source, None)
+        if drawn is None:
+            continue
+        at, entry = drawn
+        if source is replaced:
+            yield noun.candidate(caption, context, slots[at], names[entry])
+        else:
+            yield _appended(caption, context, open[at], names[entry])
+
+
+def _appends(caption: Caption, slot: NounSlot) -> bool:
+    """Whether "and a cat" can follow a noun: no list, nothing "of" it, no possessor, no predicate."""
+    root = caption.tokens[slot.root]
+    behind = caption.lowered[slot.end] if slot.end < len(caption.tokens) else ""
+    listed = root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "cc", "appos"))
+    return root.dep in APPENDED and not listed and behind not in ("of", "'s", "'", "and", "or", ",", "-")
+
+
+def _mass(slot: NounSlot, context: Context) -> np.ndarray:
+    """The weight of every noun beside that of the slot: as its governor likes it."""
+    nouns = context.lexicon.nouns
+    mass = nouns.probabilities(slot.places[:1], _form(slot), nouns.number[slot.entry])
+    mass[noun.same(slot.entry, nouns.names)] = 0.0
+    return mass
+
+
+def _form(slot: NounSlot) -> str:
+    return "a" if slot.form == "the" else slot.form
+
+
+def _appended(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
+    lexicon = context.lexicon
+    surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
+    if _form(slot) == "a":
+        surface = f"{article(surface)} {surface}"
+    end = caption.tokens[slot.root].end
+    verbs = [] if slot.plural else agreement_edits(caption, slot.root, plural=True)
+    edits = sorted([Edit(end, end, f" and {surface}"), *(verbs or ())])
+    refused = "ungrammatical" if verbs is None else None
+    return Candidate("noun", tuple(edits), (slot.root,), "", name, None, first_sense(name), refused)

@@ -1,0 +1,81 @@
+"""Captions that stay true: positive controls for audits and tests, never negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from augment.caption import Caption, Chunk
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.attributes import ADJECTIVE_TAGS
+
+# What says the same of both sides, when it stands between two noun phrases and nothing else does.
+SYMMETRIC = (("and",), ("or",), ("next", "to"), ("beside",), ("near",), ("alongside",), ("close", "to"), ("across", "from"))
+PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
+MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
+
+
+def paraphrase(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Exchange what may be exchanged: "a dog next to a cat" -> "a cat next to a dog"; "black and white" likewise.
+
+    Only where nothing else hangs on either side, so that no modifier changes its owner.
+    """
+    made = [*_noun_phrases(caption), *_adjectives(caption)]
+    rng.shuffle(made)
+    yield from made[:draws]
+
+
+def _noun_phrases(caption: Caption) -> Iterator[Candidate]:
+    lowered = caption.lowered
+    for one, other in zip(caption.chunks, caption.chunks[1:], strict=False):
+        if lowered[one.end : other.start] not in SYMMETRIC or not _bare(caption, one, other):
+            continue
+        if caption.lowered[other.root] == caption.lowered[one.root]:
+            continue
+        yield _swap(caption, (one.start, one.end), (other.start, other.end), one.root, other.root)
+
+
+def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
+    """Whether both phrases are whole: determined alike, no pronoun, and nothing that follows may belong to either."""
+    tokens, lowered = caption.tokens, caption.lowered
+    if any(tokens[i].tag in PRONOUNS for chunk in (one, other) for i in range(chunk.start, chunk.end)):
+        return False
+    if any(tokens[chunk.root].tag not in ("NN", "NNS") for chunk in (one, other)):
+        return False
+    determined = [tokens[chunk.start].dep in ("det", "nummod") for chunk in (one, other)]
+    if determined[0] != determined[1] or (not determined[0] and one.end - one.start > 1):
+        return False
+    if one.start and (tokens[one.start - 1].dep in ("conj", "amod", "compound", "cc") or lowered[one.start - 1] == ","):
+        return False
+    if other.end < len(tokens) and tokens[other.end].pos not in ("PUNCT", "AUX") and tokens[other.end].tag not in ("VBZ", "VBP"):
+        return False
+    if other.end < len(tokens) and lowered[other.end] == ",":
+        return False
+    between = lowered[one.end]
+    allowed = {other.root} | {i for i in range(one.end, other.start)}
+    for chunk in (one, other):
+        for child in caption.dependents(chunk.root, *MODIFIERS):
+            if child.index not in allowed and not (between == "and" and child.index < one.start):
+                return False
+    return True
+
+
+def _adjectives(caption: Caption) -> Iterator[Candidate]:
+    tokens, lowered = caption.tokens, caption.lowered
+    for token in tokens[1:-1]:
+        one, other = token.index - 1, token.index + 1
+        if lowered[token.index] != "and" or tokens[other].tag not in ADJECTIVE_TAGS or tokens[other].head != one:
+            continue
+        if tokens[one].tag in ADJECTIVE_TAGS and tokens[one].dep == "amod" and "," not in lowered[max(0, one - 1) : one]:
+            yield _swap(caption, (one, one + 1), (other, other + 1), one, other)
+
+
+def _swap(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, other: int) -> Candidate:
+    tokens = caption.tokens
+    first, second = caption.span(*a), caption.span(*b)
+    if a[0] == 0 and first[:1].isupper() and not first[:2].isupper():
+        first, second = first[:1].lower() + first[1:], cased(second, "Xx", first=True)
+    edits = (Edit(tokens[a[0]].start, tokens[a[1] - 1].end, second), Edit(tokens[b[0]].start, tokens[b[1] - 1].end, first))
+    names = tokens[one].lemma, tokens[other].lemma
+    return Candidate("none", edits, (one, other), " | ".join(names), " | ".join(names[::-1]))

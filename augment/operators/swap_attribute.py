@@ -1,0 +1,57 @@
+"""Two nouns exchange their attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+from random import Random
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.attributes import AttributeSlot, attribute_slots, exclude
+from augment.language.grammar import article_edit
+
+# How much of the implausibility of an exchange is forgiven (1: none).
+TEMPERATURE = 2.0
+
+
+def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Exchange the attributes of two nouns: "a red car and a blue bus" -> "a blue car and a red bus".
+
+    Only attributes that exclude each other; a pair is taken as often as the corpus makes it likely after the exchange
+    against before, as for `shuffle`.
+    """
+    slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
+    pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and exclude(a.entry, b.entry)]
+    rng.shuffle(pairs)
+    for one, other in pairs[:draws]:
+        gain = _gain(one, other, context)
+        if gain is None or rng.random() >= 1.0 / (1.0 + math.exp(min(-gain / TEMPERATURE, 50.0))):
+            continue
+        edits = sorted([*_put(caption, one, other.entry), *_put(caption, other, one.entry)])
+        yield Candidate(
+            "attribute_swap",
+            tuple(edits),
+            (one.noun, other.noun),
+            f"{one.entry} | {other.entry}",
+            f"{other.entry} | {one.entry}",
+        )
+
+
+def _put(caption: Caption, slot: AttributeSlot, name: str) -> list[Edit]:
+    token = caption.tokens[slot.index]
+    edit = Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))
+    fitted = article_edit(caption, slot.index, name)
+    return [fitted, edit] if fitted else [edit]
+
+
+def _gain(one: AttributeSlot, other: AttributeSlot, context: Context) -> float | None:
+    """Log of p' / p for the exchange; None where the corpus says too little of either attribute."""
+    entries = context.lexicon.attributes
+    a, b = entries.number.get(one.entry), entries.number.get(other.entry)
+    if a is None or b is None:
+        return None
+    near, far = entries.gains(one.places, a), entries.gains(other.places, b)
+    return float(near[b] + far[a] - near[a] - far[b])

@@ -1,0 +1,60 @@
+"""A verb against another of the same form and argument pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from random import Random
+
+import numpy as np
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit, cased
+from augment.language.verbs import VerbSlot, exclude, inflected, verb_slots
+from augment.language.wordnet import first_sense
+from augment.sampling import draw
+
+# A verb that the corpus makes less likely than this in its place would read oddly, and give itself away.
+FLOOR = 0.004
+
+
+def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace a verb by one that nobody does at the same time: "a boy throws a ball" -> "a boy kicks a ball".
+
+    Same inflection, same object or preposition; neither entails the other (WordNet's troponymy, entailment, cause).
+    """
+    slots, masses = choices(caption, context)
+    for at, entry in draw(masses, rng, draws, FLOOR):
+        made = candidate(caption, context, slots[at], context.lexicon.verbs.names[entry])
+        if made:
+            yield made
+
+
+def choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every verb of the lexicon there."""
+    entries = context.lexicon.verbs
+    slots, masses = [], []
+    for slot in verb_slots(caption):
+        mass = entries.probabilities(slot.places, slot.pattern, entries.number.get(slot.entry))
+        mass[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
+        slots.append(slot)
+        masses.append(mass)
+    return slots, masses
+
+
+def candidate(caption: Caption, context: Context, slot: VerbSlot, name: str) -> Candidate | None:
+    """The candidate that puts a verb in a slot; None where the corpus never writes it in that form."""
+    token = caption.tokens[slot.index]
+    surface = inflected(name, slot.tag, context.lexicon.inflected)
+    if surface is None:
+        return None
+    edit = Edit(token.start, token.end, cased(surface, token.text, first=slot.index == 0))
+    senses = first_sense(slot.entry, "v"), first_sense(name, "v")
+    return Candidate("verb", (edit,), (slot.index,), slot.entry, name, *senses)
+
+
+@lru_cache(maxsize=4096)
+def _compatible(entry: str, pattern: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the verbs that somebody may be doing who does `entry`."""
+    return [number for number, name in enumerate(names) if not exclude(name, entry, pattern)]
