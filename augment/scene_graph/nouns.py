@@ -72,6 +72,10 @@ class Nouns:
                     pending.append(child)
         return found
 
+    def doers(self, index: int) -> list[int]:
+        """The objects that a clause behind noun `index` is said of: those of its kind before it, too."""
+        return self.things(index)[:1]
+
 
 def _behind_of(caption: Caption, token: Token) -> int | None:
     """The noun behind "of", if `token` has one."""

@@ -24,4 +24,9 @@ PLACES = frozenset(
     background sides edges ends corners""".split()
 )
 BE = frozenset(("be", "is", "are", "was", "were", "being", "been", "'s", "'re", "am"))
-PASSIVE_INSTRUMENTS = frozenset(("cover", "surround"))
+INVERTED = frozenset(("cover", "surround"))
+BETWEEN = frozenset("left right other far both either each".split())
+CONTAINERS = frozenset(
+    """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
+    statue jar mug bucket""".split()
+)
