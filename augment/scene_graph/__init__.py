@@ -1,0 +1,35 @@
+"""Caption -> scene graph: objects, their attributes, and the relations between them.
+
+The graph is read off the stored parse by rules, one kind of construction each; it needs no parser at run time.
+`simple` makes the two simplifications of UniVSE's training (Wu et al. 2019, supplementary A.1).
+"""
+
+from __future__ import annotations
+
+from augment.caption import Caption
+from augment.scene_graph.attributes import attributes
+from augment.scene_graph.graph import Attribute, Object, Relation, SceneGraph
+from augment.scene_graph.nouns import Nouns
+from augment.scene_graph.relations import relations
+
+__all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]
+
+
+def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
+    """The scene graph of a parsed caption.
+
+    "A man in front of a red car wears a hat" -> objects man, car, hat; attributes (car, red); relations
+    (man, in front of, car), (man, wear, hat). With `simple`, a name is its head noun alone ("racket" for "tennis
+    racket") and an object has its first attribute only.
+    """
+    nouns = Nouns.read(caption)
+    related, states = relations(caption, nouns)
+    described = attributes(caption, nouns, states)
+    objects = tuple(nouns.objects.values())
+    if simple:
+        objects = tuple(Object(o.token, o.token, o.name.rpartition(" ")[2]) for o in objects)
+        first: dict[int, Attribute] = {}
+        for attribute in described:
+            first.setdefault(attribute.object, attribute)
+        described = tuple(first.values())
+    return SceneGraph(objects, described, related)

@@ -1,0 +1,73 @@
+"""Verbs: who does it, to what, and in which form."""
+
+from __future__ import annotations
+
+from augment.caption import Caption, Token
+from augment.scene_graph.nouns import Nouns
+
+RELATIVE = frozenset(("who", "which", "that", "whom"))
+_SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
+
+
+class Clauses:
+    """Reads subjects and objects of the verbs of one caption."""
+
+    def __init__(self, caption: Caption, nouns: Nouns) -> None:
+        self.caption = caption
+        self.nouns = nouns
+        self._subjects: dict[int, list[int]] = {}
+
+    def subjects(self, index: int) -> list[int]:
+        """The objects that token `index`, a verb or what stands for one, is said of; the patients of a passive."""
+        found = self._subjects.get(index)
+        if found is None:
+            self._subjects[index] = []  # a loop finds nothing
+            found = self._subjects[index] = self._read(index)
+        return found
+
+    def is_passive(self, verb: Token) -> bool:
+        """Whether a verb is a passive, with an auxiliary or as a participle behind its noun."""
+        if verb.tag not in ("VBN", "VBD"):
+            return False
+        for child in self.caption.children[verb.index]:
+            token = self.caption.tokens[child]
+            if token.dep in ("auxpass", "nsubjpass", "agent"):
+                return True
+            if token.dep == "aux" and token.lemma == "have":
+                return False
+            if token.dep == "nsubj" and token.lower not in RELATIVE:
+                return False
+        if verb.dep == "conj":
+            return self.is_passive(self.caption.tokens[verb.head])
+        return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
+
+    def gap(self, index: int) -> list[int]:
+        """The objects that a relative clause with its own subject leaves out: "the sofa the man is sitting on"."""
+        verb = self.caption.tokens[index]
+        if verb.dep not in ("relcl", "acl"):
+            return []
+        for child in self.caption.children[index]:
+            if self.caption.tokens[child].dep in ("nsubj", "nsubjpass"):
+                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.things(verb.head)[:1]
+        return []
+
+    def _read(self, index: int) -> list[int]:
+        tokens = self.caption.tokens
+        token = tokens[index]
+        for child in self.caption.children[index]:
+            if tokens[child].dep in ("nsubj", "nsubjpass"):
+                if tokens[child].lower in RELATIVE and token.dep in ("relcl", "acl"):
+                    break
+                return self.nouns.things(child)
+        if token.pos in ("NOUN", "PROPN", "PRON"):
+            return self.nouns.things(index)
+        if token.head == index:
+            existing = [c for c in self.caption.children[index] if tokens[c].dep == "attr"]
+            if existing and any(tokens[c].dep == "expl" for c in self.caption.children[index]):
+                return self.nouns.things(existing[0])
+            return []
+        if token.dep in ("relcl", "acl", "amod"):
+            return self.nouns.doers(token.head)
+        if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
+            return self.subjects(token.head)
+        return []

@@ -1,0 +1,100 @@
+"""Relations between things: verbs, prepositions, possessives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from augment.caption import Caption, Token
+from augment.scene_graph.clauses import Clauses
+from augment.scene_graph.graph import Relation
+from augment.scene_graph.nouns import Nouns
+from augment.scene_graph.phrases import Phrase, phrases
+from augment.scene_graph.words import CONTAINERS, INVERTED
+
+
+def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
+    """The relations of a caption in text order, and the verbs that say something of one thing alone."""
+    reader = _Reader(caption, nouns)
+    attached: dict[int, list[Phrase]] = {}
+    for phrase in phrases(caption):
+        attached.setdefault(phrase.head, []).append(phrase)
+    states = []
+    for token in caption.tokens:
+        its = attached.get(token.index, [])
+        if token.pos == "VERB":
+            states += reader.verb(token, its)
+        elif its:
+            reader.noun(token, its)
+        if token.dep == "poss":
+            reader.add(nouns.things(token.index), nouns.things(token.head)[:1], (), "have")
+    found = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
+    return tuple(sorted(found.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
+
+
+class _Reader:
+    def __init__(self, caption: Caption, nouns: Nouns) -> None:
+        self.caption, self.nouns = caption, nouns
+        self.clauses = Clauses(caption, nouns)
+        self.found: list[Relation] = []
+
+    def add(self, subjects: Iterable[int], objects: Iterable[int], tokens: tuple[int, ...], name: str) -> bool:
+        """Relate every subject to every object; whether there was any."""
+        before = len(self.found)
+        for subject in subjects:
+            for object in objects:
+                if subject != object:
+                    self.found.append(Relation(subject, object, tokens, name))
+        return len(self.found) > before
+
+    def noun(self, token: Token, its: list[Phrase]) -> None:
+        """Phrases of a noun, an adjective or a form of "be"."""
+        is_noun = token.pos in ("NOUN", "PROPN", "PRON")
+        subjects = self.nouns.things(token.index)[:1] if is_noun else self.clauses.subjects(token.index)
+        for phrase in its:
+            if phrase.object is None:
+                self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
+                continue
+            objects = self.nouns.things(phrase.object)
+            if phrase.name == "of":
+                if not is_noun or token.index in self.nouns.stands_for:
+                    continue
+                if token.lemma in CONTAINERS:
+                    self.add(subjects, objects, phrase.tokens, "have")
+                else:
+                    self.add(objects, subjects, phrase.tokens, "have")
+            else:
+                self.add(subjects, objects, phrase.tokens, phrase.name)
+
+    def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
+        """What a verb says; (object, verb) pairs where it says something of one thing alone."""
+        caption, clauses = self.caption, self.clauses
+        subjects = clauses.subjects(verb.index)
+        words, name = (verb.index,), verb.lemma
+        objects: list[int] = []
+        for child in caption.children[verb.index]:
+            token = caption.tokens[child]
+            if token.dep == "prt":
+                words, name = (*words, child), f"{name} {token.lower}"
+            elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
+                objects += self.nouns.things(child)
+        passive = clauses.is_passive(verb)
+        said = False
+        gap = clauses.gap(verb.index)
+        stranded = [phrase for phrase in its if phrase.object is None]
+        if gap and not objects and not stranded:
+            objects = gap
+        if not passive or objects:
+            said = self.add(subjects, objects, words, name)
+        first = True
+        for phrase in its:
+            ends = gap if phrase.object is None else self.nouns.things(phrase.object)
+            if passive and (phrase.name == "by" or verb.lemma in INVERTED and phrase.name in ("with", "in")):
+                said |= self.add(ends, subjects, words, name)
+            elif objects or not first:
+                said |= self.add(subjects, ends, phrase.tokens, phrase.name)
+            else:
+                said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
+                first = False
+        if said or verb.dep in ("amod", "compound"):
+            return []
+        return [(subject, verb.index) for subject in subjects]

@@ -1,0 +1,139 @@
+"""Scene graphs against FACTUAL's: `python -m tests.benchmarks.scene_graph FILE.csv[.gz] [--spacy-model NAME]`.
+
+FACTUAL (Li et al. 2023) gives Visual Genome region captions with triples `( subject , relation , object )`, where the
+relation `is` marks an attribute, and `( object )` stands alone. Of each caption three sets are compared: object names,
+(object, attribute) pairs, (subject, relation, object) triples. F1 is micro: matches, predictions and gold tuples are
+summed over all captions; `all` sums the three kinds; `exact` is the share of captions where all three sets are equal.
+
+Words are matched by lemma, without synonyms: on both sides alike every word of a name or an attribute is replaced by its
+WordNet noun base form, every word of a relation by its verb base form, and a numeral word by its digits. FACTUAL's
+spelling of some relation words is mapped to, on the predicted side only (`SPELT`), and what a graph says by a pronoun.
+
+SceneGraphParser (`pip install SceneGraphParser`), given the same spaCy pipeline, is measured too where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fsspec
+
+from augment.caption import Caption
+from augment.language.parse import SHIPPED, parse
+from augment.language.places import NUMBERS
+from augment.language.wordnet import WordNet
+from augment.scene_graph import scene_graph
+
+KINDS = ("objects", "attributes", "relations")
+TRIPLE = re.compile(r"\( (.*?) \)(?= ,|$)")
+SPELT: dict[str, str] = {}
+
+
+class Facts(NamedTuple):
+    """A caption's tuples, lemmatised."""
+
+    objects: frozenset[str]
+    attributes: frozenset[tuple[str, str]]
+    relations: frozenset[tuple[str, str, str]]
+
+
+@cache
+def lemmas(text: str, pos: str) -> str:
+    """The text with every word in its base form, numerals as digits."""
+    wordnet = WordNet.load()
+    words = (str(NUMBERS.get(word, word)) for word in text.lower().split())
+    return " ".join(wordnet.base_form(word, pos) or word for word in words)
+
+
+def facts(objects: Iterable[str], attributes: Iterable[Sequence[str]], relations: Iterable[Sequence[str]]) -> Facts:
+    """Lemmatised facts; the ends of attributes and relations are objects too."""
+    described = frozenset((lemmas(thing, "n"), lemmas(value, "n")) for thing, value in attributes)
+    related = frozenset((lemmas(a, "n"), lemmas(relation, "v"), lemmas(b, "n")) for a, relation, b in relations)
+    named = {lemmas(thing, "n") for thing in objects} | {thing for thing, _ in described}
+    return Facts(frozenset(named.union(*((a, b) for a, _, b in related))), described, related)
+
+
+def gold(triples: str) -> Facts:
+    """The facts of FACTUAL's column `scene_graph`."""
+    split = [tuple(part.strip() for part in triple.split(" , ")) for triple in TRIPLE.findall(triples)]
+    whole = [triple for triple in split if len(triple) == 3]
+    return facts(
+        [triple[0] for triple in split if len(triple) == 1],
+        [(thing, value) for thing, relation, value in whole if relation == "is"],
+        [triple for triple in whole if triple[1] != "is"],
+    )
+
+
+def predicted(caption: Caption) -> Facts:
+    """The facts of our scene graph, in FACTUAL's spelling."""
+    graph = scene_graph(caption)
+    names = {thing.token: thing.name for thing in graph.objects}
+    return facts(
+        names.values(),
+        [(names[a.object], a.value) for a in graph.attributes],
+        [(names[r.subject], SPELT.get(r.name, r.name), names[r.object]) for r in graph.relations],
+    )
+
+
+def peer(parsed: dict[str, Any]) -> Facts:
+    """The facts of SceneGraphParser's result."""
+    things = [entity["lemma_head"] for entity in parsed["entities"]]
+    described = [
+        (entity["lemma_head"], modifier["lemma_span"])
+        for entity in parsed["entities"]
+        for modifier in entity["modifiers"]
+        if modifier["dep"] != "det"
+    ]
+    related = [(things[r["subject"]], r["lemma_relation"], things[r["object"]]) for r in parsed["relations"]]
+    return facts(things, described, related)
+
+
+def scores(golds: Sequence[Facts], found: Sequence[Facts]) -> dict[str, float]:
+    """F1 of each kind and of all, and the share of exact matches, in per cent."""
+    counts = {kind: [0, 0, 0] for kind in (*KINDS, "all")}
+    for right, made in zip(golds, found, strict=True):
+        for kind in KINDS:
+            a, b = getattr(right, kind), getattr(made, kind)
+            for name in (kind, "all"):
+                counts[name][0] += len(a & b)
+                counts[name][1] += len(a)
+                counts[name][2] += len(b)
+    result = {kind: 200 * both / max(of_gold + of_ours, 1) for kind, (both, of_gold, of_ours) in counts.items()}
+    result["exact"] = 100 * sum(a == b for a, b in zip(golds, found, strict=True)) / max(len(golds), 1)
+    return result
+
+
+def read(path: str) -> tuple[list[str], list[Facts]]:
+    """The captions and the gold facts of a FACTUAL file, plain or compressed."""
+    with fsspec.open(path, "rt", encoding="utf-8", compression="infer") as lines:
+        rows = list(csv.DictReader(lines))
+    return [" ".join(row["caption"].split()) for row in rows], [gold(row["scene_graph"]) for row in rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Scene graphs against FACTUAL's, F1 in %.")
+    parser.add_argument("path", help="FACTUAL's CSV, plain or compressed")
+    parser.add_argument("--spacy-model", help="another pipeline than the shipped parser")
+    given = parser.parse_args()
+    texts, golds = read(given.path)
+    rows = {"negcap": scores(golds, [predicted(caption) for caption in parse(texts, given.spacy_model)])}
+    if find_spec("sng_parser"):
+        import sng_parser
+
+        theirs = sng_parser.Parser("spacy", model=str(given.spacy_model or SHIPPED))
+        rows["SceneGraphParser"] = scores(golds, [peer(theirs.parse(text)) for text in texts])
+    print(f"{len(texts):,} captions of {Path(given.path).name}")
+    print(f"{'':<18}" + "".join(f"{kind:>12}" for kind in (*KINDS, "all", "exact")))
+    for name, row in rows.items():
+        print(f"{name:<18}" + "".join(f"{value:>12.1f}" for value in row.values()))
+
+
+if __name__ == "__main__":
+    main()
