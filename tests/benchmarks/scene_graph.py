@@ -49,7 +49,17 @@ def lemmas(text: str, pos: str) -> str:
     """The text with every word in its base form, numerals as digits."""
     wordnet = WordNet.load()
     words = (str(NUMBERS.get(word, word)) for word in text.lower().split())
-    return " ".join(wordnet.base_form(word, pos) or word for word in words)
+    return " ".join(_base(wordnet, word, pos) for word in words)
+
+
+def _base(wordnet: WordNet, word: str, pos: str) -> str:
+    """The base form; a plural that WordNet lists as a name of its own ("Windows") is still a plural."""
+    if pos == "n" and word.endswith("s") and not word.endswith("ss"):
+        singulars = [wordnet.base_form(word + "s", pos), word.removesuffix("s"), word.removesuffix("es")]
+        best = max((s for s in singulars if s), key=lambda s: sum(wordnet.tag_counts(s, pos)))
+        if sum(wordnet.tag_counts(best, pos)) > sum(wordnet.tag_counts(word, pos)):
+            return best
+    return wordnet.base_form(word, pos) or word
 
 
 def facts(objects: Iterable[str], attributes: Iterable[Sequence[str]], relations: Iterable[Sequence[str]]) -> Facts:
