@@ -271,7 +271,9 @@ def _entries(entry: np.ndarray, place: np.ndarray, n: np.ndarray, *, nouns: bool
         rows = place == form
         seen[number[rows]] = n[rows]
         with np.errstate(divide="ignore"):
-            priors[str(form).removeprefix("form:")] = np.where((seen >= 0.03 * counts) & (seen >= 2), np.log(seen / total), -np.inf)
+            priors[str(form).removeprefix("form:")] = np.where(
+                (seen >= 0.03 * counts) & (seen >= 2), np.log(seen / total), -np.inf
+            )
     rows = np.flatnonzero(~plain & ~np.char.startswith(place.astype(str), "form:"))
     rows = rows[np.lexsort((number[rows], place[rows]))]
     at = number[rows].astype(np.int32)

@@ -262,9 +262,7 @@ def quantity_slots(caption: Caption) -> list[QuantitySlot]:
                 f"noun:{root.lemma}",
                 governor(caption, root),
                 f"left:{before(caption, index)}",
-                f"right:{lowered[index + 1]}"
-                if index + 1 < chunk.root
-                else f"behind:{after(caption, root.index + 1)}",
+                f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{after(caption, root.index + 1)}",
             )
             slots.append(QuantitySlot(index, root.index, entry, value, places))
             break

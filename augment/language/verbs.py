@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -117,7 +118,9 @@ def verb_slots(caption: Caption) -> list[VerbSlot]:
         else:
             continue
         places = (f"subj:{subject(caption, token)}", place, f"left:{before(caption, token.index)}")
-        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, (*places, f"right:{after(caption, following)}")))
+        slots.append(
+            VerbSlot(token.index, token.lemma, token.tag, pattern, (*places, f"right:{after(caption, following)}"))
+        )
     return slots
 
 
@@ -136,10 +139,10 @@ def subject(caption: Caption, verb: Token) -> str:
     return ""
 
 
-def inflected(lemma: str, tag: str, surfaces: dict[str, str] | None = None) -> str | None:
-    """The verb in the form of a Penn tag; those in -ing and -ed as the corpus writes them, None where it does not."""
+def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
+    """The verb in the form of a Penn tag; in -ing and -ed as `surfaces` of the corpus has it, else None."""
     if tag == "VBZ":
         return third_person(lemma)
     if tag in ("VB", "VBP"):
         return lemma
-    return (surfaces or {}).get(lemma)
+    return surfaces.get(lemma)

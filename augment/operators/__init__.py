@@ -7,14 +7,22 @@ from typing import NamedTuple
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate
+from augment.operators.attribute import attribute
 from augment.operators.noun import noun
 from augment.operators.numeral import numeral
+from augment.operators.object import object_
+from augment.operators.paraphrase import paraphrase
 from augment.operators.preposition import preposition
+from augment.operators.relation import relation
 from augment.operators.shuffle import shuffle
+from augment.operators.swap_attribute import swap_attribute
+from augment.operators.verb import verb
+
+POSITIVE = "positive"
 
 
 class Operator(NamedTuple):
-    """An operator, its family, and its share of the family's negatives."""
+    """An operator, its family, and how many it makes of each caption at most, as a share of the number per family."""
 
     propose: Callable[[Caption, Context, Random, int], Iterator[Candidate]]
     family: str
@@ -26,6 +34,18 @@ OPERATORS: dict[str, Operator] = {
     "numeral": Operator(numeral, "numeral", 1.0),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(preposition, "relation", 0.5),
+    "object": Operator(object_, "object", 0.25),
+    "attribute": Operator(attribute, "attribute", 0.25),
+    "relation": Operator(relation, "relation", 0.25),
+    "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
+    "verb": Operator(verb, "relation", 0.25),
+    "paraphrase": Operator(paraphrase, POSITIVE, 0.1),
+}
+# Sets of operators by name: the attacks of a paper, or all of them.
+PRESETS: dict[str, tuple[str, ...]] = {
+    "vse-c": ("noun", "numeral", "shuffle", "preposition"),
+    "univse": ("object", "attribute", "relation"),
+    "all": tuple(OPERATORS),
 }
 
 
@@ -34,3 +54,10 @@ def operator(name: str) -> Operator:
     if name not in OPERATORS:
         raise ValueError(f"operator must be one of {', '.join(OPERATORS)}, was: {name}")
     return OPERATORS[name]
+
+
+def preset(name: str) -> tuple[str, ...]:
+    """The operators of a preset. Raises ValueError listing the valid ones."""
+    if name not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, was: {name}")
+    return PRESETS[name]

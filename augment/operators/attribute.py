@@ -16,7 +16,7 @@ from augment.language.grammar import article_edit
 from augment.language.places import NounSlot, noun_slots
 from augment.sampling import draw
 
-# An attribute is added to a noun only where the corpus makes it this much rarer than elsewhere, in nats: "a cloudy dog".
+# An attribute is added only to a noun where the corpus has it this much rarer than elsewhere, in nats: "a cloudy dog".
 IRRELEVANT = -1.0
 
 
@@ -26,9 +26,9 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
     A caption without attributes gets one that the corpus does not say of the noun: "a dog" -> "a cloudy dog".
     """
     names = context.lexicon.attributes.names
-    slots, masses = choices(caption, context)
+    slots, masses = attribute_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield candidate(caption, slots[at], names[entry])
+        yield attribute_candidate(caption, slots[at], names[entry])
     if attribute_slots(caption):
         return
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end]
@@ -36,7 +36,7 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
         yield _added(caption, nouns[at], names[entry])
 
 
-def choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
+def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every attribute of the lexicon there."""
     entries = context.lexicon.attributes
     slots, masses = [], []
@@ -48,7 +48,7 @@ def choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], li
     return slots, masses
 
 
-def candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
+def attribute_candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
     """The candidate that puts an attribute in a slot, an article before it following."""
     token = caption.tokens[slot.index]
     edits = [Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))]

@@ -25,24 +25,24 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
     Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
     """
-    slots, masses = choices(caption, context)
+    slots, masses = noun_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+        yield noun_candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
 
 
-def choices(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray]]:
+def noun_choices(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every noun of the lexicon there."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
     masses = []
     for slot in slots:
         mass = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
-        mass[same(slot.entry, nouns.names)] = 0.0
+        mass[same_things(slot.entry, nouns.names)] = 0.0
         masses.append(mass)
     return slots, masses
 
 
-def candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
+def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
     """The candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
     lexicon = context.lexicon
     surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
@@ -74,6 +74,6 @@ def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
 
 
 @lru_cache(maxsize=4096)
-def same(entry: str, names: tuple[str, ...]) -> list[int]:
+def same_things(entry: str, names: tuple[str, ...]) -> list[int]:
     """The numbers of the entries that may name what `entry` names: no other noun, so not proposed."""
     return [number for number, name in enumerate(names) if clash(name, entry)]

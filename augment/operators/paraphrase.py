@@ -11,7 +11,16 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import ADJECTIVE_TAGS
 
 # What says the same of both sides, when it stands between two noun phrases and nothing else does.
-SYMMETRIC = (("and",), ("or",), ("next", "to"), ("beside",), ("near",), ("alongside",), ("close", "to"), ("across", "from"))
+SYMMETRIC = (
+    ("and",),
+    ("or",),
+    ("next", "to"),
+    ("beside",),
+    ("near",),
+    ("alongside",),
+    ("close", "to"),
+    ("across", "from"),
+)
 PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
@@ -48,7 +57,11 @@ def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
         return False
     if one.start and (tokens[one.start - 1].dep in ("conj", "amod", "compound", "cc") or lowered[one.start - 1] == ","):
         return False
-    if other.end < len(tokens) and tokens[other.end].pos not in ("PUNCT", "AUX") and tokens[other.end].tag not in ("VBZ", "VBP"):
+    if (
+        other.end < len(tokens)
+        and tokens[other.end].pos not in ("PUNCT", "AUX")
+        and tokens[other.end].tag not in ("VBZ", "VBP")
+    ):
         return False
     if other.end < len(tokens) and lowered[other.end] == ",":
         return False
@@ -67,7 +80,11 @@ def _adjectives(caption: Caption) -> Iterator[Candidate]:
         one, other = token.index - 1, token.index + 1
         if lowered[token.index] != "and" or tokens[other].tag not in ADJECTIVE_TAGS or tokens[other].head != one:
             continue
-        if tokens[one].tag in ADJECTIVE_TAGS and tokens[one].dep == "amod" and "," not in lowered[max(0, one - 1) : one]:
+        if (
+            tokens[one].tag in ADJECTIVE_TAGS
+            and tokens[one].dep == "amod"
+            and "," not in lowered[max(0, one - 1) : one]
+        ):
             yield _swap(caption, (one, one + 1), (other, other + 1), one, other)
 
 
@@ -76,6 +93,9 @@ def _swap(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, ot
     first, second = caption.span(*a), caption.span(*b)
     if a[0] == 0 and first[:1].isupper() and not first[:2].isupper():
         first, second = first[:1].lower() + first[1:], cased(second, "Xx", first=True)
-    edits = (Edit(tokens[a[0]].start, tokens[a[1] - 1].end, second), Edit(tokens[b[0]].start, tokens[b[1] - 1].end, first))
+    edits = (
+        Edit(tokens[a[0]].start, tokens[a[1] - 1].end, second),
+        Edit(tokens[b[0]].start, tokens[b[1] - 1].end, first),
+    )
     names = tokens[one].lemma, tokens[other].lemma
     return Candidate("none", edits, (one, other), " | ".join(names), " | ".join(names[::-1]))

@@ -23,12 +23,12 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
 
     Multi-word prepositions ("in front of") are one; particles, agents and set phrases stay.
     """
-    slots, masses = choices(caption, context)
+    slots, masses = preposition_choices(caption, context)
     for at, entry in draw(masses, rng, draws, FLOOR):
-        yield candidate(caption, slots[at], context.lexicon.prepositions.names[entry])
+        yield preposition_candidate(caption, slots[at], context.lexicon.prepositions.names[entry])
 
 
-def choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
+def preposition_choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every preposition of the lexicon there."""
     entries = context.lexicon.prepositions
     slots, masses = [], []
@@ -43,7 +43,7 @@ def choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], 
     return slots, masses
 
 
-def candidate(caption: Caption, slot: PrepositionSlot, name: str) -> Candidate:
+def preposition_candidate(caption: Caption, slot: PrepositionSlot, name: str) -> Candidate:
     """The candidate that puts a preposition in a slot."""
     table = prepositions()
     first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]

@@ -24,14 +24,14 @@ def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
     Same inflection, same object or preposition; neither entails the other (WordNet's troponymy, entailment, cause).
     """
-    slots, masses = choices(caption, context)
+    slots, masses = verb_choices(caption, context)
     for at, entry in draw(masses, rng, draws, FLOOR):
-        made = candidate(caption, context, slots[at], context.lexicon.verbs.names[entry])
+        made = verb_candidate(caption, context, slots[at], context.lexicon.verbs.names[entry])
         if made:
             yield made
 
 
-def choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np.ndarray]]:
+def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every verb of the lexicon there."""
     entries = context.lexicon.verbs
     slots, masses = [], []
@@ -43,10 +43,10 @@ def choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np
     return slots, masses
 
 
-def candidate(caption: Caption, context: Context, slot: VerbSlot, name: str) -> Candidate | None:
+def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str) -> Candidate | None:
     """The candidate that puts a verb in a slot; None where the corpus never writes it in that form."""
     token = caption.tokens[slot.index]
-    surface = inflected(name, slot.tag, context.lexicon.inflected)
+    surface = inflected(name, slot.tag, context.lexicon.inflected.get(slot.tag.lower(), {}))
     if surface is None:
         return None
     edit = Edit(token.start, token.end, cased(surface, token.text, first=slot.index == 0))

@@ -32,7 +32,11 @@ class Nouns:
         modifiers: dict[int, int] = {}
         tokens, lowered = caption.tokens, caption.lowered
         for token in tokens:
-            if token.pos not in ("NOUN", "PROPN") or token.dep in _NAMED and tokens[token.head].pos in ("NOUN", "PROPN"):
+            if (
+                token.pos not in ("NOUN", "PROPN")
+                or token.dep in _NAMED
+                and tokens[token.head].pos in ("NOUN", "PROPN")
+            ):
                 continue
             index = token.index
             behind = _behind_of(caption, token)

@@ -25,7 +25,13 @@ def phrases(caption: Caption) -> list[Phrase]:
     inner: set[int] = set()
     found = []
     for token in tokens:
-        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in ("ADP", "SCONJ", "ADV", "PART", "ADJ"):
+        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in (
+            "ADP",
+            "SCONJ",
+            "ADV",
+            "PART",
+            "ADJ",
+        ):
             continue
         if token.index in inner:
             continue
@@ -35,7 +41,11 @@ def phrases(caption: Caption) -> list[Phrase]:
         inner.update(words)
         head = token.head
         above = tokens[head]
-        if above.index == head - 0 and above.pos in _ADVERBS and above.dep in ("advmod", "acomp", "amod", "prt", "prep", "ROOT", "npadvmod", "oprd"):
+        if (
+            above.index == head - 0
+            and above.pos in _ADVERBS
+            and above.dep in ("advmod", "acomp", "amod", "prt", "prep", "ROOT", "npadvmod", "oprd")
+        ):
             if above.index == words[0] - 1 and above.dep != "prep" and above.index != token.index:
                 words = (above.index, *words)
                 head = above.head if above.dep != "ROOT" else above.index

@@ -69,7 +69,8 @@ class _Reader:
         """What a verb says; (object, verb) pairs where it says something of one thing alone."""
         caption, clauses = self.caption, self.clauses
         subjects = clauses.subjects(verb.index)
-        words, name = (verb.index,), verb.lemma
+        words: tuple[int, ...] = (verb.index,)
+        name = verb.lemma
         objects: list[int] = []
         for child in caption.children[verb.index]:
             token = caption.tokens[child]

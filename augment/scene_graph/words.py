@@ -4,8 +4,9 @@ from __future__ import annotations
 
 MATERIALS = frozenset(
     """wood metal glass brick stone plastic concrete cement leather steel marble straw wicker cotton silk wool bamboo
-    iron aluminum copper bronze gold silver granite cardboard rubber denim fur lace linen velvet gravel dirt tile ceramic
-    porcelain clay rock chocolate paper chrome brass vinyl nylon suede tin adobe oak pine stucco canvas plaid""".split()
+    iron aluminum copper bronze gold silver granite cardboard rubber denim fur lace linen velvet gravel dirt tile
+    ceramic porcelain clay rock chocolate paper chrome brass vinyl nylon suede tin adobe oak pine stucco canvas
+    plaid""".split()
 )
 COLOURS = frozenset(
     """white black blue green red brown yellow orange pink purple gray grey tan beige silver gold maroon turquoise teal

@@ -5,9 +5,8 @@ relation `is` marks an attribute, and `( object )` stands alone. Of each caption
 (object, attribute) pairs, (subject, relation, object) triples. F1 is micro: matches, predictions and gold tuples are
 summed over all captions; `all` sums the three kinds; `exact` is the share of captions where all three sets are equal.
 
-Words are matched by lemma, without synonyms: on both sides alike every word of a name or an attribute is replaced by its
-WordNet noun base form, every word of a relation by its verb base form, and a numeral word by its digits. FACTUAL's
-spelling of some relation words is mapped to, on the predicted side only (`SPELT`), and what a graph says by a pronoun.
+Words are matched by lemma, without synonyms: on all sides alike every word of a name or an attribute is replaced by
+its WordNet noun base form, every word of a relation by its verb base form, and a numeral word by its digits.
 
 SceneGraphParser (`pip install SceneGraphParser`), given the same spaCy pipeline, is measured too where it is installed.
 """
@@ -33,7 +32,6 @@ from augment.scene_graph import scene_graph
 
 KINDS = ("objects", "attributes", "relations")
 TRIPLE = re.compile(r"\( (.*?) \)(?= ,|$)")
-SPELT: dict[str, str] = {}
 
 
 class Facts(NamedTuple):
@@ -82,13 +80,13 @@ def gold(triples: str) -> Facts:
 
 
 def predicted(caption: Caption) -> Facts:
-    """The facts of our scene graph, in FACTUAL's spelling."""
+    """The facts of our scene graph."""
     graph = scene_graph(caption)
     names = {thing.token: thing.name for thing in graph.objects}
     return facts(
         names.values(),
         [(names[a.object], a.value) for a in graph.attributes],
-        [(names[r.subject], SPELT.get(r.name, r.name), names[r.object]) for r in graph.relations],
+        [(names[r.subject], r.name, names[r.object]) for r in graph.relations],
     )
 
 

@@ -1,0 +1,98 @@
+"""UniVSE's relation attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from augment.caption import Caption
+from augment.context import Context
+from augment.edits import Candidate, Edit
+from augment.language.grammar import article
+from augment.language.places import NounSlot, noun_slots
+from augment.language.wordnet import first_sense
+from augment.operators.noun import noun_candidate, noun_choices
+from augment.operators.preposition import FLOOR as PREPOSITION_FLOOR
+from augment.operators.preposition import preposition_candidate, preposition_choices
+from augment.operators.verb import FLOOR as VERB_FLOOR
+from augment.operators.verb import verb_candidate, verb_choices
+from augment.sampling import draw
+from augment.scene_graph import scene_graph
+
+
+def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace the subject, the relation word or the object of a triple (B.2 of UniVSE's supplement).
+
+    "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". A caption without
+    relations gets a relation word and a noun: "a dog" -> "a dog on a couch".
+    """
+    graph = scene_graph(caption)
+    if not graph.relations:
+        yield from _added(caption, context, rng, draws)
+        return
+    lexicon = context.lexicon
+    subjects = {triple.subject for triple in graph.relations}
+    objects = {triple.object for triple in graph.relations}
+    words = {index for triple in graph.relations for index in triple.tokens}
+    nouns, noun_masses = noun_choices(caption, context)
+    prepositions, preposition_masses = preposition_choices(caption, context)
+    verbs, verb_masses = verb_choices(caption, context)
+    parts: list[Iterator[Candidate | None]] = []
+    for tokens in (subjects, objects):
+        slots, masses = _of(nouns, noun_masses, [slot.root in tokens for slot in nouns])
+        drawn = draw(masses, rng, draws)
+        parts.append(noun_candidate(caption, context, slots[at], lexicon.nouns.names[i]) for at, i in drawn)
+    at_prepositions = _of(prepositions, preposition_masses, [slot.start in words for slot in prepositions])
+    at_verbs = _of(verbs, verb_masses, [slot.index in words for slot in verbs])
+    parts.append(_words(caption, context, rng, draws, at_prepositions, at_verbs))
+    for _ in range(draws):
+        made = next(rng.choice(parts), None)
+        if made:
+            yield made
+
+
+def _of(slots: Sequence[Any], masses: Sequence[np.ndarray], mask: list[bool]) -> tuple[list[Any], list[np.ndarray]]:
+    chosen = [at for at, one in enumerate(mask) if one]
+    return [slots[at] for at in chosen], [masses[at] for at in chosen]
+
+
+def _words(
+    caption: Caption,
+    context: Context,
+    rng: Random,
+    draws: int,
+    prepositions: tuple[list, list],
+    verbs: tuple[list, list],
+) -> Iterator[Candidate | None]:
+    """Candidates for the relation words, prepositions and verbs in one draw, each above its operator's floor."""
+    floors = [*[PREPOSITION_FLOOR] * len(prepositions[0]), *[VERB_FLOOR] * len(verbs[0])]
+    masses = [np.where(m > floor, m, 0.0) for m, floor in zip(prepositions[1] + verbs[1], floors, strict=True)]
+    for at, entry in draw(masses, rng, draws):
+        if at < len(prepositions[0]):
+            name = context.lexicon.prepositions.names[entry]
+            yield preposition_candidate(caption, prepositions[0][at], name)
+        else:
+            name = context.lexicon.verbs.names[entry]
+            yield verb_candidate(caption, context, verbs[0][at - len(prepositions[0])], name)
+
+
+def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Put a preposition and a noun behind a noun, both as the corpus uses them there."""
+    lexicon = context.lexicon
+    slots = [slot for slot in noun_slots(caption) if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",))]
+    heads = [lexicon.prepositions.probabilities([f"gov:{slot.entry}"]) for slot in slots]
+    for at, word in draw(heads, rng, draws):
+        name = lexicon.prepositions.names[word]
+        places = [f"pobj:{name.rpartition(' ')[2]}", f"left:{name} a"]
+        for _, entry in draw([lexicon.nouns.probabilities(places, "a")], rng, 1):
+            yield _behind(caption, context, slots[at], name, lexicon.nouns.names[entry])
+
+
+def _behind(caption: Caption, context: Context, slot: NounSlot, word: str, name: str) -> Candidate:
+    surface = context.lexicon.singular[name]
+    end = caption.tokens[slot.root].end
+    edit = Edit(end, end, f" {word} {article(surface)} {surface}")
+    return Candidate("noun", (edit,), (slot.root,), "", name, None, first_sense(name))
