@@ -34,8 +34,14 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
             values["spacy_model"] = folder.absolute()
         values["parser"] = provenance.parser(folder)
-    if verb == "lexicon" and "concreteness" in values:
-        values["concreteness"] = _existing(Path(values["concreteness"]), "concreteness")
+    if verb == "lexicon":
+        for name in ("concreteness", "attributes"):
+            if name in values:
+                values[name] = _existing(Path(values[name]), name)
+    if verb == "negatives" and options.get("preset") is not None:
+        if "operators" in values:
+            raise ValueError("preset and operators exclude each other: give one of them")
+        values["operators"] = import_module("augment.operators").preset(options["preset"])
     return type(**values)
 
 
