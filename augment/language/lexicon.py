@@ -131,15 +131,10 @@ def select(
     kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": [], "attribute": [], "verb": []}
     for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
         if sort == "noun":
-            score = theta if is_person(entry) else concreteness.score(entry)
-            if (
-                n >= min_count
-                and entry not in vague
-                and head(entry) not in vague
-                and score is not None
-                and score >= theta
-            ):
-                kept[sort].append(entry)
+            if n >= min_count and entry not in vague and head(entry) not in vague:
+                score = theta if is_person(entry) else concreteness.score(entry)
+                if score is not None and score >= theta:
+                    kept[sort].append(entry)
         elif sort == "attribute" and attributes is not None:
             if entry in attributes:
                 kept[sort].append(entry)
