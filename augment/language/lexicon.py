@@ -22,6 +22,7 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.language.attributes import attribute_slots
+from augment.language.clashes import Clashes
 from augment.language.kinds import KINDS, kind
 from augment.language.overlaps import head, is_person, overlaps
 from augment.language.places import noun_slots, preposition_slots, quantity_slots
@@ -230,6 +231,11 @@ class Lexicon:
     plural: Mapping[str, str]
     inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
+
+    @cached_property
+    def clashes(self) -> Clashes:
+        """Which of the nouns may be true where another is said."""
+        return Clashes(self.nouns.names)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Lexicon:

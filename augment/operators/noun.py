@@ -10,8 +10,8 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.context import Context
-from augment.contradiction import clash
 from augment.edits import Candidate, Edit, cased
+from augment.language.clashes import clash
 from augment.language.grammar import article_edit, pronoun_edits
 from augment.language.lexicon import Entries
 from augment.language.overlaps import gender, head
