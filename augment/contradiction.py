@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from augment.caption import Caption, Token
 from augment.context import Context
@@ -25,6 +26,8 @@ SYMMETRIC_VERBS = {
 # Words for several persons whose number they do not tell.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
+PAIRS = 1 << 14  # how many answers of pairs of nouns are kept: the pairs of a large corpus have no end
+
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """A noun of this caption or of a sibling is the replacement, or may be: `related_in_*`, `overlap_in_*`."""
@@ -44,25 +47,38 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     noun = caption.tokens[candidate.slots[0]].lemma
     if value > 1 and ((noun, 0) in context.own.quantities or (noun, value) in context.own.quantities):
         return "same_quantity"
-    for other, count in context.siblings.quantities:
-        if count == value and _same_things(noun, other):
-            return "sibling_quantity"
-        # "Dogs" says nothing against "two dogs" being three, but much against "a dog".
-        if (
-            count == 0
-            and value > 1
-            and old == 1
-            and (clash(noun, other) == "related" or persons_may_be_same(noun, other))
-        ):
-            return "sibling_quantity"
-    if old == 1 and is_person(noun) and any(other in GROUPS for other, _ in context.siblings.quantities):
+    said = _counted(noun, context.siblings.quantities)
+    if value in said.counts or (old == 1 and (said.in_group or (said.several and value > 1))):
         return "sibling_quantity"
     return None
 
 
-@cache
+class Counted(NamedTuple):
+    """What quantities say of a noun: `counts` of the same things, a bare plural of them, a group of persons."""
+
+    counts: frozenset[int]
+    several: bool
+    in_group: bool
+
+
+@lru_cache(maxsize=256)
+def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
+    """What the quantities say of a noun. "Dogs" says nothing against "two dogs" being three, but against "a dog"."""
+    return Counted(
+        frozenset(count for other, count in quantities if _same_things(noun, other)),
+        any(count == 0 and _related(noun, other) for other, count in quantities),
+        is_person(noun) and any(other in GROUPS for other, _ in quantities),
+    )
+
+
+@lru_cache(maxsize=PAIRS)
+def _related(a: str, b: str) -> bool:
+    return clash(a, b) == "related" or persons_may_be_same(a, b)
+
+
+@lru_cache(maxsize=PAIRS)
 def _same_things(a: str, b: str) -> bool:
-    return clash(a, b) == "related" or not meaning(a).words.isdisjoint(meaning(b).same) or persons_may_be_same(a, b)
+    return _related(a, b) or not meaning(a).words.isdisjoint(meaning(b).same)
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.language.attributes import attribute_slots
-from augment.language.clashes import Clashes
+from augment.language.clashes import Clashes, numbers
 from augment.language.kinds import KINDS, kind
 from augment.language.overlaps import head, is_person, overlaps
 from augment.language.places import noun_slots, preposition_slots, quantity_slots
@@ -236,6 +236,17 @@ class Lexicon:
     def clashes(self) -> Clashes:
         """Which of the nouns may be true where another is said."""
         return Clashes(self.nouns.names)
+
+    def same_things(self, noun: str) -> np.ndarray:
+        """The numbers of the nouns that may name what `noun` names: no other thing, so not proposed for it."""
+        found = self._same.get(noun)
+        if found is None:
+            found = self._same[noun] = numbers(self.clashes.with_noun(noun).all)
+        return found
+
+    @cached_property
+    def _same(self) -> dict[str, np.ndarray]:
+        return {}
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Lexicon:

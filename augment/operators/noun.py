@@ -37,7 +37,7 @@ def noun_choices(caption: Caption, context: Context) -> tuple[list[NounSlot], li
     masses = []
     for slot in slots:
         mass = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
-        mass[same_things(slot.entry, nouns.names)] = 0.0
+        mass[context.lexicon.same_things(slot.entry)] = 0.0
         masses.append(mass)
     return slots, masses
 
@@ -47,10 +47,9 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
     lexicon = context.lexicon
     surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
     first = caption.tokens[slot.start]
-    edits = [Edit(first.start, caption.tokens[slot.root].end, cased(surface, first.text, first=slot.start == 0))]
+    edit = Edit(first.start, caption.tokens[slot.end - 1].end, cased(surface, first.text, first=slot.start == 0))
     fitted = article_edit(caption, slot.start, surface)
-    if fitted:
-        edits.insert(0, fitted)
+    edits = (fitted, edit) if fitted else (edit,)
     refused = None
     if caption.pronouns:
         old = None if slot.plural else gender(slot.entry)
@@ -58,9 +57,9 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
         if pronouns is None:
             refused = "dangling_pronoun"
         elif pronouns:
-            edits = sorted([*edits, *pronouns])
+            edits = tuple(sorted([*edits, *pronouns]))
     senses = first_sense(slot.entry), first_sense(name)
-    return Candidate("noun", tuple(edits), (slot.root,), slot.entry, name, *senses, refused)
+    return Candidate("noun", edits, (slot.end - 1,), slot.entry, name, *senses, refused)
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
