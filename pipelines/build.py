@@ -1,4 +1,4 @@
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, negatives."""
+"""The verbs that make tables, one after the other: ingest, parse, lexicon, balance, negatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from pipelines.engine.run import Progress, ReduceStage, Stage, run_stage
 if TYPE_CHECKING:
     from pipelines.stages.ingest import Ingested
 
-CONFIGS = {"ingest": "IngestConfig", "parse": "ParseConfig", "lexicon": "LexiconConfig", "negatives": "NegativesConfig"}
+CONFIGS = {
+    "ingest": "IngestConfig",
+    "parse": "ParseConfig",
+    "lexicon": "LexiconConfig",
+    "balance": "BalanceConfig",
+    "negatives": "NegativesConfig",
+}
 VERBS = tuple(CONFIGS)
 
 
@@ -59,9 +65,9 @@ def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: b
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
-    """Run parse, lexicon or negatives on what the verbs before it left in a run; its counters. See run_stage."""
+    """Run a verb after ingest on what the verbs before it left in a run; its counters. See run_stage."""
     stage: Stage | ReduceStage = import_module(f"pipelines.stages.{verb}").STAGE
-    inputs = (stage.input, *(stage.whole if isinstance(stage, Stage) else ()))
+    inputs = (stage.input, *stage.whole)
     metadata = provenance.of_stage(run, inputs, config)
     return run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
 

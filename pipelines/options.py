@@ -62,6 +62,7 @@ lexicon = together(
     click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 5000.")
 seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
 negatives = together(
     click.option("--preset", help="The operators of a paper: vse-c or univse; or all. Default: vse-c."),

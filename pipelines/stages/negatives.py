@@ -1,4 +1,4 @@
-"""parses + lexicon -> negatives, positives and rejections."""
+"""parses + lexicon + balance -> negatives, positives and rejections."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class NegativesConfig:
 
 
 @lru_cache(maxsize=2)
-def load_lexicon(table: WholeTable) -> Lexicon:
-    """The lexicon of a run, once a process and content."""
+def load_lexicon(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
+    """The balanced lexicon of a run, once a process and content."""
     from augment.language.lexicon import Lexicon
 
-    return Lexicon.from_table(table.read())
+    return Lexicon.from_table(lexicon.read(), balance.read())
 
 
-def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable) -> StageResult:
+def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, balance: WholeTable) -> StageResult:
     """The negatives, positives and rejections of one shard."""
-    tables, counts = negatives(parses, load_lexicon(lexicon), config)
+    tables, counts = negatives(parses, load_lexicon(lexicon, balance), config)
     return StageResult(tables, counts)
 
 
@@ -127,7 +127,10 @@ def _judge(caption: Caption, context: Context, name: str, config: NegativesConfi
     judged = _Judged([], [], [], [])
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
+    usual = False
     for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
+        if candidate.spare and usual:
+            break
         reason = check(candidate, caption, context)
         if reason is None:
             text = apply(caption.text, candidate.edits)
@@ -136,6 +139,7 @@ def _judge(caption: Caption, context: Context, name: str, config: NegativesConfi
                 continue
             if lower not in taken:
                 own.add(lower)
+                usual |= not candidate.spare
                 judged.kept.append(candidate)
                 judged.texts.append(text)
                 if len(own) == quota:
@@ -153,5 +157,5 @@ STAGE = Stage(
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
     code=("augment", "pipelines.stages.negatives"),
-    whole=("lexicon",),
+    whole=("lexicon", "balance"),
 )
