@@ -8,12 +8,23 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
+from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, REJECTIONS
 from schemas.parses import PARSES
 
-TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, NEGATIVES, REJECTIONS)
+TABLES = (
+    CAPTIONS,
+    REJECTED_RECORDS,
+    PARSES,
+    LEXICON,
+    COMPONENTS,
+    COMPONENT_VOCABULARY,
+    COMPONENT_EXCLUSIONS,
+    NEGATIVES,
+    REJECTIONS,
+)
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
