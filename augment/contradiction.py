@@ -107,7 +107,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     if value > 1 and ((noun, 0) in context.own.quantities or (noun, value) in context.own.quantities):
         return "same_quantity"
     for other, count in context.siblings.quantities:
-        if count == value and _same_things(noun, other):
+        if count == value and same_things(noun, other):
             return "sibling_quantity"
         # "Dogs" says nothing against "two dogs" being three, but much against "a dog".
         if (
@@ -123,7 +123,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 
 @cache
-def _same_things(a: str, b: str) -> bool:
+def same_things(a: str, b: str) -> bool:
     return clash(a, b) == "related" or not meaning(a).words.isdisjoint(meaning(b).same) or persons_may_be_same(a, b)
 
 
@@ -147,7 +147,7 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The two heads name the same kind of thing, or stand in a conjunction or a symmetric relation."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if _same_things(one.lemma, other.lemma):
+    if same_things(one.lemma, other.lemma):
         return "interchangeable"
     if _listed(caption, one, other):
         return "interchangeable"
@@ -206,7 +206,7 @@ def check_attribute(candidate: Candidate, caption: Caption, context: Context) ->
 def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Either attribute is said of the other noun already, or the two nouns may be the same thing."""
     one, other = (caption.tokens[i].lemma for i in candidate.slots)
-    if _same_things(one, other):
+    if same_things(one, other):
         return "interchangeable"
     mine, theirs = candidate.replaced.split(" | ")
     return _attribute_said(theirs, one, context) or _attribute_said(mine, other, context)
@@ -219,7 +219,7 @@ def _attribute_said(attribute: str, noun: str, context: Context) -> str | None:
     ):
         for word, of in said:
             if attributes.may_be_same(attribute, word) and (
-                noun == of or (reason == "sibling_says_so" and (not of or _same_things(noun, of)))
+                noun == of or (reason == "sibling_says_so" and (not of or same_things(noun, of)))
             ):
                 return reason
     return None

@@ -213,10 +213,10 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 
     In colour on a terminal, as [-old-]{+new+} elsewhere.
     """
-    from pipelines.quality.show import print_rows, sample
+    from pipelines.quality.show import print_rows, sample, table_of
 
     with one_line_errors():
-        wanted = "rejections" if reason else table or "negatives"
+        wanted = "rejections" if reason else table or table_of(operator)
         print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
 
 

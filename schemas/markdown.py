@@ -11,7 +11,7 @@ from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.fields import description
 from schemas.lexicon import LEXICON
-from schemas.negatives import NEGATIVES, REJECTIONS
+from schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 from schemas.parses import PARSES
 
 TABLES = (
@@ -23,6 +23,7 @@ TABLES = (
     COMPONENT_VOCABULARY,
     COMPONENT_EXCLUSIONS,
     NEGATIVES,
+    POSITIVES,
     REJECTIONS,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"

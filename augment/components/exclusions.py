@@ -69,17 +69,19 @@ class Exclusions:
         yield Row(image, "noun", "", sorted(nouns))
         described = {pair for its in said for pair in its.attributes}
         described |= {(WRITTEN[n], noun) for its in said for noun, n in its.quantities if n in WRITTEN}
-        related = set()
+        related: set[tuple[str, str]] = set()
+        of_attributes, of_relations = set(), set()
         for graph in graphs:
             names = {thing.token: thing.name for thing in graph.objects}
-            described |= {(value, names[object]) for object, _, _, _, value in graph.attributes}
+            for object, _, _, _, value in graph.attributes:
+                of_attributes.add(names[object])
+                described.add((value, names[object]))
             for subject, object, _, name in graph.relations:
+                of_relations.add(names[object])
                 related.add((name, names[object]))
                 related.update((inverse, names[subject]) for inverse in relations.inverses(name))
-        of = {names[a.object] for graph in graphs for names in [_names(graph)] for a in graph.attributes}
-        yield from self._of(image, "attribute", of, described, attributes.may_be_same)
-        of = {names[r.object] for graph in graphs for names in [_names(graph)] for r in graph.relations}
-        yield from self._of(image, "relation", of, related, relations.may_be_same)
+        yield from self._of(image, "attribute", of_attributes, described, attributes.may_be_same)
+        yield from self._of(image, "relation", of_relations, related, relations.may_be_same)
 
     def nouns(self, said: str) -> Ids:
         """The nouns of the vocabulary that clash with one said: `contradiction.clash` for all of them at once."""
@@ -112,10 +114,6 @@ class Exclusions:
         """The words of the vocabulary that may be meant by one said."""
         found = self._known.get((kind, said))
         if found is None:
-            words = self._vocabulary.words[kind]
-            found = self._known[kind, said] = frozenset(i for i, word in enumerate(words) if same(word, said))
+            words, drawn = self._vocabulary.words[kind], self._vocabulary.drawn[kind]
+            found = self._known[kind, said] = frozenset(i for i in drawn if same(words[i], said))
         return found
-
-
-def _names(graph: SceneGraph) -> dict[int, str]:
-    return {thing.token: thing.name for thing in graph.objects}

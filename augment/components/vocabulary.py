@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -123,16 +122,17 @@ def _rivals(words: Sequence[str], exclude: Callable[[str, str], bool]) -> list[l
 
 
 class Vocabulary:
-    """A `component_vocabulary` table's words by kind; the place of a word is its id."""
+    """A `component_vocabulary` table's words by kind; the place of a word is its id.
+
+    `drawn` holds the ids that may be a negative: all nouns, and attributes and relations that are a rival of another.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         """Read the words of the first three kinds."""
         self.words: dict[str, list[str]] = {kind: [] for kind in COMPONENT_KINDS[:3]}
-        for kind, words in zip(table["kind"].to_pylist(), table["words"].to_pylist(), strict=True):
+        self.drawn: dict[str, set[int]] = {kind: set() for kind in COMPONENT_KINDS[:3]}
+        for kind, words, rivals in zip(*(table[name].to_pylist() for name in ("kind", "words", "rivals")), strict=True):
             if kind in self.words:
                 self.words[kind] += words
-
-    @cached_property
-    def ids(self) -> dict[str, dict[str, int]]:
-        """Kind -> word -> id."""
-        return {kind: {word: i for i, word in enumerate(words)} for kind, words in self.words.items()}
+                self.drawn[kind].update(rivals)
+        self.drawn["noun"] = set(range(len(self.words["noun"])))

@@ -106,13 +106,19 @@ def count(captions: Iterable[Caption]) -> pa.Table:
     )
 
 
-def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
+def select(
+    counts: pa.Table,
+    min_count: int,
+    concreteness: Concreteness,
+    theta: float,
+    attributes: frozenset[str] | None = None,
+) -> pa.Table:
     """The counts of the entries that may replace one another.
 
     Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
     count as concrete: one sees them, whatever a list says of the word.
-    Attributes and verbs: at least `min_count` times. Prepositions and numerals: at least 3 times. Places seen once say
-    nothing and are dropped.
+    Attributes and verbs: at least `min_count` times; `attributes` names the attributes instead, if given. Prepositions
+    and numerals: at least 3 times. Places seen once say nothing and are dropped.
     Raises ValueError when min_count is below 1.
     """
     import pyarrow as pa
@@ -133,6 +139,9 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
                 and score is not None
                 and score >= theta
             ):
+                kept[sort].append(entry)
+        elif sort == "attribute" and attributes is not None:
+            if entry in attributes:
                 kept[sort].append(entry)
         elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
             kept[sort].append(entry)

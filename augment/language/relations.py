@@ -7,6 +7,7 @@ from functools import cache
 from augment.language import verbs
 from augment.language.places import prepositions
 from augment.language.verbs import OBJECT
+from augment.language.wordnet import WordNet
 
 _SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
 _OVER, _UNDER = ("above", "over", "on", "on top of", "atop"), ("under", "below", "beneath", "underneath")
@@ -44,7 +45,7 @@ def exclude(one: str, other: str) -> bool:
     if bool(preposition) != bool(preposition2) or bool(verb) != bool(verb2):
         return False
     if not preposition:
-        return " " not in verb + verb2 and verbs.exclude(verb, verb2, OBJECT)
+        return _is_verb(verb) and _is_verb(verb2) and verbs.exclude(verb, verb2, OBJECT)
     apart = not prepositions().overlap(preposition, preposition2)
     if not verb:
         return apart
@@ -55,13 +56,17 @@ def exclude(one: str, other: str) -> bool:
 
 @cache
 def may_be_same(one: str, other: str) -> bool:
-    """Whether saying `other` of two things may mean `one`, too: on~atop, on~sit on, hold~carry."""
+    """Whether saying `other` of two things may mean `one`, too: on~atop, on~sit on, hold~carry; not sit on~stand on."""
     (verb, preposition), (verb2, preposition2) = words(one), words(other)
     if one == other:
         return True
-    if preposition and preposition2:
-        return prepositions().overlap(preposition, preposition2)
-    return bool(verb and verb2) and verbs.may_be_same(verb, verb2)
+    if bool(preposition) != bool(preposition2) or verb and verb2 and not verbs.may_be_same(verb, verb2):
+        return False
+    return not preposition or prepositions().overlap(preposition, preposition2)
+
+
+def _is_verb(word: str) -> bool:
+    return bool(WordNet.load().senses(word, "v"))
 
 
 @cache
