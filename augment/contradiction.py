@@ -124,6 +124,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 @cache
 def same_things(a: str, b: str) -> bool:
+    """Whether two nouns may name the same thing of an image: dog and animal, couch and sofa, man and player."""
     return clash(a, b) == "related" or not meaning(a).words.isdisjoint(meaning(b).same) or persons_may_be_same(a, b)
 
 

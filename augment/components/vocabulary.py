@@ -1,10 +1,10 @@
-"""What may be a negative component: the frequent nouns, attributes and relations of a corpus, and what rules out what."""
+"""What may be a negative component: a corpus' frequent nouns, attributes and relations, and what rules out what."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from augment.language import attributes, relations
 from augment.language.concreteness import Concreteness
@@ -84,12 +84,11 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
             rows[kind].append((tuple(words[: len(_PARTS[kind])]), n))
     rows["noun"] = [row for row in rows["noun"] if is_usable(row[0][0], concreteness, theta)]
     number = {kind: {words[0]: i for i, (words, _) in enumerate(rows[kind])} for kind in COMPONENT_KINDS[:3]}
-    ids, parts = [], []
+    parts = []
     for kind in COMPONENT_KINDS:
-        its = [[number[part].get(word) for part, word in zip(_PARTS[kind], words, strict=True)] for words, _ in rows[kind]]
-        rows[kind] = [row for row, found in zip(rows[kind], its, strict=True) if None not in found]
-        parts += [found for found in its if None not in found]
-        ids += range(len(rows[kind]))
+        rows[kind] = [row for row in rows[kind] if None not in _ids(number, kind, row[0])]
+        parts += [_ids(number, kind, words) for words, _ in rows[kind]]
+    ids = [i for kind in COMPONENT_KINDS for i in range(len(rows[kind]))]
     rivals = [
         *([] for _ in rows["noun"]),
         *_rivals(list(number["attribute"]), exclusive),
@@ -100,6 +99,11 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     columns = [[row[0] for row in kept], ids, [row[1] for row in kept], parts, [row[2] for row in kept], rivals]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, COMPONENT_VOCABULARY, strict=True)]
     return pa.Table.from_arrays(arrays, schema=COMPONENT_VOCABULARY)
+
+
+def _ids(number: Mapping[str, Mapping[str, int]], kind: str, words: Sequence[str]) -> list[Any]:
+    """The ids of an entry's words in their own kinds, None for a word without."""
+    return [number[of].get(word) for of, word in zip(_PARTS[kind], words, strict=True)]
 
 
 def is_usable(noun: str, concreteness: Concreteness, theta: float) -> bool:
