@@ -101,13 +101,21 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.ingest
 @options.parse
 @options.lexicon
+<<<<<<< HEAD
 @options.components
+=======
+@options.balance
+>>>>>>> main
 @options.negatives
 @options.workers
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
+<<<<<<< HEAD
     Ingest, parse, lexicon, components, negatives, and a table of what came out. What is done already is kept: after an
+=======
+    Ingest, parse, lexicon, balance, negatives, and a table of what came out. What is done already is kept: after an
+>>>>>>> main
     interruption, the same command again goes on.
     """
     from pipelines import build as verbs
@@ -168,6 +176,7 @@ def lexicon(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
+<<<<<<< HEAD
 @options.components
 @options.frequent
 @options.workers
@@ -193,6 +202,17 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 
     with one_line_errors():
         print_graph(caption, sys.stdout, simple=bool(simple), spacy_model=spacy_model, dot=dot)
+=======
+@options.balance
+@options.workers
+def balance(run: Path, **given: Any) -> None:
+    """Weigh what may replace what, so that no word gives a negative away.
+
+    A word that leaves captions more often than it enters them tells a reader which caption is true. The weights are
+    fitted on a sample of the captions, of train splits where there are any.
+    """
+    _make("balance", run, given)
+>>>>>>> main
 
 
 @negcap.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.fields import description
@@ -22,6 +23,7 @@ TABLES = (
     COMPONENTS,
     COMPONENT_VOCABULARY,
     COMPONENT_EXCLUSIONS,
+    BALANCE,
     NEGATIVES,
     POSITIVES,
     REJECTIONS,

@@ -55,7 +55,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def add(tables: list[pa.Table]) -> pa.Table:
+def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The sum of several shards' counts."""
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""parses + lexicon -> negatives, positives and rejections."""
+"""parses + lexicon + balance -> negatives, positives and rejections."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class NegativesConfig:
 
 
 @lru_cache(maxsize=2)
-def load_lexicon(table: WholeTable) -> Lexicon:
-    """The lexicon of a run, once a process and content."""
+def load_lexicon(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
+    """The balanced lexicon of a run, once a process and content."""
     from augment.language.lexicon import Lexicon
 
-    return Lexicon.from_table(table.read())
+    return Lexicon.from_table(lexicon.read(), balance.read())
 
 
-def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable) -> StageResult:
+def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, balance: WholeTable) -> StageResult:
     """The negatives, positives and rejections of one shard."""
-    tables, counts = negatives(parses, load_lexicon(lexicon), config)
+    tables, counts = negatives(parses, load_lexicon(lexicon, balance), config)
     return StageResult(tables, counts)
 
 
@@ -211,5 +211,5 @@ STAGE = Stage(
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
     code=("augment", "pipelines.stages.negatives"),
-    whole=("lexicon",),
+    whole=("lexicon", "balance"),
 )
