@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, negatives."""
-=======
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, balance, negatives."""
->>>>>>> main
+"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, balance, negatives."""
 
 from __future__ import annotations
 
@@ -24,11 +20,8 @@ CONFIGS = {
     "ingest": "IngestConfig",
     "parse": "ParseConfig",
     "lexicon": "LexiconConfig",
-<<<<<<< HEAD
     "components": "ComponentsConfig",
-=======
     "balance": "BalanceConfig",
->>>>>>> main
     "negatives": "NegativesConfig",
 }
 VERBS = tuple(CONFIGS)
@@ -73,23 +66,15 @@ def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: b
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
-<<<<<<< HEAD
     """Run a later verb on what the verbs before it left in a run; the counters of its (last) stage. See run_stage."""
     module = import_module(f"pipelines.stages.{verb}")
     stages: tuple[Stage | ReduceStage, ...] = getattr(module, "STAGES", None) or (module.STAGE,)
     counts: dict[str, int] = {}
     for stage in stages:
-        inputs = (stage.input, *(stage.whole if isinstance(stage, Stage) else ()))
+        inputs = (stage.input, *stage.whole)
         metadata = provenance.of_stage(run, inputs, config)
         counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
     return counts
-=======
-    """Run a verb after ingest on what the verbs before it left in a run; its counters. See run_stage."""
-    stage: Stage | ReduceStage = import_module(f"pipelines.stages.{verb}").STAGE
-    inputs = (stage.input, *stage.whole)
-    metadata = provenance.of_stage(run, inputs, config)
-    return run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
->>>>>>> main
 
 
 def is_built(run: Path) -> bool:

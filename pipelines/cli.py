@@ -101,22 +101,16 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.ingest
 @options.parse
 @options.lexicon
-<<<<<<< HEAD
 @options.components
-=======
 @options.balance
->>>>>>> main
 @options.negatives
 @options.workers
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-<<<<<<< HEAD
     Ingest, parse, lexicon, components, negatives, and a table of what came out. What is done already is kept: after an
-=======
-    Ingest, parse, lexicon, balance, negatives, and a table of what came out. What is done already is kept: after an
->>>>>>> main
-    interruption, the same command again goes on.
+    Ingest, parse, lexicon, components, balance, negatives, and a table of what came out. What is done already is kept:
+    after an interruption, the same command again goes on.
     """
     from pipelines import build as verbs
     from pipelines.summary import print_summary
@@ -176,7 +170,6 @@ def lexicon(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-<<<<<<< HEAD
 @options.components
 @options.frequent
 @options.workers
@@ -202,7 +195,10 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 
     with one_line_errors():
         print_graph(caption, sys.stdout, simple=bool(simple), spacy_model=spacy_model, dot=dot)
-=======
+
+
+@negcap.command()
+@options.run
 @options.balance
 @options.workers
 def balance(run: Path, **given: Any) -> None:
@@ -212,7 +208,6 @@ def balance(run: Path, **given: Any) -> None:
     fitted on a sample of the captions, of train splits where there are any.
     """
     _make("balance", run, given)
->>>>>>> main
 
 
 @negcap.command()

@@ -57,7 +57,7 @@ def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pyte
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
-    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "negatives", "verify", "show"]
+    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "balance", "negatives", "verify", "show"]
     assert shown == verbs
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
@@ -148,7 +148,7 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
 def quietly(arguments: list[str]) -> list[str]:
     """Spare the worker processes where a test does not ask for an executor."""
     verb, given = arguments[0], {"--scheduler", "--workers"} & set(arguments)
-    works = verb in ("build", "parse", "lexicon", "components", "negatives") and len(arguments) > 1
+    works = verb in ("build", "parse", "lexicon", "components", "balance", "negatives") and len(arguments) > 1
     return ["--quiet", "--scheduler", "synchronous"] if works and not given else []
 
 
@@ -188,7 +188,7 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
         assert word in shown.out
     assert "up to date" in shown.out
     assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)
-    stages = ("ingest", "parse", "lexicon", *COMPONENT_TABLES, "negatives")
+    stages = ("ingest", "parse", "lexicon", *COMPONENT_TABLES, "balance", "negatives")
     assert shown.err.splitlines() == [f"{stage}: up to date" for stage in stages]
 
 
@@ -223,7 +223,7 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     shards = ["--limit", 40, "--shard-size", 50]
     assert negcap_exits("build", SAMPLE, "--output", whole, *shards, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
-    for verb in ("parse", "lexicon", "components", "negatives"):
+    for verb in ("parse", "lexicon", "components", "balance", "negatives"):
         assert negcap_exits(verb, verbs, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4
     assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {

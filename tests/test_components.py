@@ -49,7 +49,7 @@ def made(parses: pa.Table, config: ComponentsConfig = CONFIG) -> tuple[pa.Table,
 
 
 def chosen(parts: Sequence[pa.Table], config: ComponentsConfig = CONFIG) -> StageResult:
-    return choose(add_counts([count_shard(part, config) for part in parts]), config)
+    return choose(add_counts([count_shard(part, config) for part in parts], config), config)
 
 
 @pytest.fixture(scope="module")

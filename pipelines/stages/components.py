@@ -79,7 +79,7 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def add_counts(tables: Sequence[pa.Table]) -> pa.Table:
+def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of several shards' counts."""
     from augment.components.vocabulary import add
 
