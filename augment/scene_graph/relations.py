@@ -21,7 +21,9 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
     states = []
     for token in caption.tokens:
         its = attached.get(token.index, [])
-        if token.pos == "VERB":
+        if token.index in nouns.covers:
+            reader.add([nouns.covers[token.index]], nouns.things(token.head)[:1], (token.index,), token.lemma)
+        elif token.pos == "VERB":
             states += reader.verb(token, its)
         elif its:
             reader.noun(token, its)
@@ -96,6 +98,6 @@ class _Reader:
             else:
                 said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
                 first = False
-        if said or verb.dep in ("amod", "compound"):
+        if said or gap or verb.dep in ("amod", "compound"):
             return []
         return [(subject, verb.index) for subject in subjects]
