@@ -7,6 +7,7 @@ from functools import cache
 
 from augment.caption import Caption, Token
 from augment.language.attributes import attributes
+from augment.language.overlaps import is_person
 from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
 from augment.scene_graph.words import AGES, COLOURS, COVERING, MATERIALS, PLACES, PORTIONS, SIDES
@@ -84,9 +85,22 @@ class Nouns:
                     pending.append(child)
         return found
 
-    def doers(self, index: int) -> list[int]:
-        """The objects that a clause behind noun `index` is said of: those of its kind before it, too."""
-        return self.things(index)[:1]
+    def doers(self, index: int, clause: int) -> list[int]:
+        """The objects that a clause or phrase at token `clause` is said of, which is attached to noun `index`.
+
+        Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
+        last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
+        """
+        tokens = self.caption.tokens
+        first, person = index, is_person(tokens[index].lemma)
+        while tokens[first].dep == "conj" and tokens[tokens[first].head].pos in ("NOUN", "PROPN"):
+            first = tokens[first].head
+            if is_person(tokens[first].lemma) != person:
+                return self.things(index)[:1]
+        found = self.things(first)
+        if len(found) < 2:
+            return found
+        return [thing for thing in found if thing < clause]
 
 
 def _behind_of(caption: Caption, token: Token) -> int | None:

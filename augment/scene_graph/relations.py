@@ -51,8 +51,9 @@ class _Reader:
     def noun(self, token: Token, its: list[Phrase]) -> None:
         """Phrases of a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
-        subjects = self.nouns.things(token.index)[:1] if is_noun else self.clauses.subjects(token.index)
+        clause = self.clauses.subjects(token.index)
         for phrase in its:
+            subjects = self.nouns.doers(token.index, phrase.tokens[0]) if is_noun else clause
             if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
                 continue
