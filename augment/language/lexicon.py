@@ -204,6 +204,13 @@ class Entries:
             self.recent[place] = gains
         return gains
 
+    def observed(self, place: str) -> np.ndarray:
+        """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
+        seen = np.zeros(len(self.names))
+        start, end = self.places.get(place, (0, 0))
+        seen[self.at[start:end]] = self.seen[start:end]
+        return seen
+
     def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
         """Probability of every entry in a slot, shape (entries,); zeros where none fits."""
         if prior not in self.priors:

@@ -15,7 +15,7 @@ from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 6.0
+TEMPERATURE = 10.0
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

@@ -14,7 +14,7 @@ from augment.language.attributes import AttributeSlot, attribute_slots, exclude
 from augment.language.grammar import article_edit
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 2.0
+TEMPERATURE = 5.0
 
 
 def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
