@@ -15,7 +15,7 @@ from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 10.0
+TEMPERATURE = 7.0
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -33,7 +33,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             pairs.append((_gain(one, other, context), one, other))
     rng.shuffle(pairs)
     for gain, one, other in pairs[:draws]:
-        if rng.random() >= 1.0 / (1.0 + math.exp(min(-gain / TEMPERATURE, 50.0))):
+        if rng.random() >= math.exp(min(gain / TEMPERATURE, 0.0)):
             continue
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
         yield Candidate(
