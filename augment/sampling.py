@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from random import Random
 
 import numpy as np
@@ -21,17 +22,17 @@ def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tupl
     if not masses:
         return
     weights = np.concatenate(masses)
-    (open,) = np.nonzero(weights)
+    (open,) = weights.nonzero()
     if not len(open):
         return
     noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(open))
     keys = noise / weights[open]
     if limit < len(open):
-        first = np.argpartition(keys, limit)[:limit]
-        order = first[np.argsort(keys[first])]
+        first = keys.argpartition(limit)[:limit]
+        order = first[keys[first].argsort()]
     else:
-        order = np.argsort(keys)
-    ends = np.cumsum([len(mass) for mass in masses])
+        order = keys.argsort()
+    starts = np.array([0, *accumulate(map(len, masses))])
     flat = open[order]
-    slots = np.searchsorted(ends, flat, side="right")
-    yield from zip(slots.tolist(), (flat - (ends - np.array([len(m) for m in masses]))[slots]).tolist(), strict=True)
+    slots = starts.searchsorted(flat, side="right") - 1
+    yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)

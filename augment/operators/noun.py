@@ -11,8 +11,8 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.entries import Entries
 from augment.language.grammar import article_edit, pronoun_edits
-from augment.language.lexicon import Entries
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense

@@ -21,8 +21,8 @@ TEMPERATURE = 7.0
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
 
-    A pair is taken with probability p' / (p + p'), p and p' being how likely the corpus makes the heads in their own
-    places and exchanged (Barker's acceptance): what would read oddly is left out, and what is left gives no cue.
+    A pair is taken with probability min(1, p' / p), p and p' being how likely the corpus makes the heads in their own
+    places and exchanged (Metropolis): what would read oddly is left out, and what is left gives no cue.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     known = context.lexicon.nouns.number
