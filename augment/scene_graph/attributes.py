@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from augment.caption import Caption, Token
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Attribute
-from augment.scene_graph.nouns import Nouns
+from augment.scene_graph.nouns import Nouns, in_colour
 from augment.scene_graph.words import COLOURS, FORMS, LOOKS, QUANTIFIERS, SHADES, WRITTEN
 
 _MODIFIERS = ("amod", "nummod")
@@ -29,6 +29,10 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
         elif token.dep == "acomp" and token.pos in ("ADJ", "VERB"):
             for object in clauses.subjects(token.head):
                 found.update((object, word) for word in _coordinated(caption, index))
+        elif in_colour(caption, token) and token.dep == "pobj":
+            holder = tokens[tokens[token.head].head]
+            things = nouns.things(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
+            found.update((object, index) for object in things[:1])
         elif lowered[index] in FORMS and index in nouns.stands_for:
             found.update((object, index) for object in nouns.things(index)[:1])
     spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}
@@ -63,6 +67,9 @@ def _span(caption: Caption, token: Token) -> tuple[int, int]:
         end += 1
     elif lowered[start] in LOOKS or start and lowered[start - 1] == "-":
         start -= 2 if start > 1 and lowered[start - 1] == "-" else 1 if start and _is_word(caption, start - 1) else 0
+    elif in_colour(caption, token):
+        start = token.head
+        end = max((t.index for t in caption.dependents(token.index, "conj")), default=token.index) + 1
     elif lowered[start] in COLOURS and start and lowered[start - 1] in SHADES:
         start -= 1
     return start, end

@@ -10,9 +10,10 @@ from augment.language.attributes import attributes
 from augment.language.overlaps import is_person
 from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
-from augment.scene_graph.words import AGES, COLOURS, COVERING, MATERIALS, PLACES, PORTIONS, SIDES
+from augment.scene_graph.words import AGES, COLOURS, COUNTED, COVERING, MATERIALS, MUTUAL, PLACES, PORTIONS, SIDES
 
 _WARMTH = frozenset(("heat",))
+_SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
 
 
@@ -22,7 +23,7 @@ class Nouns:
 
     `modifiers`: noun modifiers that are attributes, not part of a name ("**brick** wall"), with their object's head.
     `named`: adjectives that are part of a name ("**hot** dog", "**right** hand"). `covers`: participle -> the noun
-    before it ("a **snow**-covered field").
+    before it ("a **snow**-covered field"). `mutual`: the last word of "each other" and "one another".
     """
 
     caption: Caption
@@ -31,6 +32,7 @@ class Nouns:
     modifiers: dict[int, int]
     named: frozenset[int]
     covers: dict[int, int]
+    mutual: frozenset[int]
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
@@ -42,9 +44,12 @@ class Nouns:
         covers = _covers(caption)
         tokens, lowered = caption.tokens, caption.lowered
         covering = set(covers.values())
+        mutual = frozenset(i for i in range(1, len(tokens)) if (lowered[i - 1], lowered[i]) in MUTUAL)
         for token in tokens:
             index = token.index
             if token.pos not in ("NOUN", "PROPN") or lowered[index] == "front" and token.dep == "pobj":
+                continue
+            if index in mutual or lowered[index] in COUNTED or _is_absent(caption, token) or in_colour(caption, token):
                 continue
             if token.dep in _NAMED and tokens[token.head].pos in ("NOUN", "PROPN") and index not in covering:
                 continue
@@ -65,7 +70,7 @@ class Nouns:
                 named.add(start)
             name = " ".join([*lowered[start:index], token.lemma])
             objects[index] = Object(index, start, name)
-        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers)
+        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
     def things(self, index: int) -> list[int]:
         """The objects that a noun stands for, with those coordinated with it."""
@@ -114,7 +119,19 @@ def _behind_of(caption: Caption, token: Token) -> int | None:
 
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
-    return word in MATERIALS or word in COLOURS or word in AGES
+    sizes = attributes().dimensions.get(word, _WARMTH) & _SIZES
+    return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
+
+
+def in_colour(caption: Caption, token: Token) -> bool:
+    """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
+    while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
+        token = caption.tokens[token.head]
+    return token.lower in COLOURS and token.dep == "pobj" and caption.lowered[token.index - 1] in ("in", "all")
+
+
+def _is_absent(caption: Caption, token: Token) -> bool:
+    return any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index])
 
 
 def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:

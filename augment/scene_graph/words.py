@@ -31,11 +31,14 @@ QUANTIFIERS = frozenset(
 SIDES = frozenset("left right front back rear top bottom".split())
 # Nouns before "of" that say in which form a thing comes, and so are its attribute, some with "of".
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
+MUTUAL = frozenset((("each", "other"), ("one", "another")))
+COUNTED = frozenset("one ones other others another".split())
 # Nouns before "of" that count or portion what follows: the thing is the noun behind.
 PORTIONS = frozenset(
     """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
     portion section kind type sort array assortment handful herd flock clump series line collection half dozen
-    dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse""".split()
+    dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse
+    family""".split()
 )
 PLACES = frozenset(
     """side top front back edge middle center centre end bottom corner left right rear face rim tip base foreground
@@ -46,5 +49,5 @@ INVERTED = frozenset(("cover", "surround"))
 BETWEEN = frozenset("left right other far both either each".split())
 CONTAINERS = frozenset(
     """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
-    statue jar mug bucket""".split()
+    statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
 )
