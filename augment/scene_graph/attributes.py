@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from augment.caption import Caption, Token
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Attribute
-from augment.scene_graph.nouns import Nouns, in_colour
+from augment.scene_graph.nouns import Nouns, in_colour, is_colour
 from augment.scene_graph.words import COLOURS, FORMS, LOOKS, QUANTIFIERS, SHADES, WRITTEN
 
 _MODIFIERS = ("amod", "nummod")
@@ -26,7 +26,7 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
             if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
                 for object in nouns.things(token.head)[:1]:
                     found.update((object, word) for word in _coordinated(caption, index))
-        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB"):
+        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
                 found.update((object, word) for word in _coordinated(caption, index))
         elif in_colour(caption, token) and token.dep == "pobj":
@@ -47,7 +47,7 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
 def _coordinated(caption: Caption, index: int) -> list[int]:
     found = [index]
     for at in found:
-        found.extend(t.index for t in caption.dependents(at, "conj") if t.pos not in ("NOUN", "PROPN"))
+        found.extend(t.index for t in caption.dependents(at, "conj") if t.pos not in ("NOUN", "PROPN") or is_colour(t))
     return found
 
 

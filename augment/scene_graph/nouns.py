@@ -10,7 +10,7 @@ from augment.language.attributes import attributes
 from augment.language.overlaps import is_person
 from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
-from augment.scene_graph.words import AGES, COLOURS, COUNTED, COVERING, MATERIALS, MUTUAL, PLACES, PORTIONS, SIDES
+from augment.scene_graph.words import AGES, COLOURS, COVERING, MATERIALS, MUTUAL, NAMELESS, PLACES, PORTIONS, SIDES
 
 _WARMTH = frozenset(("heat",))
 _SIZES = frozenset(("size", "pattern", "age", "years"))
@@ -45,11 +45,10 @@ class Nouns:
         tokens, lowered = caption.tokens, caption.lowered
         covering = set(covers.values())
         mutual = frozenset(i for i in range(1, len(tokens)) if (lowered[i - 1], lowered[i]) in MUTUAL)
+        silent = mutual | _paired(caption)
         for token in tokens:
             index = token.index
-            if token.pos not in ("NOUN", "PROPN") or lowered[index] == "front" and token.dep == "pobj":
-                continue
-            if index in mutual or lowered[index] in COUNTED or _is_absent(caption, token) or in_colour(caption, token):
+            if token.pos not in ("NOUN", "PROPN") or index in silent or _names_nothing(caption, token):
                 continue
             if token.dep in _NAMED and tokens[token.head].pos in ("NOUN", "PROPN") and index not in covering:
                 continue
@@ -123,6 +122,18 @@ def _is_attribute(token: Token, caption: Caption) -> bool:
     return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
 
 
+def _paired(caption: Caption) -> set[int]:
+    """The nouns of "side by side", "hand in hand", "back to back"."""
+    lowered = caption.lowered
+    at = [i for i in range(2, len(lowered)) if lowered[i - 1] in ("by", "in", "to") and lowered[i] == lowered[i - 2]]
+    return {i - 2 for i in at} | set(at)
+
+
+def is_colour(token: Token) -> bool:
+    """Whether a noun is a colour that is said of something: "the car is **blue**", "red, white and **blue**"."""
+    return token.lower in COLOURS and token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN"
+
+
 def in_colour(caption: Caption, token: Token) -> bool:
     """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
     while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
@@ -130,8 +141,15 @@ def in_colour(caption: Caption, token: Token) -> bool:
     return token.lower in COLOURS and token.dep == "pobj" and caption.lowered[token.index - 1] in ("in", "all")
 
 
-def _is_absent(caption: Caption, token: Token) -> bool:
-    return any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index])
+def _names_nothing(caption: Caption, token: Token) -> bool:
+    """Whether a noun names no thing of the image: "no cars", "in front", "the other", a colour said of something."""
+    if token.lower in NAMELESS or token.lower == "front" and token.dep == "pobj":
+        return True
+    if any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index]):
+        return True
+    if is_colour(token):
+        return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
+    return in_colour(caption, token)
 
 
 def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:

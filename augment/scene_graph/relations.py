@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from augment.caption import Caption, Token
+from augment.language.verbs import verbs
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Relation
 from augment.scene_graph.nouns import Nouns
@@ -112,6 +113,6 @@ class _Reader:
             else:
                 said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
                 first = False
-        if said or gap or verb.dep in ("amod", "compound"):
+        if said or gap or verb.dep in ("amod", "compound") or verb.tag == "VB" or verb.lemma in verbs().vague:
             return []
         return [(subject, verb.index) for subject in subjects]

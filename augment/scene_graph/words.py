@@ -22,17 +22,18 @@ LOOKS = frozenset(
 )
 # With the noun before them they relate it to the noun behind: "a snow-covered field", "a tree lined street".
 COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
-# How many or which, not how they look.
+# How many, which, or what is to come: not how things look.
 QUANTIFIERS = frozenset(
     """one several many few multiple various numerous other another same such own more most each every only next last
-    first second third""".split()
+    first second third about able""".split()
 )
 # Where on a thing: part of the name ("right hand", "front wheel").
 SIDES = frozenset("left right front back rear top bottom".split())
 # Nouns before "of" that say in which form a thing comes, and so are its attribute, some with "of".
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
 MUTUAL = frozenset((("each", "other"), ("one", "another")))
-COUNTED = frozenset("one ones other others another".split())
+# Nouns that name nothing by themselves: "the other", "a close up".
+NAMELESS = frozenset("one ones other others another up".split())
 # Nouns before "of" that count or portion what follows: the thing is the noun behind.
 PORTIONS = frozenset(
     """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
