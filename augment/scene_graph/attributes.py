@@ -47,7 +47,9 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
 def _coordinated(caption: Caption, index: int) -> list[int]:
     found = [index]
     for at in found:
-        found.extend(t.index for t in caption.dependents(at, "conj") if t.pos not in ("NOUN", "PROPN") or is_colour(t))
+        for token in caption.dependents(at, "conj"):
+            if token.index > at and (token.pos not in ("NOUN", "PROPN") or is_colour(token)):
+                found.append(token.index)
     return found
 
 

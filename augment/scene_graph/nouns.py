@@ -10,7 +10,18 @@ from augment.language.attributes import attributes
 from augment.language.overlaps import is_person
 from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
-from augment.scene_graph.words import AGES, COLOURS, COVERING, MATERIALS, MUTUAL, NAMELESS, PLACES, PORTIONS, SIDES
+from augment.scene_graph.words import (
+    AGES,
+    COLOURS,
+    COVERING,
+    LOOKS,
+    MATERIALS,
+    MUTUAL,
+    NAMELESS,
+    PLACES,
+    PORTIONS,
+    SIDES,
+)
 
 _WARMTH = frozenset(("heat",))
 _SIZES = frozenset(("size", "pattern", "age", "years"))
@@ -48,9 +59,9 @@ class Nouns:
         silent = mutual | _paired(caption)
         for token in tokens:
             index = token.index
-            if token.pos not in ("NOUN", "PROPN") or index in silent or _names_nothing(caption, token):
+            if not _is_noun(token) or index in silent or _names_nothing(caption, token):
                 continue
-            if token.dep in _NAMED and tokens[token.head].pos in ("NOUN", "PROPN") and index not in covering:
+            if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
                 continue
             behind = _behind_of(caption, token)
             if behind is not None and token.lemma in PORTIONS:
@@ -97,7 +108,7 @@ class Nouns:
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
-        while tokens[first].dep == "conj" and tokens[tokens[first].head].pos in ("NOUN", "PROPN"):
+        while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
             if is_person(tokens[first].lemma) != person:
                 return self.things(index)[:1]
@@ -105,6 +116,10 @@ class Nouns:
         if len(found) < 2:
             return found
         return [thing for thing in found if thing < clause]
+
+
+def _is_noun(token: Token) -> bool:
+    return token.pos in ("NOUN", "PROPN")
 
 
 def _behind_of(caption: Caption, token: Token) -> int | None:
@@ -138,12 +153,17 @@ def in_colour(caption: Caption, token: Token) -> bool:
     """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
     while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
         token = caption.tokens[token.head]
-    return token.lower in COLOURS and token.dep == "pobj" and caption.lowered[token.index - 1] in ("in", "all")
+    if token.lower not in COLOURS or token.dep != "pobj" or token.head >= token.index:
+        return False
+    return caption.lowered[token.index - 1] in ("in", "all")
 
 
 def _names_nothing(caption: Caption, token: Token) -> bool:
-    """Whether a noun names no thing of the image: "no cars", "in front", "the other", a colour said of something."""
+    """Whether a noun names no thing of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
     if token.lower in NAMELESS or token.lower == "front" and token.dep == "pobj":
+        return True
+    behind = [word for word in caption.lowered[token.index + 1 : token.index + 3] if word != "-"]
+    if behind and behind[0] in LOOKS:
         return True
     if any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index]):
         return True
@@ -172,6 +192,6 @@ def _covers(caption: Caption) -> dict[int, int]:
     for token in caption.tokens:
         if token.lower in COVERING and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
             before = token.index - 1 - (caption.lowered[token.index - 1] == "-")
-            if before >= 0 and caption.tokens[before].pos in ("NOUN", "PROPN"):
+            if before >= 0 and _is_noun(caption.tokens[before]):
                 covers[token.index] = before
     return covers

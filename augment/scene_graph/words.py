@@ -39,7 +39,7 @@ PORTIONS = frozenset(
     """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
     portion section kind type sort array assortment handful herd flock clump series line collection half dozen
     dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse
-    family""".split()
+    family inside interior outside""".split()
 )
 PLACES = frozenset(
     """side top front back edge middle center centre end bottom corner left right rear face rim tip base foreground
