@@ -37,7 +37,7 @@ class Entries:
 
     priors: log probability by form, "" for any. places: the number of each place; kind_gain: how much a place favours
     a kind of entry, shape (places, kinds). The entries seen in place i are `at[starts[i]:starts[i + 1]]`, in order;
-    beside them stand `gain`, how much the place favours the entry within its kind, and `without`, the difference that
+    beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`, the difference that
     one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see augment.balance.
     """
 
@@ -49,6 +49,7 @@ class Entries:
     kind_gain: np.ndarray
     starts: Sequence[int]
     at: np.ndarray
+    seen: np.ndarray
     gain: np.ndarray
     without: np.ndarray
     balance: np.ndarray
@@ -96,8 +97,10 @@ class Entries:
     def observed(self, place: str) -> np.ndarray:
         """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
         seen = np.zeros(len(self.names))
-        start, end = self.places.get(place, (0, 0))
-        seen[self.at[start:end]] = self.seen[start:end]
+        number = self.places.get(place)
+        if number is not None:
+            start, end = self.starts[number], self.starts[number + 1]
+            seen[self.at[start:end]] = self.seen[start:end]
         return seen
 
     def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
@@ -165,6 +168,7 @@ def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -
         DISCOUNT * np.log(np.maximum(ratio, 1e-12)),
         np.searchsorted(number, np.arange(len(places) + 1)).tolist(),
         at,
+        seen,
         gain,
         without,
         np.array([balance.get(name, 1.0) for name in names]),

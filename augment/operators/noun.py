@@ -18,7 +18,7 @@ from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
-# The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would else be drawn.
+# The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
 SHARPNESS = 1.5
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
