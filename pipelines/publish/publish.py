@@ -1,0 +1,239 @@
+"""Publish a run: select, check, write a format with its card and metadata, and put it in place as a whole."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipelines.engine.shards import list_shards, sha256_file
+from pipelines.publish.card import CARD, Facts, File, write_card
+from pipelines.publish.croissant import CROISSANT, write_croissant
+from pipelines.publish.formats import format_named
+from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, measure, pairs_of, trained
+from pipelines.publish.images import Images, name_some, read_boxes
+from pipelines.publish.publication import Format, Publication
+from pipelines.publish.selection import select
+from pipelines.quality.bias import Pair
+
+SUMS = "SHA256SUMS"
+IMAGES = "images"
+UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PublishConfig:
+    """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
+
+    images: the folder with the image files; boxes: a CSV of image parts; copy_images: publish the image files too.
+    skip_missing, skip_leaks: leave out what has no image file, or stands in the train split, instead of refusing.
+    max_blind: the most (%) that a blind baseline may reach; allow_blind publishes all the same, and says so.
+    """
+
+    format: str
+    license: str
+    split: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    per_caption: int | None = None
+    seed: int | None = None
+    images: Path | None = None
+    boxes: Path | None = None
+    copy_images: bool = False
+    skip_missing: bool = False
+    skip_leaks: bool = False
+    max_blind: float = 60.0
+    allow_blind: bool = False
+    name: str = ""
+    url: str = ""
+    creator: str = ""
+    date: str = ""
+
+    def __post_init__(self) -> None:
+        kind = format_named(self.format)
+        if not self.license.strip():
+            raise ValueError("license must be given: the terms under which captions and images may be passed on")
+        if self.per_caption is not None and self.per_caption < 1:
+            raise ValueError(f"per_caption must be >= 1, was: {self.per_caption}")
+        if not 50 <= self.max_blind <= 100:
+            raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
+        if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):
+            what = f"format {self.format}" if kind.images == "files" else "copying or skipping images"
+            raise ValueError(f"{what} needs the image files: --images FOLDER")
+        if self.images is None and self.boxes is None and kind.images == "sizes":
+            raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --boxes FILE")
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a pass over a selection found: `counts` by (split, what), pairs by operator, what must stay out."""
+
+    counts: Counter[tuple[str, str]]
+    pairs: dict[str, list[Pair]]
+    leaks: dict[str, tuple[str, str]]
+    missing: dict[str, str]
+
+
+def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> list[str]:
+    """Write a run's captions and negatives to `output` in a format; the paths written.
+
+    Nothing is written unless all checks pass. Raises RefusedError when a check fails (guessable negatives, train
+    captions in another split), ValueError and OSError for bad input: see `select`, `Images`, `PublishConfig`.
+    """
+    kind = format_named(config.format)
+    check_output(output, overwrite)
+    publication = prepare(run, config, kind)
+    train = trained(run) if set(publication.selection.splits) - set(TRAIN) else None
+    found = survey(publication, train, config.seed or 0)
+    out = keep_out(found, config, say)
+    if out:
+        selection = replace(publication.selection, left_out=publication.selection.left_out | out)
+        publication = replace(publication, selection=selection)
+        found = replace(survey(publication, None, config.seed or 0), leaks=found.leaks, missing=found.missing)
+    if not found.counts:
+        splits = ", ".join(publication.selection.splits)
+        raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
+    verdict = judge(found, config, say)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    try:
+        records = kind.write(publication, staged)
+        if config.copy_images:
+            copy_images(publication, staged / IMAGES)
+        files = digests(staged)
+        facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
+        facts = replace(facts, provenance=provenance(run), records=tuple(records), files=files)
+        sums = "".join(f"{file.sha256}  {file.path}\n" for file in files)
+        (staged / SUMS).write_text(sums, encoding="utf-8", newline="\n")
+        write_croissant(staged / CROISSANT, facts)
+        write_card(staged / CARD, replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS)))))
+        staged.chmod(0o755)  # a temporary folder is its owner's alone
+        return put(staged, output)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
+    """What is asked for, with its images. Raises as `select`, `Images` and `read_boxes`."""
+    if config.operators and not kind.negatives:
+        raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
+    per_caption = config.per_caption or kind.per_caption
+    selection = select(run, config.split, config.operators, per_caption, config.seed, kind.prepare, kind.negatives)
+    images = None if config.images is None else Images(config.images)
+    boxes = {} if config.boxes is None else read_boxes(config.boxes)
+    return Publication(selection, images, boxes, f"{IMAGES}/" if config.copy_images else "")
+
+
+def survey(publication: Publication, train: Trained | None, seed: int) -> Survey:
+    """Count a publication's examples, take a pair a caption and operator, and find what must stay out."""
+    counts: Counter[tuple[str, str]] = Counter()
+    pairs: dict[str, list[Pair]] = {name: [] for name in publication.selection.operators}
+    leaks: dict[str, tuple[str, str]] = {}
+    missing: dict[str, str] = {}
+    for examples in publication.by_image():
+        for split in {example.split for example in examples}:
+            counts[split, "images"] += 1
+        for example in examples:
+            where = train.holds(example) if train is not None else None
+            if where is not None:
+                leaks[example.caption_id] = where, example.image if where == "image" else example.text
+            if publication.images is not None and publication.images.find(example.image) is None:
+                missing[example.caption_id] = example.image
+            counts[example.split, "captions"] += 1
+            for negative in example.negatives:
+                counts[example.split, negative.operator] += 1
+            for operator, pair in pairs_of(example, seed):
+                pairs[operator].append(pair)
+    return Survey(counts, {name: rows for name, rows in pairs.items() if rows}, leaks, missing)
+
+
+def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
+    """The caption_ids to leave out, said and allowed. Raises RefusedError for leaks, FileNotFoundError for images."""
+    if found.leaks:
+        said = []
+        for what in ("image", "caption"):
+            names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
+            if names:
+                said.append(f"{len(names):,} {what}s of the train split stand in another split: {name_some(names)}")
+        if not config.skip_leaks:
+            raise RefusedError([*said, "--skip-leaks leaves their captions out"])
+        for line in said:
+            say(f"left out: {line}")
+    if found.missing:
+        names = dict.fromkeys(found.missing.values())
+        said_missing = f"{len(names):,} images are not in {config.images}: {name_some(names)}"
+        if not config.skip_missing:
+            raise FileNotFoundError(f"{said_missing}; --skip-missing leaves their captions out")
+        say(f"left out: {said_missing}")
+    return frozenset(found.leaks) | frozenset(found.missing)
+
+
+def judge(found: Survey, config: PublishConfig, say: Say) -> Verdict:
+    """Measure what can be guessed without the images. Raises RefusedError when it is more than is allowed."""
+    verdict = measure(found.pairs, config.max_blind, config.seed or 0)
+    if verdict.lines and not config.allow_blind:
+        raise RefusedError([*verdict.lines, "--allow-blind publishes all the same, and says so in the data card"])
+    for line in verdict.lines:
+        say(f"allowed: {line}")
+    return verdict
+
+
+def check_output(output: Path, overwrite: bool) -> None:
+    """Raise FileExistsError for a folder with something in it, unless it may be overwritten."""
+    if output.exists() and not output.is_dir():
+        raise FileExistsError(f"output must be a folder, was: {output}")
+    if output.is_dir() and any(output.iterdir()) and not overwrite:
+        raise FileExistsError(
+            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
+        )
+
+
+def copy_images(publication: Publication, folder: Path) -> None:
+    """Copy the images of a publication under their names."""
+    assert publication.images is not None
+    for examples in publication.by_image():
+        target = folder / examples[0].image
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(publication.images.read(examples[0].image))
+
+
+def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
+    """Path, size and sha256 of every file of a folder, or of those named."""
+    paths = [folder / name for name in names] or sorted(path for path in folder.rglob("*") if path.is_file())
+    return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
+
+
+def provenance(run: Path) -> dict[str, str]:
+    """What the Parquet metadata of a run's negatives (else its captions) says of their making."""
+    import pyarrow.parquet as pq
+
+    for table in ("negatives", "captions"):
+        for shard in list_shards(run / table)[:1]:
+            metadata = pq.read_schema(shard).metadata or {}
+            told = {key.decode(): value.decode() for key, value in metadata.items()}
+            return {key: value for key, value in sorted(told.items()) if key not in UNTOLD}
+    return {}
+
+
+def put(staged: Path, output: Path) -> list[str]:
+    """Move what was written into place, after removing an earlier publication there; other files stay."""
+    output.mkdir(exist_ok=True)
+    sums = output / SUMS
+    if sums.is_file():
+        listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
+        for name in (*listed, CARD, CROISSANT, SUMS):
+            old = output / name
+            if name and old.is_file() and old.resolve().is_relative_to(output.resolve()):
+                old.unlink()
+    written = sorted(path for path in staged.rglob("*") if path.is_file())
+    for path in written:
+        target = output / path.relative_to(staged)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    for folder in sorted((path for path in output.rglob("*") if path.is_dir()), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+    return [path.relative_to(staged).as_posix() for path in written]

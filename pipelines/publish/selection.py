@@ -1,0 +1,235 @@
+"""What of a run is published: captions of some splits with some of their negatives, image by image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from augment.rng import record_rng
+from pipelines.engine.shards import list_shards, read_shard
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UNSPLIT = "unsplit"
+POSITIVE = "positive"
+LANGUAGE = "en"
+FILE_NAME = re.compile(r"\w[\w.-]*")
+CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
+NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
+
+
+class Negative(NamedTuple):
+    """A negative of a caption."""
+
+    negative_id: str
+    operator: str
+    family: str
+    text: str
+    replaced: str
+    replacement: str
+
+
+class Example(NamedTuple):
+    """A caption, the other captions of its image, and the negatives of it that are published.
+
+    `image` is the path of its image, as the source gives it or as the image folder has it.
+    """
+
+    caption_id: str
+    image_id: str
+    image: str
+    split: str
+    text: str
+    siblings: tuple[str, ...]
+    negatives: tuple[Negative, ...]
+
+
+Prepare = Callable[[list[Example]], list[Example]]
+
+
+def with_negatives(examples: list[Example]) -> list[Example]:
+    """An image's captions that have negatives."""
+    return [example for example in examples if example.negatives]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Splits, operators and negatives of a run. `prepare` keeps, of an image's captions, what a format can hold.
+
+    per_caption: negatives a caption and operator, the first draws, or with a seed random ones; None: all there are.
+    left_out: caption_ids that are not published.
+    """
+
+    run: Path
+    splits: tuple[str, ...]
+    operators: tuple[str, ...]
+    per_caption: int | None = None
+    seed: int | None = None
+    prepare: Prepare = with_negatives
+    left_out: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def images(self) -> Iterator[list[Example]]:
+        """The examples of an image after the other, in the order of the run.
+
+        Raises ValueError for a shard that lacks a column or a negative whose caption is not there,
+        DamagedShardError for one that cannot be read.
+        """
+        negatives = {shard.name: shard for shard in list_shards(self.run / "negatives")} if self.operators else {}
+        for shard in list_shards(self.run / "captions"):
+            found = self._negatives(negatives.pop(shard.name, None))
+            rows = read_columns(shard, CAPTIONS).to_pylist()
+            missing = found.keys() - {row["caption_id"] for row in rows}
+            if missing:
+                raise ValueError(f"negatives/{shard.name} has {min(missing)}, which captions/{shard.name} lacks")
+            for _, group in groupby(rows, key=lambda row: row["image_id"]):
+                examples = self.prepare(self._examples(list(group), found))
+                if examples:
+                    yield examples
+        for name in negatives:
+            raise ValueError(f"negatives/{name} has no captions/{name} beside it: build the run again")
+
+    def _examples(self, rows: Sequence[Mapping[str, Any]], found: Mapping[str, list[Negative]]) -> list[Example]:
+        kept = [
+            {**row, "split": row["split"] or UNSPLIT}
+            for row in rows
+            if (row["split"] or UNSPLIT) in self.splits
+            and row["language"] == LANGUAGE
+            and row["caption_id"] not in self.left_out
+        ]
+        return [
+            Example(
+                row["caption_id"],
+                row["image_id"],
+                row["image"],
+                row["split"],
+                row["text"],
+                tuple(other["text"] for other in kept if other is not row and other["split"] == row["split"]),
+                tuple(found.get(row["caption_id"], ())),
+            )
+            for row in kept
+        ]
+
+    def _negatives(self, shard: Path | None) -> dict[str, list[Negative]]:
+        """A shard's chosen negatives by caption, in the order of the operators, then of their numbers."""
+        if shard is None:
+            return {}
+        rows = read_columns(shard, NEGATIVES).filter(self._wanted()).to_pydict()
+        drawn: dict[str, dict[str, list[tuple[int, Negative]]]] = {}
+        columns = [rows[name] for name in ("negative_id", "operator", "family", "text", "replaced", "replacement")]
+        for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
+            negative = Negative(*values)
+            by_operator = drawn.setdefault(caption_id, {})
+            by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))
+        return {
+            caption_id: [
+                negative
+                for name in self.operators
+                for negative in self._choose(f"{caption_id}#{name}", by_operator.get(name, []))
+            ]
+            for caption_id, by_operator in drawn.items()
+        }
+
+    def _choose(self, key: str, drawn: list[tuple[int, Negative]]) -> list[Negative]:
+        drawn = sorted(drawn)
+        if self.per_caption is not None and len(drawn) > self.per_caption:
+            if self.seed is None:
+                drawn = drawn[: self.per_caption]
+            else:
+                drawn = sorted(record_rng(self.seed, "publish", key).sample(drawn, self.per_caption))
+        return [negative for _, negative in drawn]
+
+    def _wanted(self) -> Any:
+        import pyarrow.compute as pc
+
+        splits = ["" if name == UNSPLIT else name for name in self.splits]
+        wanted = pc.field("split").isin([*splits, *self.splits]) & pc.field("operator").isin(self.operators)
+        return wanted & (pc.field("family") != POSITIVE)
+
+
+def _draw(negative_id: str) -> int:
+    number = negative_id.rpartition(":")[2]
+    if not number.isdigit():
+        raise ValueError(f"negative_id must end with :<k>, was: {negative_id}")
+    return int(number)
+
+
+def read_columns(shard: Path, columns: Sequence[str]) -> pa.Table:
+    """These columns of a shard. Raises ValueError naming the one it lacks, DamagedShardError."""
+    table = read_shard(shard, columns)
+    for name in columns:
+        if name not in table.column_names:
+            raise ValueError(f"{shard.parent.name}/{shard.name} lacks the column {name}")
+    return table
+
+
+def splits_of(run: Path) -> tuple[str, ...]:
+    """The splits of a run's captions in the order they come; captions without one are `unsplit`.
+
+    Raises FileNotFoundError without captions.
+    """
+    shards = list_shards(run / "captions")
+    if not shards:
+        raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
+    found: dict[str, None] = {}
+    for shard in shards:
+        found |= dict.fromkeys(read_columns(shard, ["split"])["split"].unique().to_pylist())
+    return tuple(name or UNSPLIT for name in found)
+
+
+def operators_of(run: Path, splits: Sequence[str]) -> dict[str, str]:
+    """The operators with rows in these splits, sorted, each with its family.
+
+    Raises FileNotFoundError without negatives.
+    """
+    shards = list_shards(run / "negatives")
+    if not shards:
+        raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
+    found: set[tuple[str, str]] = set()
+    for shard in shards:
+        table = read_columns(shard, ["split", "operator", "family"]).group_by(["split", "operator", "family"])
+        rows = table.aggregate([]).to_pylist()
+        found |= {(row["operator"], row["family"]) for row in rows if (row["split"] or UNSPLIT) in splits}
+    return dict(sorted(found))
+
+
+def select(
+    run: Path,
+    splits: Sequence[str] = (),
+    operators: Sequence[str] = (),
+    per_caption: int | None = None,
+    seed: int | None = None,
+    prepare: Prepare = with_negatives,
+    negatives: bool = True,
+) -> Selection:
+    """The selection that splits and operators name; none named: all there are, without the positives.
+
+    Raises ValueError for a split the run lacks, an operator without rows in the splits or one that makes true
+    captions, and a split or operator that cannot name a file; FileNotFoundError as `splits_of` and `operators_of`.
+    """
+    there = splits_of(run)
+    for name in splits:
+        if name not in there:
+            raise ValueError(f"split must be one of {', '.join(there)} in {run}, was: {name}")
+    wanted = tuple(dict.fromkeys(splits)) or there
+    made: dict[str, str] = {}
+    if negatives:
+        families = operators_of(run, wanted)
+        made = {name: family for name, family in families.items() if family != POSITIVE}
+        for name in operators:
+            if families.get(name) == POSITIVE:
+                raise ValueError(f"operator {name} makes true captions, which are not published as negatives")
+            if name not in made:
+                raise ValueError(
+                    f"operator {name} has no negatives in {run} ({', '.join(wanted)}), "
+                    f"must be one of: {', '.join(made) or 'none'}"
+                )
+        made = {name: made[name] for name in dict.fromkeys(operators)} if operators else made
+    for name in (*wanted, *made):
+        if not FILE_NAME.fullmatch(name):
+            raise ValueError(f"a split or operator must be able to name a file, was: {name!r}")
+    return Selection(run, wanted, tuple(made), per_caption, seed, prepare)
