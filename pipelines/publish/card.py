@@ -79,8 +79,8 @@ class Facts:
         if not self.operators:
             return f"{what}, without negatives."
         return (
-            f"{what} with {self.negatives:,} negative captions ({', '.join(self.operators)}): sentences made by editing "
-            "a caption so that they are false of its image."
+            f"{what} with {self.negatives:,} negative captions ({', '.join(self.operators)}): sentences made by "
+            "editing a caption so that they are false of its image."
         )
 
 
@@ -107,8 +107,8 @@ def license_fields(license: str) -> dict[str, str]:
     return {"license": "other", "license_name": license}
 
 
-def write_card(file: Path, facts: Facts, front: Mapping[str, Any] | None = None) -> None:
-    """Write the data card; `front` joins its YAML head."""
+def write_card(file: Path, facts: Facts) -> None:
+    """Write the data card."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -120,6 +120,7 @@ def write_card(file: Path, facts: Facts, front: Mapping[str, Any] | None = None)
     )
     environment.filters |= {"plain": plain, "code": code, "yaml": yaml}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
-    head = {**license_fields(facts.config.license), "language": ["en"], "pretty_name": facts.name, **(front or {})}
+    head: dict[str, Any] = {**license_fields(facts.config.license), "language": ["en"], "pretty_name": facts.name}
+    head |= facts.kind.front(facts.splits)
     text = template.render(facts=facts, config=facts.config, head=head, measures=measures, listed=LISTED)
     file.write_text(text, encoding="utf-8", newline="\n")

@@ -51,7 +51,7 @@ class Verdict:
     def lines(self) -> list[str]:
         """What speaks against publishing, a line each."""
         return [
-            f"{operator}: {measure} tells {percent:.1f} % of the pairs without the image, at most {self.limit:g} %; {cue}"
+            f"{operator}: {measure} tells {percent:.1f} % of the pairs without the image, limit {self.limit:g} %; {cue}"
             for operator, measure, percent, cue in self.findings
         ] + [f"{operator}: cannot be measured, {reason}" for operator, reason in self.unmeasured]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import IO, Any, Literal, NamedTuple
 from pipelines.publish.images import Box, Images, inside
 from pipelines.publish.selection import Example, Prepare, Selection, with_negatives
 
+IMAGES = "images"
 TEXT, INTEGER = "sc:Text", "sc:Integer"
 
 
@@ -36,13 +38,18 @@ class RecordSet(NamedTuple):
 class Publication:
     """A selection with its images.
 
-    prefix: what stands before an image's path where a consumer opens it as it is written.
+    with_images: the image files are published too.
     """
 
     selection: Selection
     images: Images | None = None
     boxes: Mapping[str, Box] = field(default_factory=dict)
-    prefix: str = ""
+    with_images: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """What stands before an image's path where a consumer opens it as it is written."""
+        return f"{IMAGES}/" if self.with_images else ""
 
     def by_image(self) -> Iterator[list[Example]]:
         """The examples of an image after the other, with the image's path in the image folder where one is given."""
@@ -82,6 +89,8 @@ class Format:
 
     per_caption: negatives a caption and operator where nothing else is asked for; None: all.
     images: no image folder is needed, the sizes of images are, or their files.
+    embeds: image files that are published stand in the format's own files.
+    front: what the head of the data card says besides, from the splits.
     """
 
     write: Write
@@ -90,7 +99,9 @@ class Format:
     per_caption: int | None = None
     negatives: bool = True
     images: Literal["names", "sizes", "files"] = "names"
+    embeds: bool = False
     prepare: Prepare = with_negatives
+    front: Callable[[Sequence[str]], dict[str, Any]] = lambda _: {}
 
 
 class JsonRows:
@@ -102,7 +113,15 @@ class JsonRows:
         self.brackets = brackets
         self.rows = 0
         self.file: IO[str] = file.open("w", encoding="utf-8", newline="\n")
-        self.file.write(brackets[0])
+        self.file.write(self.start())
+
+    def start(self) -> str:
+        """What stands before the rows."""
+        return self.brackets[0]
+
+    def end(self) -> str:
+        """What stands behind the rows."""
+        return self.brackets[1]
 
     def add(self, value: Any) -> None:
         """Write a row; in an object its key is its number."""
@@ -113,7 +132,26 @@ class JsonRows:
 
     def close(self) -> None:
         """Write the closing bracket."""
-        self.file.write(f"\n{self.brackets[1]}\n")
+        self.file.write(f"\n{self.end()}\n")
+        self.file.close()
+
+
+class TableRows:
+    """A table as text with a header, written row by row as pandas writes it: fields with quotes are quoted."""
+
+    def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
+        """Open the file, and the folders that it is in."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.file: IO[str] = file.open("w", encoding="utf-8", newline="")
+        self.rows = csv.writer(self.file, delimiter=delimiter, lineterminator="\n")
+        self.add(header)
+
+    def add(self, values: Sequence[object]) -> None:
+        """Write a row."""
+        self.rows.writerow(values)
+
+    def close(self) -> None:
+        """Close the file."""
         self.file.close()
 
 

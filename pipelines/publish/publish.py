@@ -15,12 +15,11 @@ from pipelines.publish.croissant import CROISSANT, write_croissant
 from pipelines.publish.formats import format_named
 from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, measure, pairs_of, trained
 from pipelines.publish.images import Images, name_some, read_boxes
-from pipelines.publish.publication import Format, Publication
+from pipelines.publish.publication import IMAGES, Format, Publication
 from pipelines.publish.selection import select
 from pipelines.quality.bias import Pair
 
 SUMS = "SHA256SUMS"
-IMAGES = "images"
 UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
 Say = Callable[[str], None]
 
@@ -101,7 +100,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     staged = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
         records = kind.write(publication, staged)
-        if config.copy_images:
+        if config.copy_images and not kind.embeds:
             copy_images(publication, staged / IMAGES)
         files = digests(staged)
         facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
@@ -124,7 +123,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     selection = select(run, config.split, config.operators, per_caption, config.seed, kind.prepare, kind.negatives)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    return Publication(selection, images, boxes, f"{IMAGES}/" if config.copy_images else "")
+    return Publication(selection, images, boxes, config.copy_images)
 
 
 def survey(publication: Publication, train: Trained | None, seed: int) -> Survey:

@@ -57,6 +57,11 @@ def with_negatives(examples: list[Example]) -> list[Example]:
     return [example for example in examples if example.negatives]
 
 
+def everything(examples: list[Example]) -> list[Example]:
+    """All captions of an image."""
+    return examples
+
+
 @dataclass(frozen=True)
 class Selection:
     """Splits, operators and negatives of a run. `prepare` keeps, of an image's captions, what a format can hold.
