@@ -18,9 +18,9 @@ class Candidate(NamedTuple):
     """A proposed negative: disjoint edits in text order, and what was replaced by what.
 
     `change` names the contradiction check that judges it; `slots` are the token indices it looks at (a head, a counted
-    noun, a preposition and its object, two swapped heads, an attribute and its noun). What is added replaces "". Synsets
-    are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused` is a reason
-    that the grammar found already.
+    noun, a preposition and its object, two swapped heads, an attribute and its noun). What is added replaces "".
+    Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused`
+    is a reason that the grammar found already.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]

@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 
 
-def draw(masses: Sequence[np.ndarray], rng: Random, limit: int, floor: float = 0.0) -> Iterator[tuple[int, int]]:
+def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
     """At most `limit` distinct (slot, entry) pairs, drawn one after another without replacement.
 
-    `masses` holds an array of non-negative weights a slot; entries of at most `floor` are not drawn. They are not
+    `masses` holds an array of non-negative weights a slot. They are not
     normalised slot by slot: a slot is chosen as often as its weights sum to, so a word that the corpus makes nearly
     certain in its place is replaced less often. In this way an exchange of x for y is about as frequent as one of y for
     x (detailed balance), which leaves a reader of the text alone little to go by.
@@ -21,7 +21,7 @@ def draw(masses: Sequence[np.ndarray], rng: Random, limit: int, floor: float = 0
     if not masses:
         return
     weights = np.concatenate(masses)
-    (open,) = np.nonzero(weights > floor)
+    (open,) = np.nonzero(weights)
     if not len(open):
         return
     noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(open))

@@ -101,12 +101,13 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.ingest
 @options.parse
 @options.lexicon
+@options.balance
 @options.negatives
 @options.workers
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-    Ingest, parse, lexicon, negatives, and a table of what came out. What is done already is kept: after an
+    Ingest, parse, lexicon, balance, negatives, and a table of what came out. What is done already is kept: after an
     interruption, the same command again goes on.
     """
     from pipelines import build as verbs
@@ -167,6 +168,19 @@ def lexicon(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
+@options.balance
+@options.workers
+def balance(run: Path, **given: Any) -> None:
+    """Weigh what may replace what, so that no word gives a negative away.
+
+    A word that leaves captions more often than it enters them tells a reader which caption is true. The weights are
+    fitted on a sample of the captions, of train splits where there are any.
+    """
+    _make("balance", run, given)
+
+
+@negcap.command()
+@options.run
 @options.negatives
 @options.workers
 def negatives(run: Path, **given: Any) -> None:
@@ -213,10 +227,10 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 
     In colour on a terminal, as [-old-]{+new+} elsewhere.
     """
-    from pipelines.quality.show import print_rows, sample
+    from pipelines.quality.show import print_rows, sample, table_of
 
     with one_line_errors():
-        wanted = "rejections" if reason else table or "negatives"
+        wanted = "rejections" if reason else table or table_of(operator)
         print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
 
 

@@ -59,11 +59,14 @@ parse = click.option("--spacy-model", help="An installed spaCy pipeline or its f
 lexicon = together(
     click.option("--min-count", type=int, help="Occurrences that make a noun a replacement; default: by corpus size."),
     click.option("--theta", type=float, help="Least concreteness of a replacement noun; default: 0.6."),
+    click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 5000.")
 seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
 negatives = together(
-    click.option("--operators", type=Names(), help="Operators to run, e.g. noun,shuffle; default: all."),
+    click.option("--preset", help="The operators of a paper: vse-c or univse; or all. Default: vse-c."),
+    click.option("--operators", type=Names(), help="Operators to run, e.g. noun,shuffle, instead of a preset."),
     click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
     seed,
 )

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.fields import description
 from schemas.lexicon import LEXICON
-from schemas.negatives import NEGATIVES, REJECTIONS
+from schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 from schemas.parses import PARSES
 
-TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, NEGATIVES, REJECTIONS)
+TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, BALANCE, NEGATIVES, POSITIVES, REJECTIONS)
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 

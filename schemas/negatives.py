@@ -1,10 +1,11 @@
-"""negatives: false captions with their provenance; rejections: the candidates refused, each with its reason."""
+"""negatives: false captions with their provenance; positives: true ones; rejections: candidates refused, and why."""
 
 import pyarrow as pa
 
 from schemas.fields import field, schema
 
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
+POSITIVE = "positive"
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", POSITIVE)
 
 EDIT = pa.struct(
     [
@@ -43,6 +44,15 @@ NEGATIVES = schema(
     ),
     *_KEYS,
     field("text", pa.string(), "the negative caption"),
+    *_CHANGE,
+)
+
+POSITIVES = schema(
+    "positives",
+    1,
+    field("positive_id", pa.string(), "`<caption_id>#<operator>:<k>`, as in negatives"),
+    *_KEYS,
+    field("text", pa.string(), "the caption said otherwise: as true as the caption, a control for audits"),
     *_CHANGE,
 )
 

@@ -10,11 +10,14 @@ from itertools import combinations
 from typing import NamedTuple
 
 from augment.caption import Caption, Token
+from augment.language.overlaps import is_person
 from augment.language.places import NOUN_TAGS, after, before
 from augment.language.wordnet import WordNet
 
 ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
 DEGREES = {"JJR", "JJS"}
+# What captions say of persons in another sense, or of their size by age: "a black man", "a little boy".
+NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
 INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
 
 
@@ -117,7 +120,9 @@ def attribute_slots(caption: Caption) -> list[AttributeSlot]:
         if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
             continue
         noun, form = owner
-        if _hyphened(caption, token.index):
+        if _hyphened(caption, token.index) or (is_person(noun.lemma) and _said_otherwise(word)):
+            continue
+        if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
         places = (
             f"noun:{noun.lemma}",
@@ -126,6 +131,12 @@ def attribute_slots(caption: Caption) -> list[AttributeSlot]:
         )
         slots.append(AttributeSlot(token.index, noun.index, word, form, places))
     return slots
+
+
+def _said_otherwise(word: str) -> bool:
+    """Whether a word has another sense, or says an age, when it is said of persons."""
+    dimensions = attributes().dimensions.get(word)
+    return dimensions is not None and dimensions <= NOT_OF_PERSONS
 
 
 def _hyphened(caption: Caption, index: int) -> bool:

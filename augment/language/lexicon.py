@@ -106,13 +106,19 @@ def count(captions: Iterable[Caption]) -> pa.Table:
     )
 
 
-def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
+def select(
+    counts: pa.Table,
+    min_count: int,
+    concreteness: Concreteness,
+    theta: float,
+    attributes: frozenset[str] | None = None,
+) -> pa.Table:
     """The counts of the entries that may replace one another.
 
     Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
     count as concrete: one sees them, whatever a list says of the word.
-    Attributes and verbs: at least `min_count` times. Prepositions and numerals: at least 3 times. Places seen once say
-    nothing and are dropped.
+    Attributes and verbs: at least `min_count` times; `attributes` names the attributes instead, if given. Prepositions
+    and numerals: at least 3 times. Places seen once say nothing and are dropped.
     Raises ValueError when min_count is below 1.
     """
     import pyarrow as pa
@@ -133,6 +139,9 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
                 and score is not None
                 and score >= theta
             ):
+                kept[sort].append(entry)
+        elif sort == "attribute" and attributes is not None:
+            if entry in attributes:
                 kept[sort].append(entry)
         elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
             kept[sort].append(entry)
@@ -163,6 +172,7 @@ class Entries:
     gain: np.ndarray
     kinds: np.ndarray
     kind_gain: Mapping[str, np.ndarray]
+    balance: np.ndarray
     recent: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -209,6 +219,12 @@ class Entries:
         weights = np.exp(logits - peak)
         return weights / weights.sum()
 
+    def masses(self, places: Iterable[str], prior: str = "", own: int | None = None, floor: float = 0.0) -> np.ndarray:
+        """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced (see augment.balance)."""
+        probabilities = self.probabilities(places, prior, own)
+        masses = np.where(probabilities > floor, probabilities, 0.0) * self.balance
+        return masses if own is None else masses / self.balance[own]
+
 
 @dataclass(frozen=True)
 class Lexicon:
@@ -227,14 +243,27 @@ class Lexicon:
     inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
 
+    def entries(self, kind: str) -> Entries:
+        """The entries of one kind: noun, preposition, numeral, attribute, verb."""
+        return {
+            "noun": self.nouns,
+            "preposition": self.prepositions,
+            "numeral": self.numerals,
+            "attribute": self.attributes,
+            "verb": self.verbs,
+        }[kind]
+
     @classmethod
-    def from_table(cls, table: pa.Table) -> Lexicon:
-        """Read a `lexicon` table (see schemas.lexicon)."""
+    def from_table(cls, table: pa.Table, balance: pa.Table | None = None) -> Lexicon:
+        """Read a `lexicon` table (see schemas.lexicon) and the `balance` table fitted to it (see schemas.balance)."""
         columns = {name: np.asarray(table[name].to_pylist()) for name in ("kind", "entry", "place")}
         n = table["count"].to_numpy()
         forms, countable = _surfaces(columns, n)
+        weights: dict[str, dict[str, float]] = {}
+        for row in balance.to_pylist() if balance is not None else ():
+            weights.setdefault(row["kind"], {})[row["entry"]] = row["weight"]
         nouns, prepositions, numerals, attributes, verbs = (
-            _entries(columns["entry"][m], columns["place"][m], n[m], nouns=name == "noun")
+            _entries(columns["entry"][m], columns["place"][m], n[m], weights.get(name, {}), nouns=name == "noun")
             for name in ("noun", "preposition", "numeral", "attribute", "verb")
             for m in [columns["kind"] == name]
         )
@@ -259,7 +288,9 @@ def _surfaces(columns: dict[str, Any], n: np.ndarray) -> tuple[dict[str, dict[st
     return forms, frozenset(countable | set(forms["nns"]))
 
 
-def _entries(entry: np.ndarray, place: np.ndarray, n: np.ndarray, *, nouns: bool) -> Entries:
+def _entries(
+    entry: np.ndarray, place: np.ndarray, n: np.ndarray, weights: Mapping[str, float], *, nouns: bool
+) -> Entries:
     plain = place == ""
     order = np.argsort(entry[plain], kind="stable")
     names, counts = entry[plain][order], n[plain][order].astype(float)
@@ -292,4 +323,5 @@ def _entries(entry: np.ndarray, place: np.ndarray, n: np.ndarray, *, nouns: bool
         kind_gain[str(label)] = DISCOUNT * np.log(np.maximum(ratio, 1e-12))
         usual[a:b] = SMOOTHING * counts[at[a:b]] / total * ratio[kinds[at[a:b]]]
     gain = DISCOUNT * np.log1p(seen / usual)
-    return Entries(tuple(map(str, names)), counts, priors, places, at, seen, usual, gain, kinds, kind_gain)
+    balance = np.array([weights.get(str(name), 1.0) for name in names])
+    return Entries(tuple(map(str, names)), counts, priors, places, at, seen, usual, gain, kinds, kind_gain, balance)

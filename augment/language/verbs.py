@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from augment.caption import Caption, Token
 from augment.language.grammar import third_person
+from augment.language.kinds import kind
 from augment.language.places import after, before, prepositions
 from augment.language.wordnet import WordNet
 
@@ -104,23 +105,30 @@ def verb_slots(caption: Caption) -> list[VerbSlot]:
         if not deps.isdisjoint(ARGUMENTS):
             continue
         following = token.index + 1
+        noun: Token | None
         object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
         prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
         if object is not None:
-            pattern, place = OBJECT, f"obj:{object.lemma}"
+            pattern, place, noun = OBJECT, f"obj:{object.lemma}", object
         elif prep is not None:
             if prep.lower not in known:
                 continue
             noun = next(caption.dependents(prep.index, "pobj"), None)
             pattern, place = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
-            pattern, place = "bare", "obj:"
+            pattern, place, noun = "bare", "obj:", None
         else:
             continue
-        places = (f"subj:{subject(caption, token)}", place, f"left:{before(caption, token.index)}")
-        slots.append(
-            VerbSlot(token.index, token.lemma, token.tag, pattern, (*places, f"right:{after(caption, following)}"))
+        does = subject(caption, token)
+        places = (
+            f"subj:{does}",
+            f"subj kind:{kind(does) if does else ''}",
+            place,
+            f"obj kind:{kind(noun.lemma) if noun else ''}",
+            f"left:{before(caption, token.index)}",
+            f"right:{after(caption, following)}",
         )
+        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, places))
     return slots
 
 

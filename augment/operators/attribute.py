@@ -18,6 +18,8 @@ from augment.sampling import draw
 
 # An attribute is added only to a noun where the corpus has it this much rarer than elsewhere, in nats: "a cloudy dog".
 IRRELEVANT = -1.0
+# An attribute that the corpus makes less likely than this in its place would read oddly, and give itself away.
+FLOOR = 0.01
 
 
 def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -41,7 +43,7 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
     entries = context.lexicon.attributes
     slots, masses = [], []
     for slot in attribute_slots(caption):
-        mass = entries.probabilities(slot.places, slot.form, entries.number.get(slot.entry))
+        mass = entries.masses(slot.places, slot.form, entries.number.get(slot.entry), FLOOR)
         mass[_compatible(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)

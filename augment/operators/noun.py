@@ -36,7 +36,7 @@ def noun_choices(caption: Caption, context: Context) -> tuple[list[NounSlot], li
     slots = _slots(caption, nouns)
     masses = []
     for slot in slots:
-        mass = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
+        mass = nouns.masses(slot.places, slot.form, nouns.number[slot.entry])
         mass[same_things(slot.entry, nouns.names)] = 0.0
         masses.append(mass)
     return slots, masses

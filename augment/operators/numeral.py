@@ -37,7 +37,7 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
-        mass = entries.probabilities(slot.places, own=entries.number[slot.entry])
+        mass = entries.masses(slot.places, own=entries.number[slot.entry])
         for number, name in enumerate(entries.names):
             if quantity_value(name) == slot.value or name.isdigit() != slot.entry.isdigit():
                 mass[number] = 0.0

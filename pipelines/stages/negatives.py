@@ -1,4 +1,4 @@
-"""parses + lexicon -> negatives and rejections."""
+"""parses + lexicon + balance -> negatives, positives and rejections."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from augment.caption import Caption, from_parses
 from augment.context import Context, contexts
 from augment.contradiction import check
 from augment.edits import Candidate, apply
-from augment.operators import OPERATORS, operator
+from augment.operators import OPERATORS, PRESETS, operator
 from augment.rng import record_rng
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
-from schemas.negatives import EDITS, NEGATIVES, REJECTIONS
+from schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ class NegativesConfig:
     """
 
     seed: int = 0
-    operators: tuple[str, ...] = tuple(OPERATORS)
+    operators: tuple[str, ...] = PRESETS["vse-c"]
     per_family: int = 20
 
     def __post_init__(self) -> None:
@@ -54,16 +54,16 @@ class NegativesConfig:
 
 
 @lru_cache(maxsize=2)
-def load_lexicon(table: WholeTable) -> Lexicon:
-    """The lexicon of a run, once a process and content."""
+def load_lexicon(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
+    """The balanced lexicon of a run, once a process and content."""
     from augment.language.lexicon import Lexicon
 
-    return Lexicon.from_table(table.read())
+    return Lexicon.from_table(lexicon.read(), balance.read())
 
 
-def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable) -> StageResult:
-    """The negatives and rejections of one shard."""
-    tables, counts = negatives(parses, load_lexicon(lexicon), config)
+def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, balance: WholeTable) -> StageResult:
+    """The negatives, positives and rejections of one shard."""
+    tables, counts = negatives(parses, load_lexicon(lexicon, balance), config)
     return StageResult(tables, counts)
 
 
@@ -96,7 +96,7 @@ class _Rows:
         self.change.append(candidate[3:7])
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows as a table of `schema` (negatives or rejections)."""
+        """The rows as a table of `schema` (negatives, positives or rejections)."""
         import pyarrow as pa
 
         source = pa.array(self.source, pa.int32())
@@ -119,9 +119,8 @@ class _Rows:
             "family": pa.array([families[name] for name in self.operator], pa.string()),
             "operator": pa.array(self.operator, pa.string()),
             "text": pa.array(self.text, pa.string()),
-            "negative_id": pa.array(self.label, pa.string()),
-            "reason": pa.array(self.label, pa.string()),
             "edits": edits,
+            **dict.fromkeys(("negative_id", "positive_id", "reason"), pa.array(self.label, pa.string())),
         }
         for name in ("caption_id", "image_id", "split", "origin"):
             columns[name] = parses[name].take(source)
@@ -135,12 +134,12 @@ class _Rows:
 def negatives(
     parses: pa.Table, lexicon: Lexicon, config: NegativesConfig
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
-    """The negatives and rejections of whole images, and counters of what was made.
+    """The negatives, positives and rejections of whole images, and counters of what was made.
 
     Counters: captions; per operator `<name>.captions` (with at least one), `<name>.rows`; per family
-    `family.<name>.captions`, `.rows`; `rejected.<operator>.<reason>`.
+    `family.<name>.captions`, `.rows`; `rejected.<operator>.<reason>`; `captions.without` any negative.
     """
-    accepted, refused = _Rows(), _Rows()
+    false, true, refused = _Rows(), _Rows(), _Rows()
     counts: Counter[str] = Counter()
     captions = from_parses(parses)
     counts["captions"] = len(captions)
@@ -151,6 +150,7 @@ def negatives(
         for caption, context in zip(siblings, contexts(siblings, lexicon), strict=True):
             made: Counter[str] = Counter()
             for name in config.operators:
+                accepted = true if OPERATORS[name].family == POSITIVE else false
                 made[name] = _propose(caption, context, name, config, row, taken, accepted, refused)
             for name, rows in made.items():
                 family = OPERATORS[name].family
@@ -159,11 +159,15 @@ def negatives(
                 counts[f"family.{family}.rows"] += rows
             for family in {OPERATORS[name].family for name, rows in made.items() if rows}:
                 counts[f"family.{family}.captions"] += 1
-            counts["captions.without"] += not any(made.values())
+            counts["captions.without"] += not any(n for name, n in made.items() if OPERATORS[name].family != POSITIVE)
             row += 1
     for name, reason in zip(refused.operator, refused.label, strict=True):
         counts[f"rejected.{name}.{reason}"] += 1
-    tables = {"rejections": refused.table(parses, REJECTIONS), "negatives": accepted.table(parses, NEGATIVES)}
+    tables = {
+        "rejections": refused.table(parses, REJECTIONS),
+        "positives": true.table(parses, POSITIVES),
+        "negatives": false.table(parses, NEGATIVES),
+    }
     return tables, counts
 
 
@@ -204,8 +208,8 @@ def _propose(
 STAGE = Stage(
     name="negatives",
     input="parses",
-    outputs={"rejections": REJECTIONS, "negatives": NEGATIVES},
+    outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
     code=("augment", "pipelines.stages.negatives"),
-    whole=("lexicon",),
+    whole=("lexicon", "balance"),
 )
