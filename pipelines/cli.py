@@ -77,7 +77,7 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         raise click.ClickException(said) from error
-    except (ValueError, EngineError) as error:
+    except (ValueError, ImportError, EngineError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
 
 

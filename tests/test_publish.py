@@ -1,0 +1,343 @@
+"""What may be published, what is refused, and what the card says."""
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.publish.formats import FORMATS
+from pipelines.publish.gate import RefusedError, cue, folded, measure, measures
+from pipelines.publish.images import Box, Images, inside, read_boxes
+from pipelines.publish.publish import PublishConfig, publish
+from pipelines.publish.selection import select
+from pipelines.quality.bias import Pair
+from tests.publish_fixtures import rows, write_images, write_run
+
+IMAGES, TESTS = 24, 9
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    return write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
+
+
+def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
+    """What is published, by path; without asking how guessable it is."""
+    config = PublishConfig(format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
+    publish(run, output, config, say=lambda _: None)
+    return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+
+
+def changed(tmp_path: Path, edit: Any) -> Path:
+    """A run whose captions and negatives `edit(captions, negatives)` has changed in place."""
+    captions, negatives = rows(IMAGES, TESTS)
+    edit(captions, negatives)
+    return write_run(tmp_path / "changed", captions, negatives)
+
+
+# which rows
+
+
+def test_first_draws_or_random_ones(run: Path) -> None:
+    def chosen(**given: Any) -> list[str]:
+        selection = select(run, ["test"], ["noun"], **given)
+        return [n.negative_id for examples in selection.images() for e in examples for n in e.negatives]
+
+    assert len(chosen()) == 3 * 5 * TESTS
+    assert chosen(per_caption=1) == [name for name in chosen() if name.endswith(":0")]
+    assert len(chosen(per_caption=2)) == 2 * 5 * TESTS
+    assert chosen(per_caption=1, seed=1) == chosen(per_caption=1, seed=1) != chosen(per_caption=1, seed=2)
+    assert {name[-1] for name in chosen(per_caption=1, seed=1)} == {"0", "1", "2"}
+
+
+def test_an_example_knows_its_siblings_and_no_other_split(run: Path) -> None:
+    for examples in select(run).images():
+        assert len(examples) == (5 if any(e.negatives for e in examples) else 0)
+        for example in examples:
+            assert len(example.siblings) == 4 and example.text not in example.siblings
+    assert {e.split for examples in select(run, ["test"]).images() for e in examples} == {"test"}
+
+
+def test_shards_do_not_matter(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", *rows(IMAGES, TESTS), images=100)
+    many = write_run(tmp_path / "many", *rows(IMAGES, TESTS), images=2)
+    assert published(one, tmp_path / "a") == published(many, tmp_path / "b")
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_bytes_depend_on_nothing_else(format: str, run: Path, images: Path, tmp_path: Path) -> None:
+    first = published(run, tmp_path / "a", format, images=images)
+    assert published(run, tmp_path / "deeper" / "b", format, images=images) == first
+    everything = b"".join(first.values())
+    assert str(tmp_path).encode() not in everything
+
+
+def test_positives_are_never_negatives(tmp_path: Path) -> None:
+    def add_positives(captions: list[dict], negatives: list[dict]) -> None:
+        negatives += [
+            {**row, "operator": "paraphrase", "family": "positive"} for row in negatives if row["operator"] == "noun"
+        ]
+
+    run = changed(tmp_path, add_positives)
+    assert {name for name in published(run, tmp_path / "out") if name.endswith(".json")} == {
+        "croissant.json",
+        "noun.json",
+        "numeral.json",
+    }
+    with pytest.raises(ValueError, match="operator paraphrase makes true captions"):
+        published(run, tmp_path / "other", operators=("paraphrase",))
+
+
+# the gate
+
+
+def test_what_can_be_guessed_is_refused_and_named(run: Path, tmp_path: Path, capsys: Any) -> None:
+    options = ["--format", "sugarcrepe", "--license", "CC0-1.0", "--output", tmp_path / "out", "--split", "test"]
+    arguments = ["publish", run, *options]
+    assert main([str(a) for a in arguments]) == 1
+    said = capsys.readouterr().out
+    assert re.search(r"^numeral: n-gram regression tells 100.0 % of the pairs .*, limit 60 %;.*'dozen'", said, re.M)
+    assert re.search(r"^numeral: shorter is true, reversed, tells", said, re.M) or "numeral: shorter is true" in said
+    assert said.endswith("--allow-blind publishes all the same, and says so in the data card\n")
+    assert not list(tmp_path.glob("*out*"))
+    assert main([str(a) for a in [*arguments, "--allow-blind"]]) == 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "**Published although it can be guessed without the images.**" in card
+    assert "> - numeral: n-gram regression tells 100.0 % of the pairs" in card
+
+
+def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> None:
+    card = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)["README.md"].decode()
+    assert "Published although" not in card and "75 was the limit." in card
+
+
+def test_the_gate_counts_a_fixed_rule_both_ways() -> None:
+    pairs = [Pair(f"A boat at {i} sea.", f"A cow {i}.", str(i)) for i in range(40)]
+    verdict = measure({"noun": pairs}, 60)
+    assert "shorter is true, reversed," in [finding.measure for finding in verdict.findings]
+    assert verdict.lines[0].startswith("noun: shorter is true, reversed, tells 100.0 %")
+    assert "'cow'" in cue(verdict.reports[0])
+    assert {name for name, _ in measures(verdict.reports[0]).values()} >= {"format rule", "n-gram regression"}
+
+
+def test_too_few_to_measure_is_refused_too() -> None:
+    verdict = measure({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
+    assert verdict.lines == ["noun: cannot be measured, images must be >= 5 for 5 folds, were: 1"]
+
+
+# train and test
+
+
+@pytest.mark.parametrize("text", ["{}", "{}".upper, "  {} "])
+def test_a_train_caption_in_test_is_refused(text: Any, tmp_path: Path) -> None:
+    def leak(captions: list[dict], negatives: list[dict]) -> None:
+        train = captions[0]["text"]
+        said = train.upper() if callable(text) else text.format(train).replace(".", " .")
+        captions[-1]["text"] = said
+        for row in negatives:
+            if row["caption_id"] == captions[-1]["caption_id"]:
+                row["caption"] = said
+
+    run = changed(tmp_path, leak)
+    with pytest.raises(RefusedError, match="1 captions of the train split stand in another split"):
+        published(run, tmp_path / "out")
+    card = published(run, tmp_path / "out", skip_leaks=True)["README.md"].decode()
+    assert "1 captions were left out for it" in card
+    assert published(run, tmp_path / "train", split=("train",))
+
+
+def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
+    def leak(captions: list[dict], negatives: list[dict]) -> None:
+        for row in [*captions, *negatives]:
+            if row["caption_id"] in ("toy:p000:3", "toy:p000:4"):
+                row["split"] = "test"
+
+    run = changed(tmp_path, leak)
+    with pytest.raises(RefusedError, match="1 images of the train split stand in another split: p000.jpg"):
+        published(run, tmp_path / "out")
+    files = published(run, tmp_path / "out", skip_leaks=True)
+    assert b"p000.jpg" not in files["noun.json"]
+
+
+def test_folding_ignores_case_and_space_only() -> None:
+    assert folded("A dog , a cat.") == folded("a  DOG, a cat .")
+    assert folded("A dog.") != folded("A dig.") and folded("a nice day") != folded("an ice day")
+
+
+# images
+
+
+@pytest.mark.parametrize("image", ["../a.jpg", "a/../../b.jpg", "/etc/a.jpg", "a\\..\\b.jpg", "c:/a.jpg", "~/a.jpg", ""])
+def test_no_image_leads_out(image: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="image must be a path inside the image folder"):
+        inside(image)
+
+    def lead_out(captions: list[dict], negatives: list[dict]) -> None:
+        captions[-1]["image"] = image
+
+    with pytest.raises(ValueError, match="image must be a path inside"):
+        published(changed(tmp_path, lead_out), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
+    folder = Images(write_images(tmp_path / "images", ["val/a.jpg", "b.png"]))
+    found = [folder.find(name) for name in ("val/a.jpg", "val/a", "b", "x/b.png", "c")]
+    assert found == ["val/a.jpg", "val/a.jpg", "b.png", "b.png", None]
+    assert folder.box("b.png") == Box(0, 0, 17, 12)
+    outside = write_images(tmp_path / "outside", ["d.jpg"])
+    (tmp_path / "images" / "d.jpg").symlink_to(outside / "d.jpg")
+    assert folder.find("d.jpg") is None
+    (tmp_path / "images" / "e.jpg").write_text("no image")
+    with pytest.raises(ValueError, match=r"e.jpg: must be an image file"):
+        folder.box("e.jpg")
+
+
+def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:
+    for i in (IMAGES - 1, IMAGES - 2):
+        (images / f"p{i:03d}.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --skip-missing"):
+        published(run, tmp_path / "out", images=images)
+    files = published(run, tmp_path / "out", images=images, skip_missing=True)
+    assert b"p022.jpg" not in files["noun.json"] and b"p021.jpg" in files["noun.json"]
+    assert b"10 captions were left out because their image file was not found" in files["README.md"]
+
+
+def test_images_are_copied_when_asked(run: Path, images: Path, tmp_path: Path) -> None:
+    files = published(run, tmp_path / "out", "open_clip", images=images, copy_images=True)
+    paths = [line.split(b"\t")[0].decode() for line in files["test.tsv"].splitlines()[1:]]
+    assert len(set(paths)) == TESTS and set(paths) == {name for name in files if name.startswith("images/")}
+    assert files[paths[0]] == (images / paths[0].removeprefix("images/")).read_bytes()
+
+
+# the folder, the card
+
+
+def test_a_folder_with_something_in_it_is_refused(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    published(run, out)
+    (out / "mine.txt").write_text("mine")
+    config = PublishConfig("sugarcrepe", "CC0-1.0", split=("test",), operators=("noun",), allow_blind=True)
+    with pytest.raises(FileExistsError, match="output must be an empty folder"):
+        publish(run, out, config, say=lambda _: None)
+    publish(run, out, config, overwrite=True, say=lambda _: None)
+    assert (out / "noun.json").exists() and not (out / "numeral.json").exists()
+    assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_every_file_has_its_digest(run: Path, images: Path, tmp_path: Path) -> None:
+    files = published(run, tmp_path / "out", "aro", images=images)
+    listed = dict(re.findall(r"\| `(.+?)` \| [\d,]+ \| `([0-9a-f]{64})` \|", files["README.md"].decode()))
+    assert listed == {n: hashlib.sha256(d).hexdigest() for n, d in files.items() if n != "README.md"}
+    sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
+    assert sums == {name: listed[name] for name in ("noun.json", "numeral.json")}
+
+
+def test_the_card_tells_what_how_and_how_many(run: Path, tmp_path: Path) -> None:
+    card = published(run, tmp_path / "out", name="Toys")["README.md"].decode()
+    assert card.startswith('---\nlicense: "cc0-1.0"\nlanguage: ["en"]\npretty_name: "Toys"\n---\n# Toys\n')
+    assert "45 English captions of 9 images with 81 negative captions (noun, numeral)" in card
+    assert "| test | 9 | 45 | 45 | 36 |" in card
+    assert "| negcap\\_version | `0.0.1` |" in card and '| config | `{"per_family":3}` |' in card
+    assert re.search(r"\| noun \| 45 \| 50.0 \(", card)
+
+
+def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
+    def mark_up(captions: list[dict], negatives: list[dict]) -> None:
+        for row in [*captions, *negatives]:
+            for name in ("text", "caption", "replaced"):
+                if name in row:
+                    row[name] = row[name].replace("A ", "A <script>alert(1)</script> | `x` ")
+
+    files = published(changed(tmp_path, mark_up), tmp_path / "out", license="<b>mine</b> | x")
+    card = files["README.md"].decode()
+    assert "<script" not in card.replace("`<script`", "") and "&lt;b&gt;mine&lt;/b&gt; \\| x" in card
+    assert json.loads(files["noun.json"])["0"]["caption"].startswith("A <script>alert(1)</script> | `x` ")
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (["--format", "sugar"], "format must be one of sugarcrepe, sugarcrepe++, aro"),
+        (["--license", " "], "license must be given"),
+        (["--split", "dev"], "split must be one of train, test in"),
+        (["--operators", "verb"], "operator verb has no negatives in"),
+        (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
+        (["--max-blind", "20"], "max_blind must be from 50 to 100, was: 20"),
+        (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),
+        (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --boxes FILE"),
+        (["--copy-images"], "copying or skipping images needs the image files"),
+        (["--images", "{tmp}/none"], "images must be a folder, was: {tmp}/none"),
+        (["--format", "open_clip", "--operators", "noun"], "format open_clip holds no negatives"),
+        (["--output", "{tmp}/run/captions/part-00000.parquet"], "output must be a folder"),
+        (["--output", "{tmp}/run"], "output must be an empty folder"),
+        (["--images", "{tmp}/empty"], "9 images are not in {tmp}/empty: p015.jpg, p016.jpg"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    given: list[str], said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    usual = ["--format", "sugarcrepe", "--license", "CC0-1.0", "--output", "{tmp}/out", "--split", "test"]
+    arguments = [text.format(tmp=tmp_path) for text in [*usual, *given]]
+    assert main(["publish", str(run), *arguments]) == 2
+    shown = capsys.readouterr()
+    assert said.format(tmp=tmp_path) in shown.err and shown.err.count("\n") == 1 and shown.out == ""
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_license_must_be_given(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publish", str(run), "--format", "coco", "--output", str(tmp_path / "out")]) == 2
+    assert "Missing option '--license'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table, column", [("captions", "image"), ("negatives", "replaced")])
+def test_a_missing_column_is_named(table: str, column: str, run: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    shard = run / table / "part-00000.parquet"
+    pq.write_table(pq.read_table(shard).drop_columns([column]), shard)
+    with pytest.raises(ValueError, match=f"^{table}/part-00000.parquet lacks the column {column}$"):
+        published(run, tmp_path / "out")
+
+
+def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="has no captions: run negcap ingest first"):
+        published(tmp_path / "none", tmp_path / "out")
+    for path in (run / "negatives").iterdir():
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="has no negatives: run negcap negatives"):
+        published(run, tmp_path / "out")
+    assert published(run, tmp_path / "out", "open_clip")
+
+
+def test_boxes_are_read_and_checked(tmp_path: Path) -> None:
+    file = tmp_path / "boxes.csv"
+    file.write_text("image_id,x,y,width,height\np001,1,2,3,4\n")
+    assert read_boxes(file) == {"p001": Box(1, 2, 3, 4)}
+    file.write_text("image_id,x,y,width,height\np001,1,2,3,4\np002,1,2,0,4\n")
+    with pytest.raises(ValueError, match=r"boxes.csv:3: a box must be whole pixels"):
+        read_boxes(file)
+    file.write_text("image_id,x,y,width\n")
+    with pytest.raises(ValueError, match="boxes.csv: lacks the column height"):
+        read_boxes(file)
+
+
+def test_without_pillow_the_extra_is_named(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[publish\]"):
+        Images(images).box("p001.jpg")
