@@ -46,9 +46,7 @@ def rows(images: int, tests: int, draws: int = 3) -> tuple[list[dict[str, Any]],
     return captions, negatives
 
 
-def negative(
-    key: dict[str, Any], operator: str, k: int, caption: str, text: str, old: str, new: str
-) -> dict[str, Any]:
+def negative(key: dict[str, Any], operator: str, k: int, caption: str, text: str, old: str, new: str) -> dict[str, Any]:
     start = caption.index(old)
     edit = {"start": start, "end": start + len(old), "old": old, "new": new}
     return {

@@ -117,7 +117,9 @@ def test_what_can_be_guessed_is_refused_and_named(run: Path, tmp_path: Path, cap
 
 
 def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> None:
-    card = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)["README.md"].decode()
+    card = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)[
+        "README.md"
+    ].decode()
     assert "Published although" not in card and "75 was the limit." in card
 
 
@@ -177,7 +179,9 @@ def test_folding_ignores_case_and_space_only() -> None:
 # images
 
 
-@pytest.mark.parametrize("image", ["../a.jpg", "a/../../b.jpg", "/etc/a.jpg", "a\\..\\b.jpg", "c:/a.jpg", "~/a.jpg", ""])
+@pytest.mark.parametrize(
+    "image", ["../a.jpg", "a/../../b.jpg", "/etc/a.jpg", "a\\..\\b.jpg", "c:/a.jpg", "~/a.jpg", ""]
+)
 def test_no_image_leads_out(image: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="image must be a path inside the image folder"):
         inside(image)
