@@ -56,7 +56,7 @@ def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pyte
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
-    assert shown == ["build", "ingest", "parse", "lexicon", "negatives", "verify", "show"]
+    assert shown == ["build", "ingest", "parse", "lexicon", "negatives", "verify", "show", "publish"]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
