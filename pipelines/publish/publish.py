@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from pipelines.engine.shards import list_shards, sha256_file
 from pipelines.publish.card import CARD, Facts, File, write_card
@@ -17,7 +18,7 @@ from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, measur
 from pipelines.publish.images import Images, name_some, read_boxes
 from pipelines.publish.publication import IMAGES, Format, Publication
 from pipelines.publish.selection import select
-from pipelines.quality.bias import Pair
+from pipelines.quality.bias import Pair, Pick
 
 SUMS = "SHA256SUMS"
 UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
@@ -38,7 +39,8 @@ class PublishConfig:
     split: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     per_caption: int | None = None
-    seed: int | None = None
+    pick: Pick = "first"
+    seed: int = 0
     images: Path | None = None
     boxes: Path | None = None
     copy_images: bool = False
@@ -57,6 +59,8 @@ class PublishConfig:
             raise ValueError("license must be given: the terms under which captions and images may be passed on")
         if self.per_caption is not None and self.per_caption < 1:
             raise ValueError(f"per_caption must be >= 1, was: {self.per_caption}")
+        if self.pick not in get_args(Pick):
+            raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {self.pick}")
         if not 50 <= self.max_blind <= 100:
             raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
         if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):
@@ -86,12 +90,12 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     check_output(output, overwrite)
     publication = prepare(run, config, kind)
     train = trained(run) if set(publication.selection.splits) - set(TRAIN) else None
-    found = survey(publication, train, config.seed or 0)
+    found = survey(publication, train, config.seed)
     out = keep_out(found, config, say)
     if out:
         selection = replace(publication.selection, left_out=publication.selection.left_out | out)
         publication = replace(publication, selection=selection)
-        found = replace(survey(publication, None, config.seed or 0), leaks=found.leaks, missing=found.missing)
+        found = replace(survey(publication, None, config.seed), leaks=found.leaks, missing=found.missing)
     if not found.counts:
         splits = ", ".join(publication.selection.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
@@ -120,7 +124,9 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     per_caption = config.per_caption or kind.per_caption
-    selection = select(run, config.split, config.operators, per_caption, config.seed, kind.prepare, kind.negatives)
+    selection = select(
+        run, config.split, config.operators, per_caption, config.pick, config.seed, kind.prepare, kind.negatives
+    )
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     return Publication(selection, images, boxes, config.copy_images)
@@ -172,7 +178,7 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 def judge(found: Survey, config: PublishConfig, say: Say) -> Verdict:
     """Measure what can be guessed without the images. Raises RefusedError when it is more than is allowed."""
-    verdict = measure(found.pairs, config.max_blind, config.seed or 0)
+    verdict = measure(found.pairs, config.max_blind, config.seed)
     if verdict.lines and not config.allow_blind:
         raise RefusedError([*verdict.lines, "--allow-blind publishes all the same, and says so in the data card"])
     for line in verdict.lines:

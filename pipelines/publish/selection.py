@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from augment.rng import record_rng
 from pipelines.engine.shards import list_shards, read_shard
+from pipelines.quality.bias import Pick
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ def everything(examples: list[Example]) -> list[Example]:
 class Selection:
     """Splits, operators and negatives of a run. `prepare` keeps, of an image's captions, what a format can hold.
 
-    per_caption: negatives a caption and operator, the first draws, or with a seed random ones; None: all there are.
+    per_caption: negatives a caption and operator; None: all there are. pick: the first draws, or random ones.
     left_out: caption_ids that are not published.
     """
 
@@ -74,7 +75,8 @@ class Selection:
     splits: tuple[str, ...]
     operators: tuple[str, ...]
     per_caption: int | None = None
-    seed: int | None = None
+    pick: Pick = "first"
+    seed: int = 0
     prepare: Prepare = with_negatives
     left_out: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -142,7 +144,7 @@ class Selection:
     def _choose(self, key: str, drawn: list[tuple[int, Negative]]) -> list[Negative]:
         drawn = sorted(drawn)
         if self.per_caption is not None and len(drawn) > self.per_caption:
-            if self.seed is None:
+            if self.pick == "first":
                 drawn = drawn[: self.per_caption]
             else:
                 drawn = sorted(record_rng(self.seed, "publish", key).sample(drawn, self.per_caption))
@@ -207,7 +209,8 @@ def select(
     splits: Sequence[str] = (),
     operators: Sequence[str] = (),
     per_caption: int | None = None,
-    seed: int | None = None,
+    pick: Pick = "first",
+    seed: int = 0,
     prepare: Prepare = with_negatives,
     negatives: bool = True,
 ) -> Selection:
@@ -237,4 +240,4 @@ def select(
     for name in (*wanted, *made):
         if not FILE_NAME.fullmatch(name):
             raise ValueError(f"a split or operator must be able to name a file, was: {name!r}")
-    return Selection(run, wanted, tuple(made), per_caption, seed, prepare)
+    return Selection(run, wanted, tuple(made), per_caption, pick, seed, prepare)
