@@ -104,4 +104,5 @@ publish = together(
     click.option("--url", help="Where it will be found, for the Croissant metadata."),
     click.option("--creator", help="Who publishes it, for the Croissant metadata."),
     click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata."),
+    click.option("--cite", help="How to cite it, for the Croissant metadata."),
 )

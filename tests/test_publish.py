@@ -7,15 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli import main, negcap
 from pipelines.publish.formats import FORMATS
 from pipelines.publish.gate import RefusedError, cue, folded, measure, measures
 from pipelines.publish.images import Box, Images, inside, read_boxes
 from pipelines.publish.publish import PublishConfig, publish
 from pipelines.publish.selection import select
 from pipelines.quality.bias import Pair
+from tests.conftest import ROOT
 from tests.publish_fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 24, 9
@@ -241,6 +243,32 @@ def test_a_folder_with_something_in_it_is_refused(run: Path, tmp_path: Path) -> 
     assert (out / "mine.txt").read_text() == "mine"
 
 
+def test_overwriting_removes_no_folder_of_others_and_follows_no_link(run: Path, images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    published(run, out, images=images, copy_images=True)
+    (out / "mine").mkdir()
+    config = PublishConfig("sugarcrepe", "CC0-1.0", split=("test",), allow_blind=True)
+    publish(run, out, config, overwrite=True, say=lambda _: None)
+    assert (out / "mine").is_dir() and not (out / "images").exists()
+    (out / "images").symlink_to(tmp_path / "mine", target_is_directory=True)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ValueError, match="leads out of the output folder"):
+        published_again = PublishConfig(
+            "sugarcrepe", "CC0-1.0", split=("test",), allow_blind=True, images=images, copy_images=True
+        )
+        publish(run, out, published_again, overwrite=True, say=lambda _: None)
+    assert not any((tmp_path / "mine").iterdir())
+
+
+def test_help_and_readme_list_every_format() -> None:
+    options = {option.name: option for option in negcap.commands["publish"].params if isinstance(option, click.Option)}
+    assert re.split(r", | or ", (options["format"].help or "").rstrip(".")) == list(FORMATS)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Publish")[2].partition("## ")[0]
+    listed = re.findall(r"^\| `(.+?)` \| .+ \| (\S+) \|$", readme, re.M)
+    shown = {name: "–" if not f.negatives else "all" if f.per_caption is None else "1" for name, f in FORMATS.items()}
+    assert dict(listed) == shown
+
+
 def test_every_file_has_its_digest(run: Path, images: Path, tmp_path: Path) -> None:
     files = published(run, tmp_path / "out", "aro", images=images)
     listed = dict(re.findall(r"\| `(.+?)` \| [\d,]+ \| `([0-9a-f]{64})` \|", files["README.md"].decode()))
@@ -283,6 +311,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--operators", "verb"], "operator verb has no negatives in"),
         (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
         (["--pick", "last"], "pick must be one of first, random, was: last"),
+        (["--date", "spring"], "date must be YYYY-MM-DD, was: spring"),
         (["--max-blind", "20"], "max_blind must be from 50 to 100, was: 20"),
         (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),
         (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --boxes FILE"),

@@ -285,11 +285,17 @@ def test_croissant_is_valid_and_reads_the_records(format: str, toy: Toy, tmp_pat
     import mlcroissant
 
     out = published(
-        toy, tmp_path / "out", format, url="https://example.org/toys", creator="Toys & Co", date="2024-02-29"
+        toy,
+        tmp_path / "out",
+        format,
+        url="https://example.org/toys",
+        creator="Toys & Co",
+        date="2024-02-29",
+        cite="Toys, 2024",
     )
     dataset = mlcroissant.Dataset(jsonld=out / "croissant.json")
     assert not dataset.metadata.issues.errors
-    assert all("citeAs" in warning for warning in dataset.metadata.issues.warnings)
+    assert not dataset.metadata.issues.warnings
     metadata = json.loads((out / "croissant.json").read_text(encoding="utf-8"))
     assert metadata["conformsTo"] == "http://mlcommons.org/croissant/1.0" and metadata["license"] == "CC0-1.0"
     files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}

@@ -9,27 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pipelines.publish.gate import Verdict, measures
+from pipelines.publish.output import File
 from pipelines.publish.publication import Format, Publication, RecordSet
 
 if TYPE_CHECKING:
     from pipelines.publish.publish import PublishConfig
 
-CARD = "README.md"
 LISTED = 1000
-EXAMPLES = 2
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 MARKDOWN = re.compile(r"([\\`*_{}\[\]()|~])")
-
-
-class File(NamedTuple):
-    """A published file."""
-
-    path: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +73,15 @@ class Facts:
             f"{what} with {self.negatives:,} negative captions ({', '.join(self.operators)}): sentences made by "
             "editing a caption so that they are false of its image."
         )
+
+    @property
+    def biases(self) -> list[str]:
+        """What the blind baselines reach, a line an operator."""
+        return [
+            f"{report.name}, told without the images in % (50 is perfect): "
+            + ", ".join(f"{label} {value.percent:.1f}" for label, value in measures(report).values())
+            for report in self.verdict.reports
+        ] + [line for line in self.verdict.lines if "cannot be measured" in line]
 
 
 def plain(text: object) -> str:

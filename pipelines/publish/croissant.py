@@ -9,7 +9,6 @@ from typing import Any
 from pipelines.publish.card import Facts
 from pipelines.publish.publication import RecordSet
 
-CROISSANT = "croissant.json"
 ENCODINGS = {
     ".json": "application/json",
     ".csv": "text/csv",
@@ -50,7 +49,7 @@ def write_croissant(file: Path, facts: Facts) -> None:
 def croissant(facts: Facts) -> dict[str, Any]:
     """The metadata as JSON-LD. A url, creator and date stand there where they were given."""
     config = facts.config
-    said: dict[str, Any] = {"url": config.url, "datePublished": config.date}
+    said: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
     if config.creator:
         said["creator"] = {"@type": "sc:Organization", "name": config.creator}
     return {
@@ -61,6 +60,7 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "description": facts.description,
         "license": config.license,
         **{key: value for key, value in said.items() if value},
+        **({"rai:dataBiases": facts.biases} if facts.biases else {}),
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],

@@ -5,22 +5,23 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import get_args
 
-from pipelines.engine.shards import list_shards, sha256_file
-from pipelines.publish.card import CARD, Facts, File, write_card
-from pipelines.publish.croissant import CROISSANT, write_croissant
+from pipelines.engine.shards import list_shards
+from pipelines.publish.card import Facts, write_card
+from pipelines.publish.croissant import write_croissant
 from pipelines.publish.formats import format_named
 from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, measure, pairs_of, trained
 from pipelines.publish.images import Images, name_some, read_boxes
+from pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
 from pipelines.publish.publication import IMAGES, Format, Publication
 from pipelines.publish.selection import select
 from pipelines.quality.bias import Pair, Pick
 
-SUMS = "SHA256SUMS"
 UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
 Say = Callable[[str], None]
 
@@ -52,6 +53,7 @@ class PublishConfig:
     url: str = ""
     creator: str = ""
     date: str = ""
+    cite: str = ""
 
     def __post_init__(self) -> None:
         kind = format_named(self.format)
@@ -63,11 +65,20 @@ class PublishConfig:
             raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {self.pick}")
         if not 50 <= self.max_blind <= 100:
             raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
+        if self.date:
+            _check_date(self.date)
         if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):
             what = f"format {self.format}" if kind.images == "files" else "copying or skipping images"
             raise ValueError(f"{what} needs the image files: --images FOLDER")
         if self.images is None and self.boxes is None and kind.images == "sizes":
             raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --boxes FILE")
+
+
+def _check_date(text: str) -> None:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"date must be YYYY-MM-DD, was: {text}") from None
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     """
     kind = format_named(config.format)
     check_output(output, overwrite)
+    output = output.resolve()
     publication = prepare(run, config, kind)
     train = trained(run) if set(publication.selection.splits) - set(TRAIN) else None
     found = survey(publication, train, config.seed)
@@ -108,7 +120,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
             copy_images(publication, staged / IMAGES)
         files = digests(staged)
         facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
-        facts = replace(facts, provenance=provenance(run), records=tuple(records), files=files)
+        facts = replace(facts, provenance=provenance(run, publication), records=tuple(records), files=files)
         sums = "".join(f"{file.sha256}  {file.path}\n" for file in files)
         (staged / SUMS).write_text(sums, encoding="utf-8", newline="\n")
         write_croissant(staged / CROISSANT, facts)
@@ -186,16 +198,6 @@ def judge(found: Survey, config: PublishConfig, say: Say) -> Verdict:
     return verdict
 
 
-def check_output(output: Path, overwrite: bool) -> None:
-    """Raise FileExistsError for a folder with something in it, unless it may be overwritten."""
-    if output.exists() and not output.is_dir():
-        raise FileExistsError(f"output must be a folder, was: {output}")
-    if output.is_dir() and any(output.iterdir()) and not overwrite:
-        raise FileExistsError(
-            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
-        )
-
-
 def copy_images(publication: Publication, folder: Path) -> None:
     """Copy the images of a publication under their names."""
     assert publication.images is not None
@@ -205,40 +207,11 @@ def copy_images(publication: Publication, folder: Path) -> None:
         target.write_bytes(publication.images.read(examples[0].image))
 
 
-def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
-    """Path, size and sha256 of every file of a folder, or of those named."""
-    paths = [folder / name for name in names] or sorted(path for path in folder.rglob("*") if path.is_file())
-    return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
-
-
-def provenance(run: Path) -> dict[str, str]:
-    """What the Parquet metadata of a run's negatives (else its captions) says of their making."""
+def provenance(run: Path, publication: Publication) -> dict[str, str]:
+    """What the Parquet metadata of the negatives, or without any the captions, says of their making."""
     import pyarrow.parquet as pq
 
-    for table in ("negatives", "captions"):
-        for shard in list_shards(run / table)[:1]:
-            metadata = pq.read_schema(shard).metadata or {}
-            told = {key.decode(): value.decode() for key, value in metadata.items()}
-            return {key: value for key, value in sorted(told.items()) if key not in UNTOLD}
-    return {}
-
-
-def put(staged: Path, output: Path) -> list[str]:
-    """Move what was written into place, after removing an earlier publication there; other files stay."""
-    output.mkdir(exist_ok=True)
-    sums = output / SUMS
-    if sums.is_file():
-        listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
-        for name in (*listed, CARD, CROISSANT, SUMS):
-            old = output / name
-            if name and old.is_file() and old.resolve().is_relative_to(output.resolve()):
-                old.unlink()
-    written = sorted(path for path in staged.rglob("*") if path.is_file())
-    for path in written:
-        target = output / path.relative_to(staged)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
-    for folder in sorted((path for path in output.rglob("*") if path.is_dir()), reverse=True):
-        if not any(folder.iterdir()):
-            folder.rmdir()
-    return [path.relative_to(staged).as_posix() for path in written]
+    shard = list_shards(run / ("negatives" if publication.selection.operators else "captions"))[0]
+    metadata = pq.read_schema(shard).metadata or {}
+    told = {key.decode(): value.decode() for key, value in metadata.items()}
+    return {key: value for key, value in sorted(told.items()) if key not in UNTOLD}
