@@ -220,10 +220,13 @@ class Entries:
         return weights / weights.sum()
 
     def masses(self, places: Iterable[str], prior: str = "", own: int | None = None, floor: float = 0.0) -> np.ndarray:
-        """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced (see augment.balance)."""
+        """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced."""
         probabilities = self.probabilities(places, prior, own)
-        masses = np.where(probabilities > floor, probabilities, 0.0) * self.balance
-        return masses if own is None else masses / self.balance[own]
+        return self.balanced(np.where(probabilities > floor, probabilities, 0.0), own)
+
+    def balanced(self, probabilities: np.ndarray, own: int | None) -> np.ndarray:
+        """Probabilities in a slot of entry `own`, so corrected that each enters as often as it leaves (augment.balance)."""
+        return probabilities * (self.balance if own is None else self.balance / self.balance[own])
 
 
 @dataclass(frozen=True)

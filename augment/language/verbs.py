@@ -19,6 +19,7 @@ from augment.language.wordnet import WordNet
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
+LIVING = {kind("person"), kind("dog")}
 # What makes the argument pattern of a verb another one: particles, clauses, two objects.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
@@ -39,6 +40,8 @@ class Verbs:
 
     vague: frozenset[str]
     body: frozenset[str]
+    postures: frozenset[str]
+    objects: frozenset[str]
     body_pairs: frozenset[tuple[str, str]]
     object_pairs: frozenset[tuple[str, str]]
 
@@ -51,6 +54,8 @@ def verbs() -> Verbs:
     return Verbs(
         frozenset(table["vague"]),
         frozenset(verb for group in table["body"] for verb in group),
+        frozenset(table["postures"]),
+        frozenset(verb for group in table["object"] for verb in group),
         body | _pairs([pair.split() for pair in table["together"]]),
         object,
     )
@@ -73,7 +78,8 @@ def exclude(one: str, other: str, pattern: str) -> bool:
     table, wordnet = verbs(), WordNet.load()
     if one == other or not table.vague.isdisjoint((one, other)):
         return False
-    if pattern != OBJECT and not (one in table.body and other in table.body):
+    known = table.objects if pattern == OBJECT else table.body
+    if one not in known or other not in known:
         return False
     if (one, other) in (table.object_pairs if pattern == OBJECT else table.body_pairs):
         return False
@@ -107,6 +113,8 @@ def verb_slots(caption: Caption) -> list[VerbSlot]:
         following = token.index + 1
         noun: Token | None
         object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
+        if object is not None and object.pos not in ("NOUN", "PROPN"):
+            continue
         prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
         if object is not None:
             pattern, place, noun = OBJECT, f"obj:{object.lemma}", object
@@ -120,9 +128,11 @@ def verb_slots(caption: Caption) -> list[VerbSlot]:
         else:
             continue
         does = subject(caption, token)
+        if not does or (token.lemma in verbs().postures and kind(does) not in LIVING):
+            continue
         places = (
             f"subj:{does}",
-            f"subj kind:{kind(does) if does else ''}",
+            f"subj kind:{kind(does)}",
             place,
             f"obj kind:{kind(noun.lemma) if noun else ''}",
             f"left:{before(caption, token.index)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,27 +20,49 @@ from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
+# A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
+# others are refused.
+ODD = 0.002
+
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace the head of a noun phrase (Section 3.1 of VSE-C): "a dog on a couch" -> "a dog on a table".
 
     Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
     """
-    slots, masses = noun_choices(caption, context)
+    names = context.lexicon.nouns.names
+    slots, masses, spare = noun_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+        yield noun_candidate(caption, context, slots[at], names[entry])
+    for at, entry in draw(spare, rng, draws):
+        yield noun_candidate(caption, context, slots[at], names[entry])._replace(spare=True)
 
 
-def noun_choices(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the weight of every noun of the lexicon there."""
+class Choices(NamedTuple):
+    """The slots of a caption and, for each, the weight of every noun of the lexicon there; odd ones are `spare`."""
+
+    slots: list[NounSlot]
+    masses: list[np.ndarray]
+    spare: list[np.ndarray]
+
+
+def noun_choices(caption: Caption, context: Context) -> Choices:
+    """What may replace which head of a caption."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
-    masses = []
+    likely = []
     for slot in slots:
-        mass = nouns.masses(slot.places, slot.form, nouns.number[slot.entry])
-        mass[same_things(slot.entry, nouns.names)] = 0.0
-        masses.append(mass)
-    return slots, masses
+        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
+        probabilities[same_things(slot.entry, nouns.names)] = 0.0
+        likely.append(probabilities)
+    odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
+    balanced = [nouns.balanced(one, nouns.number[slot.entry]) for slot, one in zip(slots, likely, strict=True)]
+    usual = [one > odd for one in likely]
+    return Choices(
+        slots,
+        [np.where(mask, masses, 0.0) for mask, masses in zip(usual, balanced, strict=True)],
+        [np.where(mask, 0.0, masses) for mask, masses in zip(usual, balanced, strict=True)],
+    )
 
 
 def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:

@@ -25,7 +25,7 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer by construction.
     """
     names = context.lexicon.nouns.names
-    slots, masses = noun_choices(caption, context)
+    slots, masses, _ = noun_choices(caption, context)
     open = [slot for slot in slots if _appends(caption, slot)]
     replaced = draw(masses, rng, draws)
     appended = draw([_mass(slot, context) for slot in open], rng, draws)

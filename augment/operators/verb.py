@@ -16,7 +16,7 @@ from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
 # A verb that the corpus makes less likely than this in its place would read oddly, and give itself away.
-FLOOR = 0.004
+FLOOR = 0.008
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

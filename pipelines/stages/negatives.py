@@ -185,7 +185,10 @@ def _propose(
     quota = config.quota(name)
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
+    usual = False
     for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
+        if candidate.spare and usual:
+            break
         reason = check(candidate, caption, context)
         text = ""
         if reason is None:
@@ -199,6 +202,7 @@ def _propose(
             refused.add(row, name, reason, candidate, caption.text, "")
             continue
         own.add(lower)
+        usual |= not candidate.spare
         accepted.add(row, name, f"{caption.caption_id}#{name}:{len(own) - 1}", candidate, caption.text, text)
         if len(own) == quota:
             break
