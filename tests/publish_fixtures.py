@@ -8,9 +8,11 @@ import pyarrow as pa
 from PIL import Image
 
 from pipelines.engine.shards import write_shard
+from pipelines.publish.publish import PublishConfig, publish
 from schemas.captions import CAPTIONS
 from schemas.negatives import NEGATIVES
 
+IMAGES, TESTS = 24, 9
 COLOURS = "red green blue yellow black white".split()
 THINGS = "kite boat lamp bench drum cart sled tent".split()
 PLACES = "by the river|in the yard|on the hill|under the bridge|at the fair".split("|")
@@ -84,3 +86,17 @@ def write_images(folder: Path, names: list[str]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (16 + i, 12), (9 * i % 256, 80, 160)).save(file)
     return folder
+
+
+def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
+    """What is published, by path; without asking how guessable it is."""
+    config = PublishConfig(format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
+    publish(run, output, config, say=lambda _: None)
+    return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+
+
+def changed(tmp_path: Path, edit: Any) -> Path:
+    """A run whose captions and negatives `edit(captions, negatives)` has changed in place."""
+    captions, negatives = rows(IMAGES, TESTS)
+    edit(captions, negatives)
+    return write_run(tmp_path / "changed", captions, negatives)

@@ -1,4 +1,4 @@
-"""What may be published, what is refused, and what the card says."""
+"""What is published of a run: the rows, the images, the folder, the card; and what bad input is answered."""
 
 import hashlib
 import json
@@ -12,15 +12,11 @@ import pytest
 
 from pipelines.cli import main, negcap
 from pipelines.publish.formats import FORMATS
-from pipelines.publish.gate import RefusedError, cue, folded, measure, measures
 from pipelines.publish.images import Box, Images, inside, read_boxes
 from pipelines.publish.publish import PublishConfig, publish
 from pipelines.publish.selection import select
-from pipelines.quality.bias import Pair
 from tests.conftest import ROOT
-from tests.publish_fixtures import rows, write_images, write_run
-
-IMAGES, TESTS = 24, 9
+from tests.publish_fixtures import IMAGES, TESTS, changed, published, rows, write_images, write_run
 
 
 @pytest.fixture
@@ -31,20 +27,6 @@ def run(tmp_path: Path) -> Path:
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     return write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
-
-
-def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
-    """What is published, by path; without asking how guessable it is."""
-    config = PublishConfig(format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
-    publish(run, output, config, say=lambda _: None)
-    return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
-
-
-def changed(tmp_path: Path, edit: Any) -> Path:
-    """A run whose captions and negatives `edit(captions, negatives)` has changed in place."""
-    captions, negatives = rows(IMAGES, TESTS)
-    edit(captions, negatives)
-    return write_run(tmp_path / "changed", captions, negatives)
 
 
 # which rows
@@ -68,7 +50,7 @@ def test_an_example_knows_its_siblings_and_no_other_split(run: Path) -> None:
     for examples in select(run).images():
         assert len(examples) == (5 if any(e.negatives for e in examples) else 0)
         for example in examples:
-            assert len(example.siblings) == 4 and example.text not in example.siblings
+            assert len(example.siblings) == 4 and example.caption_id not in {id for id, _ in example.siblings}
     assert {e.split for examples in select(run, ["test"]).images() for e in examples} == {"test"}
 
 
@@ -100,84 +82,6 @@ def test_positives_are_never_negatives(tmp_path: Path) -> None:
     }
     with pytest.raises(ValueError, match="operator paraphrase makes true captions"):
         published(run, tmp_path / "other", operators=("paraphrase",))
-
-
-# the gate
-
-
-def test_what_can_be_guessed_is_refused_and_named(run: Path, tmp_path: Path, capsys: Any) -> None:
-    options = ["--format", "sugarcrepe", "--license", "CC0-1.0", "--output", tmp_path / "out", "--split", "test"]
-    arguments = ["publish", run, *options]
-    assert main([str(a) for a in arguments]) == 1
-    said = capsys.readouterr().out
-    assert re.search(r"^numeral: n-gram regression tells 100.0 % of the pairs .*, limit 60 %;.*'dozen'", said, re.M)
-    assert re.search(r"^numeral: shorter is true, reversed, tells", said, re.M) or "numeral: shorter is true" in said
-    assert said.endswith("--allow-blind publishes all the same, and says so in the data card\n")
-    assert not list(tmp_path.glob("*out*"))
-    assert main([str(a) for a in [*arguments, "--allow-blind"]]) == 0
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "**Published although it can be guessed without the images.**" in card
-    assert "> - numeral: n-gram regression tells 100.0 % of the pairs" in card
-
-
-def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> None:
-    card = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)[
-        "README.md"
-    ].decode()
-    assert "Published although" not in card and "75 was the limit." in card
-
-
-def test_the_gate_counts_a_fixed_rule_both_ways() -> None:
-    pairs = [Pair(f"A boat at {i} sea.", f"A cow {i}.", str(i)) for i in range(40)]
-    verdict = measure({"noun": pairs}, 60)
-    assert "shorter is true, reversed," in [finding.measure for finding in verdict.findings]
-    assert verdict.lines[0].startswith("noun: shorter is true, reversed, tells 100.0 %")
-    assert "'cow'" in cue(verdict.reports[0])
-    assert {name for name, _ in measures(verdict.reports[0]).values()} >= {"format rule", "n-gram regression"}
-
-
-def test_too_few_to_measure_is_refused_too() -> None:
-    verdict = measure({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
-    assert verdict.lines == ["noun: cannot be measured, images must be >= 5 for 5 folds, were: 1"]
-
-
-# train and test
-
-
-@pytest.mark.parametrize("text", ["{}", "{}".upper, "  {} "])
-def test_a_train_caption_in_test_is_refused(text: Any, tmp_path: Path) -> None:
-    def leak(captions: list[dict], negatives: list[dict]) -> None:
-        train = captions[0]["text"]
-        said = train.upper() if callable(text) else text.format(train).replace(".", " .")
-        captions[-1]["text"] = said
-        for row in negatives:
-            if row["caption_id"] == captions[-1]["caption_id"]:
-                row["caption"] = said
-
-    run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 captions of the train split stand in another split"):
-        published(run, tmp_path / "out")
-    card = published(run, tmp_path / "out", skip_leaks=True)["README.md"].decode()
-    assert "1 captions were left out for it" in card
-    assert published(run, tmp_path / "train", split=("train",))
-
-
-def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
-    def leak(captions: list[dict], negatives: list[dict]) -> None:
-        for row in [*captions, *negatives]:
-            if row["caption_id"] in ("toy:p000:3", "toy:p000:4"):
-                row["split"] = "test"
-
-    run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 images of the train split stand in another split: p000.jpg"):
-        published(run, tmp_path / "out")
-    files = published(run, tmp_path / "out", skip_leaks=True)
-    assert b"p000.jpg" not in files["noun.json"]
-
-
-def test_folding_ignores_case_and_space_only() -> None:
-    assert folded("A dog , a cat.") == folded("a  DOG, a cat .")
-    assert folded("A dog.") != folded("A dig.") and folded("a nice day") != folded("an ice day")
 
 
 # images

@@ -31,6 +31,7 @@ FORMATS: dict[str, Format] = {
         "`json.load(open('noun.json'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
         per_caption=1,
+        siblings=True,
         prepare=sugarcrepe_pp.with_another,
     ),
     "aro": Format(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
@@ -114,13 +114,18 @@ class Trained:
     texts: frozenset[bytes]
     images: frozenset[str]
 
-    def holds(self, example: Example) -> str | None:
-        """Which of an example of another split is in the train split: `caption`, `image` or None."""
+    def leaks(self, example: Example, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
+        """What of an example of another split (with its siblings, if so asked) is in the train split.
+
+        For each: its caption_id, whether the `image` or the `caption` is, and its path or text.
+        """
         if example.split in TRAIN:
-            return None
-        if example.image_id in self.images:
-            return "image"
-        return "caption" if folded(example.text) in self.texts else None
+            return
+        for caption_id, text in [(example.caption_id, example.text), *(example.siblings if siblings else ())]:
+            if example.image_id in self.images:
+                yield caption_id, "image", example.image
+            elif folded(text) in self.texts:
+                yield caption_id, "caption", text
 
 
 def folded(text: str) -> bytes:

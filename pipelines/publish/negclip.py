@@ -41,7 +41,9 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
 def _write(images: Sequence[Sequence[Example]], prefix: str, file: Path) -> None:
     if len(images) < 2:
         raise ValueError(f"negclip needs two images a split, {file.stem} has {len(images)}")
-    alike = neighbours([" ".join([examples[0].text, *examples[0].siblings]) for examples in images])
+    alike = neighbours(
+        [" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images]
+    )
     first = [0]
     for examples in images:
         first.append(first[-1] + len(examples))

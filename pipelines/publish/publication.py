@@ -89,6 +89,7 @@ class Format:
 
     per_caption: negatives a caption and operator where nothing else is asked for; None: all.
     images: no image folder is needed, the sizes of images are, or their files.
+    siblings: other captions of an image stand in it too.
     embeds: image files that are published stand in the format's own files.
     front: what the head of the data card says besides, from the splits.
     """
@@ -99,6 +100,7 @@ class Format:
     per_caption: int | None = None
     negatives: bool = True
     images: Literal["names", "sizes", "files"] = "names"
+    siblings: bool = False
     embeds: bool = False
     prepare: Prepare = with_negatives
     front: Callable[[Sequence[str]], dict[str, Any]] = lambda _: {}

@@ -102,7 +102,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     output = output.resolve()
     publication = prepare(run, config, kind)
     train = trained(run) if set(publication.selection.splits) - set(TRAIN) else None
-    found = survey(publication, train, config.seed)
+    found = survey(publication, train, config.seed, kind.siblings)
     out = keep_out(found, config, say)
     if out:
         selection = replace(publication.selection, left_out=publication.selection.left_out | out)
@@ -144,7 +144,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     return Publication(selection, images, boxes, config.copy_images)
 
 
-def survey(publication: Publication, train: Trained | None, seed: int) -> Survey:
+def survey(publication: Publication, train: Trained | None, seed: int, siblings: bool = False) -> Survey:
     """Count a publication's examples, take a pair a caption and operator, and find what must stay out."""
     counts: Counter[tuple[str, str]] = Counter()
     pairs: dict[str, list[Pair]] = {name: [] for name in publication.selection.operators}
@@ -154,9 +154,8 @@ def survey(publication: Publication, train: Trained | None, seed: int) -> Survey
         for split in {example.split for example in examples}:
             counts[split, "images"] += 1
         for example in examples:
-            where = train.holds(example) if train is not None else None
-            if where is not None:
-                leaks[example.caption_id] = where, example.image if where == "image" else example.text
+            for caption_id, what, said in train.leaks(example, siblings) if train is not None else ():
+                leaks[caption_id] = what, said
             if publication.images is not None and publication.images.find(example.image) is None:
                 missing[example.caption_id] = example.image
             counts[example.split, "captions"] += 1

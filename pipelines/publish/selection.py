@@ -35,6 +35,13 @@ class Negative(NamedTuple):
     replacement: str
 
 
+class Sibling(NamedTuple):
+    """Another caption of the same image."""
+
+    caption_id: str
+    text: str
+
+
 class Example(NamedTuple):
     """A caption, the other captions of its image, and the negatives of it that are published.
 
@@ -46,7 +53,7 @@ class Example(NamedTuple):
     image: str
     split: str
     text: str
-    siblings: tuple[str, ...]
+    siblings: tuple[Sibling, ...]
     negatives: tuple[Negative, ...]
 
 
@@ -115,7 +122,11 @@ class Selection:
                 row["image"],
                 row["split"],
                 row["text"],
-                tuple(other["text"] for other in kept if other is not row and other["split"] == row["split"]),
+                tuple(
+                    Sibling(other["caption_id"], other["text"])
+                    for other in kept
+                    if other is not row and other["split"] == row["split"]
+                ),
                 tuple(found.get(row["caption_id"], ())),
             )
             for row in kept

@@ -22,7 +22,7 @@ COLUMNS = (
 
 def others(example: Example) -> list[str]:
     """The image's captions that say it in other words."""
-    return [text for text in example.siblings if text.casefold() != example.text.casefold()]
+    return [text for _, text in example.siblings if text.casefold() != example.text.casefold()]
 
 
 def with_another(examples: list[Example]) -> list[Example]:
