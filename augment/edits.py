@@ -58,6 +58,8 @@ def cased(new: str, old: str, *, first: bool = False) -> str:
 
     `first` tells that `old` is the caption's first word, where a capital says nothing of the word itself.
     """
+    if old.islower():
+        return new
     if len(old) > 1 and old.isupper():
         return new.upper()
     if old[:1].isupper() and (first or not new[:1].isupper()):

@@ -9,7 +9,7 @@ from importlib.resources import files
 from itertools import combinations
 from typing import NamedTuple
 
-from augment.caption import Caption, Token
+from augment.caption import Caption, Token, remembered
 from augment.language.overlaps import is_person
 from augment.language.places import NOUN_TAGS, after, before
 from augment.language.wordnet import WordNet
@@ -104,7 +104,8 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
     return None
 
 
-def attribute_slots(caption: Caption) -> list[AttributeSlot]:
+@remembered
+def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
     """Adjectives said of common nouns, with the materials among noun modifiers: "a **metal** bench"."""
     slots = []
     table, lowered = attributes(), caption.lowered
@@ -130,7 +131,7 @@ def attribute_slots(caption: Caption) -> list[AttributeSlot]:
             f"right:{after(caption, token.index + 1)}",
         )
         slots.append(AttributeSlot(token.index, noun.index, word, form, places))
-    return slots
+    return tuple(slots)
 
 
 def _said_otherwise(word: str) -> bool:

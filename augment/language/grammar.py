@@ -109,13 +109,12 @@ def third_person(verb: str) -> str:
 
 def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
     """The edit that fits an a/an directly before token `start` to its new `word`, or None where none is needed."""
-    if start == 0:
+    if start == 0 or caption.lowered[start - 1] not in ("a", "an"):
         return None
-    token = caption.tokens[start - 1]
-    if token.lower not in ("a", "an") or token.tag != "DT":
+    token, right = caption.tokens[start - 1], article(word)
+    if token.tag != "DT" or right == token.lower:
         return None
-    right = article(word)
-    return None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
+    return Edit(token.start, token.end, cased(right, token.text, first=True))
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:

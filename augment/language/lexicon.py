@@ -22,6 +22,7 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.language.attributes import attribute_slots
+from augment.language.clashes import Clashes, numbers
 from augment.language.kinds import KINDS, kind
 from augment.language.overlaps import head, is_person, overlaps
 from augment.language.places import noun_slots, preposition_slots, quantity_slots
@@ -131,15 +132,10 @@ def select(
     kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": [], "attribute": [], "verb": []}
     for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
         if sort == "noun":
-            score = theta if is_person(entry) else concreteness.score(entry)
-            if (
-                n >= min_count
-                and entry not in vague
-                and head(entry) not in vague
-                and score is not None
-                and score >= theta
-            ):
-                kept[sort].append(entry)
+            if n >= min_count and entry not in vague and head(entry) not in vague:
+                score = theta if is_person(entry) else concreteness.score(entry)
+                if score is not None and score >= theta:
+                    kept[sort].append(entry)
         elif sort == "attribute" and attributes is not None:
             if entry in attributes:
                 kept[sort].append(entry)
@@ -245,6 +241,22 @@ class Lexicon:
     plural: Mapping[str, str]
     inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
+
+    @cached_property
+    def clashes(self) -> Clashes:
+        """Which of the nouns may be true where another is said."""
+        return Clashes(self.nouns.names)
+
+    def same_things(self, noun: str) -> np.ndarray:
+        """The numbers of the nouns that may name what `noun` names: no other thing, so not proposed for it."""
+        found = self._same.get(noun)
+        if found is None:
+            found = self._same[noun] = numbers(self.clashes.with_noun(noun).all)
+        return found
+
+    @cached_property
+    def _same(self) -> dict[str, np.ndarray]:
+        return {}
 
     def entries(self, kind: str) -> Entries:
         """The entries of one kind: noun, preposition, numeral, attribute, verb."""

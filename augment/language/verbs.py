@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import combinations
 from typing import NamedTuple
 
-from augment.caption import Caption, Token
+from augment.caption import Caption, Token, remembered
 from augment.language.grammar import third_person
 from augment.language.kinds import kind
 from augment.language.places import after, before, prepositions
@@ -99,7 +99,8 @@ def may_be_same(one: str, other: str) -> bool:
     )
 
 
-def verb_slots(caption: Caption) -> list[VerbSlot]:
+@remembered
+def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
     """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens, known = caption.tokens, prepositions().entries
@@ -139,7 +140,7 @@ def verb_slots(caption: Caption) -> list[VerbSlot]:
             f"right:{after(caption, following)}",
         )
         slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, places))
-    return slots
+    return tuple(slots)
 
 
 def subject(caption: Caption, verb: Token) -> str:

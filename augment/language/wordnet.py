@@ -249,7 +249,8 @@ class WordNet:
             )
             key = code * 4 + POS.index(pos)
             known = code < size and self._text(code).encode() == text
-            bounds = np.searchsorted(self._keys, [key, key + 1]) if known else (0, 0)
+            wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
+            bounds = np.searchsorted(self._keys, wanted) if known else (0, 0)
             found = self._order[bounds[0] : bounds[1]]
             self._found[lemma, pos] = found
         return found

@@ -11,8 +11,8 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.context import Context
-from augment.contradiction import clash
 from augment.edits import Candidate, Edit, cased
+from augment.language.clashes import clash
 from augment.language.grammar import article_edit, pronoun_edits
 from augment.language.lexicon import Entries
 from augment.language.overlaps import gender, head
@@ -53,7 +53,7 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
     likely = []
     for slot in slots:
         probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
-        probabilities[same_things(slot.entry, nouns.names)] = 0.0
+        probabilities[context.lexicon.same_things(slot.entry)] = 0.0
         likely.append(probabilities)
     odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
     balanced = [nouns.balanced(one, nouns.number[slot.entry]) for slot, one in zip(slots, likely, strict=True)]
@@ -70,10 +70,9 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
     lexicon = context.lexicon
     surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
     first = caption.tokens[slot.start]
-    edits = [Edit(first.start, caption.tokens[slot.root].end, cased(surface, first.text, first=slot.start == 0))]
+    edit = Edit(first.start, caption.tokens[slot.end - 1].end, cased(surface, first.text, first=slot.start == 0))
     fitted = article_edit(caption, slot.start, surface)
-    if fitted:
-        edits.insert(0, fitted)
+    edits = (fitted, edit) if fitted else (edit,)
     refused = None
     if caption.pronouns:
         old = None if slot.plural else gender(slot.entry)
@@ -81,9 +80,9 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
         if pronouns is None:
             refused = "dangling_pronoun"
         elif pronouns:
-            edits = sorted([*edits, *pronouns])
+            edits = tuple(sorted([*edits, *pronouns]))
     senses = first_sense(slot.entry), first_sense(name)
-    return Candidate("noun", tuple(edits), (slot.root,), slot.entry, name, *senses, refused)
+    return Candidate("noun", edits, (slot.end - 1,), slot.entry, name, *senses, refused)
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:

@@ -78,11 +78,12 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = pc.sum(total.filter(total["train"])["count"]).as_py() or 0
     counts = counts.filter(pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
-    counts = counts.drop_columns("train").sort_by([(name, "ascending") for name in LEXICON.names[:3]])
+    counts = counts.drop_columns("train")
     captions = trained or pc.sum(total["count"]).as_py() or 0
     min_count = config.min_count or default_min_count(captions)
     norms = Concreteness.load(config.concreteness)
     table = select(counts.cast(LEXICON), min_count, norms, config.theta, _words(config.attributes))
+    table = table.sort_by([(name, "ascending") for name in LEXICON.names[:3]])
     plain = table.filter(pc.equal(table["place"], ""))
     numbers = {
         f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
