@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import click
 import pytest
 
 from pipelines.cli import main, negcap
+from pipelines.engine.manifest import MANIFEST
 from pipelines.publish.formats import FORMATS
 from pipelines.publish.images import Box, Images, inside, read_boxes
 from pipelines.publish.publish import PublishConfig, publish
@@ -263,6 +265,26 @@ def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no negatives: run negcap negatives"):
         published(run, tmp_path / "out")
     assert published(run, tmp_path / "out", "open_clip")
+
+
+@pytest.mark.parametrize("name, value", [("split", "../../up"), ("operator", "a/b"), ("family", "..")])
+def test_no_name_leads_out(name: str, value: str, tmp_path: Path) -> None:
+    def rename(captions: list[dict], negatives: list[dict]) -> None:
+        for row in [*captions, *negatives]:
+            if name in row and row["split"] == "test":
+                row[name] = value
+
+    with pytest.raises(ValueError, match="must be able to name a file"):
+        published(changed(tmp_path, rename), tmp_path / "out", "vse-c", split=())
+
+
+def test_negatives_that_are_not_complete_are_refused(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+    manifest = run / "negatives" / MANIFEST
+    assert published(run, tmp_path / "whole", split=())
+    manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
+    with pytest.raises(ValueError, match="the negatives of .* are not complete: run negcap negatives"):
+        published(run, tmp_path / "out", split=())
 
 
 def test_boxes_are_read_and_checked(tmp_path: Path) -> None:

@@ -253,6 +253,7 @@ def test_coco_as_pycocotools_indexes_it(toy: Toy, tmp_path: Path) -> None:
     dataset = json.loads(file.read_text(encoding="utf-8"))
     images = {image["id"]: image for image in dataset["images"]}  # COCO.createIndex
     annotations = {annotation["id"]: annotation for annotation in dataset["annotations"]}
+    assert dataset["licenses"] == [{"id": 1, "name": "CC0-1.0"}] and {i["license"] for i in images.values()} == {1}
     assert len(images) == TESTS and len(annotations) == 5 * TESTS
     written = [
         (images[a["image_id"]]["file_name"], a["caption"], one["caption"])

@@ -19,14 +19,16 @@ COLUMNS = (
 class CocoRows(JsonRows):
     """A COCO file: annotations row by row, then the images that were collected on the way."""
 
-    def __init__(self, file: Path) -> None:
-        """Open the file."""
-        super().__init__(file, "[]")
+    def __init__(self, file: Path, license: str) -> None:
+        """Open the file; all images get the one license."""
+        self.license = json.dumps(license, ensure_ascii=False)
+        super().__init__(file)
         self.images: dict[str, dict[str, Any]] = {}
 
     def start(self) -> str:
         """What stands before the rows."""
-        return '{"info": {"description": "captions and negative captions"},\n"annotations": ['
+        info = '{"info": {"description": "captions and negative captions"},'
+        return f'{info}\n"licenses": [{{"id": 1, "name": {self.license}}}],\n"annotations": ['
 
     def end(self) -> str:
         """What stands behind the rows."""
@@ -41,12 +43,12 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
     numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
     numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}
     caption = 0
-    with Files(folder, CocoRows) as files:
+    with Files(folder, lambda file: CocoRows(file, publication.license)) as files:
         for example in publication.examples():
             caption += 1
             file = files[f"captions_{example.split}.json"]
             number = numbers[example.image_id]
-            image: dict[str, Any] = {"id": number, "file_name": example.image}
+            image: dict[str, Any] = {"id": number, "file_name": example.image, "license": 1}
             if publication.images is not None and example.image_id not in file.images:
                 box = publication.images.box(example.image)
                 image |= {"width": box.width, "height": box.height}

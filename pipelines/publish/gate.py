@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.engine.shards import list_shards
-from pipelines.publish.selection import Example, read_columns
+from pipelines.publish.selection import Example
+from pipelines.publish.tables import read_columns
 from pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption
 
 TRAIN = ("train", "restval")

@@ -45,6 +45,7 @@ class Publication:
     images: Images | None = None
     boxes: Mapping[str, Box] = field(default_factory=dict)
     with_images: bool = False
+    license: str = ""
 
     @property
     def prefix(self) -> str:

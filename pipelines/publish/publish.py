@@ -141,7 +141,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     )
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    return Publication(selection, images, boxes, config.copy_images)
+    return Publication(selection, images, boxes, config.copy_images, config.license)
 
 
 def survey(publication: Publication, train: Trained | None, seed: int, siblings: bool = False) -> Survey:

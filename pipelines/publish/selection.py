@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from augment.rng import record_rng
-from pipelines.engine.shards import list_shards, read_shard
+from pipelines.engine.shards import list_shards
+from pipelines.publish.tables import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
 from pipelines.quality.bias import Pick
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-UNSPLIT = "unsplit"
 POSITIVE = "positive"
 LANGUAGE = "en"
-FILE_NAME = re.compile(r"\w[\w.-]*")
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
 
@@ -176,45 +171,6 @@ def _draw(negative_id: str) -> int:
     return int(number)
 
 
-def read_columns(shard: Path, columns: Sequence[str]) -> pa.Table:
-    """These columns of a shard. Raises ValueError naming the one it lacks, DamagedShardError."""
-    table = read_shard(shard, columns)
-    for name in columns:
-        if name not in table.column_names:
-            raise ValueError(f"{shard.parent.name}/{shard.name} lacks the column {name}")
-    return table
-
-
-def splits_of(run: Path) -> tuple[str, ...]:
-    """The splits of a run's captions in the order they come; captions without one are `unsplit`.
-
-    Raises FileNotFoundError without captions.
-    """
-    shards = list_shards(run / "captions")
-    if not shards:
-        raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
-    found: dict[str, None] = {}
-    for shard in shards:
-        found |= dict.fromkeys(read_columns(shard, ["split"])["split"].unique().to_pylist())
-    return tuple(name or UNSPLIT for name in found)
-
-
-def operators_of(run: Path, splits: Sequence[str]) -> dict[str, str]:
-    """The operators with rows in these splits, sorted, each with its family.
-
-    Raises FileNotFoundError without negatives.
-    """
-    shards = list_shards(run / "negatives")
-    if not shards:
-        raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
-    found: set[tuple[str, str]] = set()
-    for shard in shards:
-        table = read_columns(shard, ["split", "operator", "family"]).group_by(["split", "operator", "family"])
-        rows = table.aggregate([]).to_pylist()
-        found |= {(row["operator"], row["family"]) for row in rows if (row["split"] or UNSPLIT) in splits}
-    return dict(sorted(found))
-
-
 def select(
     run: Path,
     splits: Sequence[str] = (),
@@ -228,7 +184,7 @@ def select(
     """The selection that splits and operators name; none named: all there are, without the positives.
 
     Raises ValueError for a split the run lacks, an operator without rows in the splits or one that makes true
-    captions, and a split or operator that cannot name a file; FileNotFoundError as `splits_of` and `operators_of`.
+    captions, a split that cannot name a file, and as `operators_of`; FileNotFoundError as that and `splits_of`.
     """
     there = splits_of(run)
     for name in splits:
@@ -248,7 +204,6 @@ def select(
                     f"must be one of: {', '.join(made) or 'none'}"
                 )
         made = {name: made[name] for name in dict.fromkeys(operators)} if operators else made
-    for name in (*wanted, *made):
-        if not FILE_NAME.fullmatch(name):
-            raise ValueError(f"a split or operator must be able to name a file, was: {name!r}")
+    for name in wanted:
+        check_file_name("split", name)
     return Selection(run, wanted, tuple(made), per_caption, pick, seed, prepare)
