@@ -65,7 +65,7 @@ class Counted(NamedTuple):
 def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
     """What the quantities say of a noun. "Dogs" says nothing against "two dogs" being three, but against "a dog"."""
     return Counted(
-        frozenset(count for other, count in quantities if _same_things(noun, other)),
+        frozenset(count for other, count in quantities if same_things(noun, other)),
         any(count == 0 and _related(noun, other) for other, count in quantities),
         is_person(noun) and any(other in GROUPS for other, _ in quantities),
     )
@@ -77,7 +77,8 @@ def _related(a: str, b: str) -> bool:
 
 
 @lru_cache(maxsize=PAIRS)
-def _same_things(a: str, b: str) -> bool:
+def same_things(a: str, b: str) -> bool:
+    """Whether two nouns may name the same thing of an image: dog and animal, couch and sofa, man and player."""
     return _related(a, b) or not meaning(a).words.isdisjoint(meaning(b).same)
 
 
@@ -101,7 +102,7 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The two heads name the same kind of thing, or stand in a conjunction or a symmetric relation."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if _same_things(one.lemma, other.lemma):
+    if same_things(one.lemma, other.lemma):
         return "interchangeable"
     if _listed(caption, one, other):
         return "interchangeable"
@@ -160,7 +161,7 @@ def check_attribute(candidate: Candidate, caption: Caption, context: Context) ->
 def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Either attribute is said of the other noun already, or the two nouns may be the same thing."""
     one, other = (caption.tokens[i].lemma for i in candidate.slots)
-    if _same_things(one, other):
+    if same_things(one, other):
         return "interchangeable"
     mine, theirs = candidate.replaced.split(" | ")
     return _attribute_said(theirs, one, context) or _attribute_said(mine, other, context)
@@ -173,7 +174,7 @@ def _attribute_said(attribute: str, noun: str, context: Context) -> str | None:
     ):
         for word, of in said:
             if attributes.may_be_same(attribute, word) and (
-                noun == of or (reason == "sibling_says_so" and (not of or _same_things(noun, of)))
+                noun == of or (reason == "sibling_says_so" and (not of or same_things(noun, of)))
             ):
                 return reason
     return None

@@ -1,4 +1,4 @@
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, balance, negatives."""
+"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, balance, negatives."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ CONFIGS = {
     "ingest": "IngestConfig",
     "parse": "ParseConfig",
     "lexicon": "LexiconConfig",
+    "components": "ComponentsConfig",
     "balance": "BalanceConfig",
     "negatives": "NegativesConfig",
 }
@@ -40,7 +41,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
             values["spacy_model"] = folder.absolute()
         values["parser"] = provenance.parser(folder)
-    if verb == "lexicon":
+    if verb in ("lexicon", "components"):
         for name in ("concreteness", "attributes"):
             if name in values:
                 values[name] = _existing(Path(values[name]), name)
@@ -65,11 +66,15 @@ def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: b
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
-    """Run a verb after ingest on what the verbs before it left in a run; its counters. See run_stage."""
-    stage: Stage | ReduceStage = import_module(f"pipelines.stages.{verb}").STAGE
-    inputs = (stage.input, *stage.whole)
-    metadata = provenance.of_stage(run, inputs, config)
-    return run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+    """Run a later verb on what the verbs before it left in a run; the counters of its (last) stage. See run_stage."""
+    module = import_module(f"pipelines.stages.{verb}")
+    stages: tuple[Stage | ReduceStage, ...] = getattr(module, "STAGES", None) or (module.STAGE,)
+    counts: dict[str, int] = {}
+    for stage in stages:
+        inputs = (stage.input, *stage.whole)
+        metadata = provenance.of_stage(run, inputs, config)
+        counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+    return counts
 
 
 def is_built(run: Path) -> bool:

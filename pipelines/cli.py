@@ -101,14 +101,16 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.ingest
 @options.parse
 @options.lexicon
+@options.components
 @options.balance
 @options.negatives
 @options.workers
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-    Ingest, parse, lexicon, balance, negatives, and a table of what came out. What is done already is kept: after an
-    interruption, the same command again goes on.
+    Ingest, parse, lexicon, components, negatives, and a table of what came out. What is done already is kept: after an
+    Ingest, parse, lexicon, components, balance, negatives, and a table of what came out. What is done already is kept:
+    after an interruption, the same command again goes on.
     """
     from pipelines import build as verbs
     from pipelines.summary import print_summary
@@ -164,6 +166,35 @@ def lexicon(run: Path, **given: Any) -> None:
 
     _make("lexicon", run, given)
     print("\n".join(opening(run)[-1:]))
+
+
+@negcap.command()
+@options.run
+@options.components
+@options.frequent
+@options.workers
+def components(run: Path, **given: Any) -> None:
+    """Read objects, attributes and relations off the parses.
+
+    Also what may stand for them as negative components: a vocabulary, and what may be true of each image.
+    """
+    from pipelines.summary import reading
+
+    _make("components", run, given)
+    print("\n".join(reading(run)))
+
+
+@negcap.command()
+@click.argument("caption")
+@options.components
+@options.parse
+@click.option("--dot", is_flag=True, help="As Graphviz source instead.")
+def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool) -> None:
+    """Print the scene graph of a sentence."""
+    from pipelines.quality.graph import print_graph
+
+    with one_line_errors():
+        print_graph(caption, sys.stdout, simple=bool(simple), spacy_model=spacy_model, dot=dot)
 
 
 @negcap.command()

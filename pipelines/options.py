@@ -62,6 +62,14 @@ lexicon = together(
     click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+frequent = together(
+    click.option("--min-count", type=int, help="Occurrences that make a word frequent; default: by corpus size."),
+    click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6."),
+    click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
+)
+components = click.option(
+    "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
+)
 balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 5000.")
 seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
 negatives = together(

@@ -56,6 +56,20 @@ def opening(run: Path) -> list[str]:
     return lines
 
 
+def reading(run: Path) -> list[str]:
+    """What the components say, and what the negative ones are drawn from, a line each; none where there are none."""
+    made, words = counters(run, "components"), counters(run, "component_vocabulary")
+    captions = made.get("captions", 0)
+    lines = []
+    if captions:
+        means = ", ".join(f"{made[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations"))
+        lines.append(f"a caption says {means}")
+    if words:
+        kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
+        lines.append(f"negative components of {kinds}, from {words['min_count']:,} occurrences")
+    return lines
+
+
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
     """Coverage and yield of each family and its operators; `families` maps an operator to its family."""
     table = _table("", "captions", "coverage", "rows", "a caption", "refused")
@@ -113,7 +127,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
     # a pipe has no width: a fixed one, so that numbers are not cut
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
-    for line in opening(run):
+    for line in [*opening(run), *reading(run)]:
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
     _print(console, operators_table(counts, families))

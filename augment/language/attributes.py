@@ -81,8 +81,12 @@ def exclude(one: str, other: str) -> bool:
     mine, theirs = table.dimensions.get(one), table.dimensions.get(other)
     if mine is not None and theirs is not None:
         return not mine.isdisjoint(theirs)
-    wordnet = WordNet.load()
-    return other in wordnet.antonyms(one, "a") or one in wordnet.antonyms(other, "a")
+    return other in _opposites(one) or one in _opposites(other)
+
+
+@cache
+def _opposites(word: str) -> frozenset[str]:
+    return WordNet.load().antonyms(word, "a")
 
 
 def may_be_same(one: str, other: str) -> bool:

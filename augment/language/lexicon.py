@@ -221,7 +221,7 @@ class Entries:
         return self.balanced(np.where(probabilities > floor, probabilities, 0.0), own)
 
     def balanced(self, probabilities: np.ndarray, own: int | None) -> np.ndarray:
-        """Probabilities in a slot of entry `own`, so corrected that each enters as often as it leaves (augment.balance)."""
+        """Probabilities in a slot of entry `own`, corrected: each enters as often as it leaves (augment.balance)."""
         return probabilities * (self.balance if own is None else self.balance / self.balance[own])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.clashes import clash
 from augment.language.grammar import article_edit, pronoun_edits
 from augment.language.lexicon import Entries
 from augment.language.overlaps import gender, head
@@ -93,9 +91,3 @@ def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
         return known
     headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
     return [slot for slot in headed if slot.entry in nouns.number]
-
-
-@lru_cache(maxsize=4096)
-def same_things(entry: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the entries that may name what `entry` names: no other noun, so not proposed."""
-    return [number for number, name in enumerate(names) if clash(name, entry)]

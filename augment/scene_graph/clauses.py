@@ -67,7 +67,7 @@ class Clauses:
                 return self.nouns.things(existing[0])
             return []
         if token.dep in ("relcl", "acl", "amod"):
-            return self.nouns.doers(token.head)
+            return self.nouns.doers(token.head, index)
         if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
             return self.subjects(token.head)
         return []

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from augment.caption import Caption, Token
+from augment.language.attributes import attributes
+from augment.language.overlaps import is_person
+from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
-from augment.scene_graph.words import AGES, COLOURS, MATERIALS, PLACES, PORTIONS
+from augment.scene_graph.words import AGES, COLOURS, COVERING, MATERIALS, PLACES, PORTIONS, SIDES
 
+_WARMTH = frozenset(("heat",))
 _NAMED = ("compound", "nmod")
 
 
@@ -16,13 +21,16 @@ class Nouns:
     """The things of a caption: `objects` by head token; `stands_for`: a portion's token -> what it is a portion of.
 
     `modifiers`: noun modifiers that are attributes, not part of a name ("**brick** wall"), with their object's head.
-    `places`: nouns that only say where ("the **side** of the road"). `portions`: portion token -> object.
+    `named`: adjectives that are part of a name ("**hot** dog", "**right** hand"). `covers`: participle -> the noun
+    before it ("a **snow**-covered field").
     """
 
     caption: Caption
     objects: dict[int, Object]
     stands_for: dict[int, int]
     modifiers: dict[int, int]
+    named: frozenset[int]
+    covers: dict[int, int]
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
@@ -30,23 +38,21 @@ class Nouns:
         objects: dict[int, Object] = {}
         stands_for: dict[int, int] = {}
         modifiers: dict[int, int] = {}
+        named: set[int] = set()
+        covers = _covers(caption)
         tokens, lowered = caption.tokens, caption.lowered
+        covering = set(covers.values())
         for token in tokens:
-            if (
-                token.pos not in ("NOUN", "PROPN")
-                or token.dep in _NAMED
-                and tokens[token.head].pos in ("NOUN", "PROPN")
-            ):
-                continue
             index = token.index
+            if token.pos not in ("NOUN", "PROPN") or lowered[index] == "front" and token.dep == "pobj":
+                continue
+            if token.dep in _NAMED and tokens[token.head].pos in ("NOUN", "PROPN") and index not in covering:
+                continue
             behind = _behind_of(caption, token)
-            if behind is not None:
-                if lowered[index] in PORTIONS:
-                    stands_for[index] = behind
-                    continue
-                if lowered[index] in PLACES and token.dep == "pobj":
-                    continue
-            if lowered[index] == "front" and token.dep == "pobj":
+            if behind is not None and token.lemma in PORTIONS:
+                stands_for[index] = behind
+                continue
+            if behind is not None and lowered[index] in PLACES and token.dep == "pobj":
                 continue
             start = index
             while start > 0 and tokens[start - 1].dep in _NAMED and tokens[start - 1].head in range(start, index + 1):
@@ -54,9 +60,12 @@ class Nouns:
             while start < index and _is_attribute(tokens[start], caption):
                 modifiers[start] = index
                 start += 1
+            if start > 0 and _is_named(tokens[start - 1], token, start == index):
+                start -= 1
+                named.add(start)
             name = " ".join([*lowered[start:index], token.lemma])
             objects[index] = Object(index, start, name)
-        return cls(caption, objects, stands_for, modifiers)
+        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers)
 
     def things(self, index: int) -> list[int]:
         """The objects that a noun stands for, with those coordinated with it."""
@@ -76,9 +85,22 @@ class Nouns:
                     pending.append(child)
         return found
 
-    def doers(self, index: int) -> list[int]:
-        """The objects that a clause behind noun `index` is said of: those of its kind before it, too."""
-        return self.things(index)[:1]
+    def doers(self, index: int, clause: int) -> list[int]:
+        """The objects that a clause or phrase at token `clause` is said of, which is attached to noun `index`.
+
+        Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
+        last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
+        """
+        tokens = self.caption.tokens
+        first, person = index, is_person(tokens[index].lemma)
+        while tokens[first].dep == "conj" and tokens[tokens[first].head].pos in ("NOUN", "PROPN"):
+            first = tokens[first].head
+            if is_person(tokens[first].lemma) != person:
+                return self.things(index)[:1]
+        found = self.things(first)
+        if len(found) < 2:
+            return found
+        return [thing for thing in found if thing < clause]
 
 
 def _behind_of(caption: Caption, token: Token) -> int | None:
@@ -93,3 +115,28 @@ def _behind_of(caption: Caption, token: Token) -> int | None:
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
     return word in MATERIALS or word in COLOURS or word in AGES
+
+
+def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
+    """Whether an adjective is part of a name: "hot dog", which WordNet has; not "young man", for young is visible."""
+    if adjective.dep != "amod" or adjective.head != noun.index:
+        return False
+    word = adjective.lower
+    visible = attributes().dimensions.get(word, _WARMTH) != _WARMTH
+    return word in SIDES or alone and not visible and _is_listed(f"{word} {noun.lemma}")
+
+
+@cache
+def _is_listed(name: str) -> bool:
+    return bool(WordNet.load().senses(name, "n"))
+
+
+def _covers(caption: Caption) -> dict[int, int]:
+    """Participles with the noun right before them, behind which a noun follows: "a snow-covered field"."""
+    covers = {}
+    for token in caption.tokens:
+        if token.lower in COVERING and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
+            before = token.index - 1 - (caption.lowered[token.index - 1] == "-")
+            if before >= 0 and caption.tokens[before].pos in ("NOUN", "PROPN"):
+                covers[token.index] = before
+    return covers

@@ -21,7 +21,9 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
     states = []
     for token in caption.tokens:
         its = attached.get(token.index, [])
-        if token.pos == "VERB":
+        if token.index in nouns.covers:
+            reader.add([nouns.covers[token.index]], nouns.things(token.head)[:1], (token.index,), token.lemma)
+        elif token.pos == "VERB":
             states += reader.verb(token, its)
         elif its:
             reader.noun(token, its)
@@ -49,8 +51,9 @@ class _Reader:
     def noun(self, token: Token, its: list[Phrase]) -> None:
         """Phrases of a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
-        subjects = self.nouns.things(token.index)[:1] if is_noun else self.clauses.subjects(token.index)
+        clause = self.clauses.subjects(token.index)
         for phrase in its:
+            subjects = self.nouns.doers(token.index, phrase.tokens[0]) if is_noun else clause
             if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
                 continue
@@ -96,6 +99,6 @@ class _Reader:
             else:
                 said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
                 first = False
-        if said or verb.dep in ("amod", "compound"):
+        if said or gap or verb.dep in ("amod", "compound"):
             return []
         return [(subject, verb.index) for subject in subjects]

@@ -13,7 +13,24 @@ COLOURS = frozenset(
     cream khaki burgundy navy lavender violet aqua blond blonde brunette ginger""".split()
 )
 AGES = frozenset("baby adult mother mom male female toy".split())
-WRITTEN = {"wood": "wooden"}
+WRITTEN = {"wood": "wooden", "both": "two", "pieces": "piece", "slices": "slice"}
+# One attribute with the word before them: "light brown", "apple-shaped", "dark colored".
+SHADES = frozenset("light dark bright pale deep navy royal lime olive neon baby hot medium off".split())
+LOOKS = frozenset(
+    """colored coloured shaped haired sleeved looking sized handed eyed faced skinned tailed headed
+    legged necked roofed decker made style""".split()
+)
+# With the noun before them they relate it to the noun behind: "a snow-covered field", "a tree lined street".
+COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
+# How many or which, not how they look.
+QUANTIFIERS = frozenset(
+    """one several many few multiple various numerous other another same such own more most each every only next last
+    first second third""".split()
+)
+# Where on a thing: part of the name ("right hand", "front wheel").
+SIDES = frozenset("left right front back rear top bottom".split())
+# Nouns before "of" that say in which form a thing comes, and so are its attribute, some with "of".
+FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
 # Nouns before "of" that count or portion what follows: the thing is the noun behind.
 PORTIONS = frozenset(
     """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
