@@ -77,7 +77,7 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         raise click.ClickException(said) from error
-    except (ValueError, EngineError) as error:
+    except (ValueError, ImportError, EngineError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
 
 
@@ -263,6 +263,33 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
     with one_line_errors():
         wanted = "rejections" if reason else table or table_of(operator)
         print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
+
+
+@negcap.command()
+@options.run
+@options.publish
+@options.overwrite
+@options.quiet
+def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
+    """Write a test set in the format that others read.
+
+    With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model without the
+    images tells the negatives, or train captions stand in another split.
+    """
+    from pipelines.publish.gate import RefusedError
+    from pipelines.publish.publish import PublishConfig
+    from pipelines.publish.publish import publish as write
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        try:
+            written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: _warn([line]))
+        except RefusedError as refused:
+            print("\n".join(refused.lines))
+            return CHECK_FAILED
+    if not quiet:
+        print(f"{len(written):,} files in {output}", file=sys.stderr)
+    return 0
 
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
