@@ -76,6 +76,13 @@ blind = together(
     click.option("--json", "as_json", is_flag=True, help="Everything as JSON, intervals and cues included."),
     seed,
 )
+refine = together(
+    click.option("--operators", type=Names(), help="Only these operators; default: all."),
+    click.option("--splits", type=Names(), help="Only rows of these splits; default: all."),
+    click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10."),
+    click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8."),
+    seed,
+)
 quiet = click.option("--quiet", is_flag=True, help="No progress on stderr.")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made with another config or input.")
 workers = together(

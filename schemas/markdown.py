@@ -10,10 +10,10 @@ import pyarrow as pa
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.fields import description
 from schemas.lexicon import LEXICON
-from schemas.negatives import NEGATIVES, REJECTIONS
+from schemas.negatives import NEGATIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
 
-TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, NEGATIVES, REJECTIONS)
+TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, NEGATIVES, REFINED, REJECTIONS)
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 

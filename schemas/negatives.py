@@ -1,4 +1,5 @@
-"""negatives: false captions with their provenance; rejections: the candidates refused, each with its reason."""
+"""negatives: false captions with their provenance; refined: those of them that blind models are at chance on;
+rejections: the candidates refused, each with its reason."""
 
 import pyarrow as pa
 
@@ -45,6 +46,8 @@ NEGATIVES = schema(
     field("text", pa.string(), "the negative caption"),
     *_CHANGE,
 )
+
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "1"})
 
 REASONS = (
     "related_in_caption",
