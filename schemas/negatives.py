@@ -1,4 +1,4 @@
-"""negatives: false captions; refined: those that blind models are at chance on; positives: true; rejections: refused."""
+"""negatives: false captions; refined: those that leave blind models at chance; positives: true; rejections: refused."""
 
 import pyarrow as pa
 

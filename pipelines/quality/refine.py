@@ -38,8 +38,8 @@ class RefineConfig:
     """How the choice is made: see quality.balance.
 
     operators, splits: only these; empty: all that the negatives have. candidates: draws of a caption and operator to
-    choose from, likeliest first. rounds: how often the models are fitted again, at most. Raises ValueError for candidates or
-    rounds below 1, or a seed below 0.
+    choose from, likeliest first. rounds: how often the models are fitted again, at most. Raises ValueError for
+    candidates or rounds below 1, or a seed below 0.
     """
 
     seed: int = 0
