@@ -23,6 +23,7 @@ from augment.scene_graph.words import (
     SIDES,
 )
 
+_LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _WARMTH = frozenset(("heat",))
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
@@ -105,6 +106,7 @@ class Nouns:
 
         Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
         last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
+        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather".
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
@@ -112,6 +114,8 @@ class Nouns:
             first = tokens[first].head
             if is_person(tokens[first].lemma) != person:
                 return self.things(index)[:1]
+        if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
+            first = index
         found = self.things(first)
         if len(found) < 2:
             return found
