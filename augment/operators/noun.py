@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
@@ -12,17 +11,18 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.clashes import clash
+from augment.language.entries import Entries
 from augment.language.grammar import article_edit, pronoun_edits
-from augment.language.lexicon import Entries
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
+# The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
+SHARPNESS = 1.5
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
-ODD = 0.002
+ODD = 0.001
 
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -52,7 +52,7 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
     slots = _slots(caption, nouns)
     likely = []
     for slot in slots:
-        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
+        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry]) ** SHARPNESS
         probabilities[context.lexicon.same_things(slot.entry)] = 0.0
         likely.append(probabilities)
     odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
@@ -93,9 +93,3 @@ def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
         return known
     headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
     return [slot for slot in headed if slot.entry in nouns.number]
-
-
-@lru_cache(maxsize=4096)
-def same_things(entry: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the entries that may name what `entry` names: no other noun, so not proposed."""
-    return [number for number, name in enumerate(names) if clash(name, entry)]
