@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from augment.caption import Caption, Token
 from augment.edits import Edit, cased
@@ -82,16 +82,23 @@ def article(word: str) -> str:
 
 
 @cache
-def _inflect() -> object:
-    import inflect
+def _inflect() -> Any:
+    """The engine of inflect, imported without the checks of argument types that take a second to prepare."""
+    import typeguard
 
+    checked = typeguard.typechecked
+    typeguard.typechecked = lambda function: function  # type: ignore[assignment]
+    try:
+        import inflect
+    finally:
+        typeguard.typechecked = checked
     return inflect.engine()
 
 
 @cache
 def plural(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men"."""
-    return _inflect().plural_noun(noun)  # type: ignore[attr-defined]
+    return _inflect().plural_noun(noun)
 
 
 @cache

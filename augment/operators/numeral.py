@@ -39,9 +39,7 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
         mass = entries.masses(slot.places, own=entries.number[slot.entry])
-        for number, name in enumerate(entries.names):
-            if quantity_value(name) == slot.value or name.isdigit() != slot.entry.isdigit():
-                mass[number] = 0.0
+        mass[_not_exchanged(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
     agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
@@ -51,6 +49,13 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
         refused = None if edits else "ungrammatical"
         yield Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=refused)
+
+
+@cache
+def _not_exchanged(entry: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the quantities that say the same as `entry`, or in digits what it says in words."""
+    same = quantity_value(entry)
+    return [i for i, name in enumerate(names) if quantity_value(name) == same or name.isdigit() != entry.isdigit()]
 
 
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:

@@ -37,7 +37,7 @@ class Clauses:
                 return False
             if token.dep == "nsubj" and token.lower not in RELATIVE:
                 return False
-        if verb.dep == "conj":
+        if verb.dep == "conj" and verb.head < verb.index:
             return self.is_passive(self.caption.tokens[verb.head])
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
