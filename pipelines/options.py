@@ -113,4 +113,6 @@ publish = together(
     click.option("--creator", help="Who publishes it, for the Croissant metadata."),
     click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata."),
     click.option("--cite", help="How to cite it, for the Croissant metadata."),
+    click.option("--overwrite", is_flag=True, help="Replace what is published there; files of others stay."),
+    quiet,
 )
