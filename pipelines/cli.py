@@ -228,6 +228,46 @@ def negatives(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
+@options.refine
+@options.workers
+def refine(run: Path, overwrite: bool, **given: Any) -> None:
+    """Keep the negatives that leave models without the images at chance.
+
+    At most one a caption and operator goes to the table refined: chosen so that the gaps of several models, each
+    fitted to other images, lie evenly around 0; the regression on n-grams is fitted again and again to what was
+    chosen. Prints the yield. `negcap blind RUN --refined` measures what is left.
+    """
+    from pipelines import provenance
+    from pipelines.quality.refine import INPUTS, RefineConfig, yields
+    from pipelines.quality.refine import refine as refined
+
+    with at_work(given) as (executor, progress):
+        config = RefineConfig(**{name: value for name, value in given.items() if value is not None})
+        metadata = provenance.of_stage(run, INPUTS, config)
+        counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+        print(yields(counts))
+
+
+@negcap.command()
+@options.run
+@options.blind
+def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
+    """Measure how often models without the images tell the negatives; 50 % is perfect.
+
+    One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language model of true
+    captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's, with the
+    design effect of several pairs an image). Then the words and n-grams that give most away.
+    """
+    from pipelines.quality.bias import measure_run, to_json, to_text
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        reports = measure_run(run, operators=operators, table=table or "negatives", together=True, **given)
+        print(to_json(reports) if as_json else to_text(reports))
+
+
+@negcap.command()
+@options.run
 @options.quiet
 def verify(run: Path, quiet: bool) -> int:
     """Check every shard against its receipt and manifest.

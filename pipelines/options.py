@@ -78,6 +78,22 @@ negatives = together(
     click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
     seed,
 )
+blind = together(
+    click.option("--operators", type=Names(), help="Only these operators; default: all."),
+    click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated."),
+    click.option("--refined", "table", flag_value="refined", help="Measure what negcap refine kept."),
+    click.option("--pick", help="Which negative of a caption: first (the fair draw) or random; default: first."),
+    click.option("--limit", type=int, help="Pairs an operator at most, of random images; default: 100000."),
+    click.option("--json", "as_json", is_flag=True, help="Everything as JSON, intervals and cues included."),
+    seed,
+)
+refine = together(
+    click.option("--operators", type=Names(), help="Only these operators; default: all."),
+    click.option("--splits", type=Names(), help="Only rows of these splits; default: all."),
+    click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10."),
+    click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8."),
+    seed,
+)
 quiet = click.option("--quiet", is_flag=True, help="No progress on stderr.")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made with another config or input.")
 workers = together(

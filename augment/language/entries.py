@@ -37,8 +37,9 @@ class Entries:
 
     priors: log probability by form, "" for any. places: the number of each place; kind_gain: how much a place favours
     a kind of entry, shape (places, kinds). The entries seen in place i are `at[starts[i]:starts[i + 1]]`, in order;
-    beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`, the difference that
-    one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see augment.balance.
+    beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`,
+    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see
+    augment.balance.
     """
 
     names: tuple[str, ...]
