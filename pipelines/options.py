@@ -112,6 +112,7 @@ publish = together(
     click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name."),
     click.option("--split", type=Names(), help="Only these splits, e.g. test; default: all."),
     click.option("--operators", type=Names(), help="Only negatives of these operators; default: all."),
+    click.option("--refined", is_flag=True, default=None, help="Publish what negcap refine kept."),
     click.option("--per-caption", type=int, help="Negatives a caption and operator; default: as the format has it."),
     click.option("--pick", help="Which of them: the first draws (first) or random; default: first."),
     seed,
