@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 
 class Token(NamedTuple):
@@ -76,6 +78,20 @@ class Caption:
     def span(self, start: int, end: int) -> str:
         """The text of tokens `start` to `end` (exclusive), as written."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+
+def remembered(read: Callable[[Caption], T]) -> Callable[[Caption], T]:
+    """Let a function of a caption alone keep its answer with the caption, as a cached property does."""
+    key = f"{read.__module__}.{read.__qualname__}"
+
+    @wraps(read)
+    def ask(caption: Caption) -> T:
+        kept = caption.__dict__
+        if key not in kept:
+            kept[key] = read(caption)
+        return kept[key]
+
+    return ask
 
 
 def from_parses(parses: pa.Table) -> list[Caption]:

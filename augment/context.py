@@ -2,55 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
-from augment.caption import Caption
+from augment.caption import Caption, remembered
 from augment.language.attributes import attribute_slots, attributes
+from augment.language.clashes import Clashing
 from augment.language.lexicon import Lexicon
 from augment.language.places import NOUN_TAGS, noun_slots, preposition_slots, quantity_slots
 
 VERB_TAGS = {"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"}
+T = TypeVar("T")
+
+
+@remembered
+def nouns_said(caption: Caption) -> frozenset[str]:
+    """The nouns of a caption; verbs count too, since a surfing man implies a surf."""
+    said = {token.lemma for token in caption.tokens if token.pos in ("NOUN", "PROPN", "VERB")}
+    return frozenset(said.union(slot.entry for slot in noun_slots(caption)))
+
+
+@remembered
+def quantities_said(caption: Caption) -> frozenset[tuple[str, int]]:
+    """(noun, quantity) pairs, 0 for a bare plural."""
+    counted = {slot.noun: slot.value for slot in quantity_slots(caption)}
+    roots = (caption.tokens[chunk.root] for chunk in caption.chunks)
+    return frozenset(
+        (root.lemma, counted.get(root.index, 0 if root.tag == "NNS" else 1)) for root in roots if root.tag in NOUN_TAGS
+    )
+
+
+@remembered
+def relations_said(caption: Caption) -> frozenset[tuple[str, str]]:
+    """(preposition, object) pairs."""
+    return frozenset((slot.entry, caption.tokens[slot.object].lemma) for slot in preposition_slots(caption))
+
+
+@remembered
+def attributes_said(caption: Caption) -> frozenset[tuple[str, str]]:
+    """(attribute, noun) pairs, the noun "" where the caption does not tell whose it is ("a man in red")."""
+    said = {slot.index: (slot.entry, caption.tokens[slot.noun].lemma) for slot in attribute_slots(caption)}
+    known = attributes().dimensions
+    for index, word in enumerate(caption.lowered):
+        if index not in said and word in known:
+            said[index] = (word, "")
+    return frozenset(said.values())
+
+
+@remembered
+def verbs_said(caption: Caption) -> frozenset[str]:
+    """The lemmas of a caption's verbs, auxiliaries excepted."""
+    return frozenset(token.lemma for token in caption.tokens if token.tag in VERB_TAGS and token.pos != "AUX")
 
 
 @dataclass(frozen=True)
 class Mentions:
-    """What one caption says: nouns, verbs, (noun, quantity) pairs, 0 for a bare plural, (preposition, object) pairs.
+    """What some captions of an image say, together; each kind is read when it is first asked for."""
 
-    Attributes are (attribute, noun) pairs, the noun "" where the caption does not tell whose it is ("a man in red").
-    """
+    captions: tuple[Caption, ...]
 
-    nouns: frozenset[str]
-    quantities: frozenset[tuple[str, int]]
-    relations: frozenset[tuple[str, str]]
-    attributes: frozenset[tuple[str, str]]
-    verbs: frozenset[str]
+    @cached_property
+    def nouns(self) -> frozenset[str]:
+        """See `nouns_said`."""
+        return self._union(nouns_said)
 
+    @cached_property
+    def quantities(self) -> frozenset[tuple[str, int]]:
+        """See `quantities_said`."""
+        return self._union(quantities_said)
 
-def mentions(caption: Caption) -> Mentions:
-    """Read off a parsed caption what it says; verbs count as nouns too, since a surfing man implies a surf."""
-    nouns, verbs = set(), set()
-    said = {slot.index: (slot.entry, caption.tokens[slot.noun].lemma) for slot in attribute_slots(caption)}
-    known = attributes().dimensions
-    for token in caption.tokens:
-        if token.pos in ("NOUN", "PROPN", "VERB"):
-            nouns.add(token.lemma)
-        if token.tag in VERB_TAGS:
-            verbs.add(token.lemma)
-        if token.index not in said and caption.lowered[token.index] in known:
-            said[token.index] = (caption.lowered[token.index], "")
-    for slot in noun_slots(caption):
-        nouns.add(slot.entry)
-    counted = {slot.noun: slot.value for slot in quantity_slots(caption)}
-    quantities = set()
-    for chunk in caption.chunks:
-        root = caption.tokens[chunk.root]
-        if root.tag in NOUN_TAGS:
-            quantities.add((root.lemma, counted.get(root.index, 0 if root.tag == "NNS" else 1)))
-    relations = {(slot.entry, caption.tokens[slot.object].lemma) for slot in preposition_slots(caption)}
-    return Mentions(
-        frozenset(nouns), frozenset(quantities), frozenset(relations), frozenset(said.values()), frozenset(verbs)
-    )
+    @cached_property
+    def relations(self) -> frozenset[tuple[str, str]]:
+        """See `relations_said`."""
+        return self._union(relations_said)
+
+    @cached_property
+    def attributes(self) -> frozenset[tuple[str, str]]:
+        """See `attributes_said`."""
+        return self._union(attributes_said)
+
+    @cached_property
+    def verbs(self) -> frozenset[str]:
+        """See `verbs_said`."""
+        return self._union(verbs_said)
+
+    def _union(self, said: Callable[[Caption], frozenset[T]]) -> frozenset[T]:
+        return frozenset().union(*map(said, self.captions))
 
 
 @dataclass(frozen=True)
@@ -61,19 +100,21 @@ class Context:
     own: Mentions
     siblings: Mentions
 
+    @cached_property
+    def clash_own(self) -> Clashing:
+        """The lexicon's nouns that may be true by the caption itself."""
+        return self.lexicon.clashes.with_any(self.own.nouns)
+
+    @cached_property
+    def clash_siblings(self) -> Clashing:
+        """The lexicon's nouns that may be true by a sibling caption."""
+        return self.lexicon.clashes.with_any(self.siblings.nouns)
+
 
 def contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[Context]:
     """The contexts of all the captions of one image."""
-    said = [mentions(caption) for caption in captions]
-    result = []
-    for i, own in enumerate(said):
-        others = [other for j, other in enumerate(said) if j != i]
-        siblings = Mentions(
-            frozenset().union(*(other.nouns for other in others)) - own.nouns,
-            frozenset().union(*(other.quantities for other in others)),
-            frozenset().union(*(other.relations for other in others)),
-            frozenset().union(*(other.attributes for other in others)),
-            frozenset().union(*(other.verbs for other in others)),
-        )
-        result.append(Context(lexicon, own, siblings))
-    return result
+    captions = tuple(captions)
+    return [
+        Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]))
+        for i, caption in enumerate(captions)
+    ]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Literal, NamedTuple
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from augment.caption import Caption, Token
 from augment.context import Context
 from augment.edits import Candidate
 from augment.language import attributes, verbs
-from augment.language.overlaps import head, is_person, overlaps, persons_may_be_same
+from augment.language.clashes import clash, meaning
+from augment.language.overlaps import is_person, persons_may_be_same
 from augment.language.places import prepositions, quantity_value
 from augment.language.wordnet import WordNet
-
-Clash = Literal["related", "overlap"]
 
 # Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".
 SYMMETRIC = {
@@ -27,74 +26,16 @@ SYMMETRIC_VERBS = {
 # Words for several persons whose number they do not tell.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
-
-class Meaning(NamedTuple):
-    """What a noun may name: itself and its head, their synsets in use and all above, and what the noun table adds."""
-
-    words: frozenset[str]
-    synsets: frozenset[int]
-    above: frozenset[int]
-    same: frozenset[str]
-    implied: frozenset[str]
-
-
-@cache
-def meaning(noun: str) -> Meaning:
-    """The meaning of a noun or compound."""
-    wordnet, table = WordNet.load(), overlaps()
-    words = frozenset({noun, head(noun)})
-    synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
-    implied = frozenset().union(*(table.implied.get(word, frozenset()) for word in words))
-    return Meaning(
-        words,
-        synsets,
-        frozenset().union(*(wordnet.closure(synset) for synset in synsets)),
-        frozenset().union(*(table.groups.get(word, frozenset()) for word in words)),
-        implied | table.implied["person"] if is_person(noun) else implied,
-    )
-
-
-def clash(replacement: str, said: str) -> Clash | None:
-    """Whether `replacement` may be true where `said` is: related in WordNet, or overlapping by the noun table.
-
-    Both are checked as compounds and by their heads: "tennis racket" clashes with "racket".
-    """
-    a, b = meaning(replacement), meaning(said)
-    if not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above)):
-        return "related"
-    if not (a.words.isdisjoint(b.same) and a.words.isdisjoint(b.implied)):
-        return "overlap"
-    return "overlap" if persons_may_be_same(replacement, said) else None
-
-
-@cache
-def _clashes(said: str) -> dict[str, Clash | None]:
-    """The answers of `clash` for one noun said, filled as they are asked for."""
-    return {}
-
-
-def _noun_clash(replacement: str, said: frozenset[str]) -> Clash | None:
-    """The gravest clash of a replacement with the nouns said."""
-    found: Clash | None = None
-    for noun in said:
-        known = _clashes(noun)
-        try:
-            result = known[replacement]
-        except KeyError:
-            result = known[replacement] = clash(replacement, noun)
-        if result is not None:
-            if result == "related":
-                return result
-            found = result
-    return found
+PAIRS = 1 << 14  # how many answers of pairs of nouns are kept: the pairs of a large corpus have no end
 
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """A noun of this caption or of a sibling is the replacement, or may be: `related_in_*`, `overlap_in_*`."""
-    found = _noun_clash(candidate.replacement, context.own.nouns)
+    entry = context.lexicon.nouns.number[candidate.replacement]
+    found = context.clash_own.of(entry)
     if found:
         return f"{found}_in_caption"
-    found = _noun_clash(candidate.replacement, context.siblings.nouns)
+    found = context.clash_siblings.of(entry)
     return f"{found}_in_sibling" if found else None
 
 
@@ -106,25 +47,39 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     noun = caption.tokens[candidate.slots[0]].lemma
     if value > 1 and ((noun, 0) in context.own.quantities or (noun, value) in context.own.quantities):
         return "same_quantity"
-    for other, count in context.siblings.quantities:
-        if count == value and _same_things(noun, other):
-            return "sibling_quantity"
-        # "Dogs" says nothing against "two dogs" being three, but much against "a dog".
-        if (
-            count == 0
-            and value > 1
-            and old == 1
-            and (clash(noun, other) == "related" or persons_may_be_same(noun, other))
-        ):
-            return "sibling_quantity"
-    if old == 1 and is_person(noun) and any(other in GROUPS for other, _ in context.siblings.quantities):
+    said = _counted(noun, context.siblings.quantities)
+    if value in said.counts or (old == 1 and (said.in_group or (said.several and value > 1))):
         return "sibling_quantity"
     return None
 
 
-@cache
-def _same_things(a: str, b: str) -> bool:
-    return clash(a, b) == "related" or not meaning(a).words.isdisjoint(meaning(b).same) or persons_may_be_same(a, b)
+class Counted(NamedTuple):
+    """What quantities say of a noun: `counts` of the same things, a bare plural of them, a group of persons."""
+
+    counts: frozenset[int]
+    several: bool
+    in_group: bool
+
+
+@lru_cache(maxsize=256)
+def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
+    """What the quantities say of a noun. "Dogs" says nothing against "two dogs" being three, but against "a dog"."""
+    return Counted(
+        frozenset(count for other, count in quantities if same_things(noun, other)),
+        any(count == 0 and _related(noun, other) for other, count in quantities),
+        is_person(noun) and any(other in GROUPS for other, _ in quantities),
+    )
+
+
+@lru_cache(maxsize=PAIRS)
+def _related(a: str, b: str) -> bool:
+    return clash(a, b) == "related" or persons_may_be_same(a, b)
+
+
+@lru_cache(maxsize=PAIRS)
+def same_things(a: str, b: str) -> bool:
+    """Whether two nouns may name the same thing of an image: dog and animal, couch and sofa, man and player."""
+    return _related(a, b) or not meaning(a).words.isdisjoint(meaning(b).same)
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
@@ -147,7 +102,7 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The two heads name the same kind of thing, or stand in a conjunction or a symmetric relation."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if _same_things(one.lemma, other.lemma):
+    if same_things(one.lemma, other.lemma):
         return "interchangeable"
     if _listed(caption, one, other):
         return "interchangeable"
@@ -206,7 +161,7 @@ def check_attribute(candidate: Candidate, caption: Caption, context: Context) ->
 def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Either attribute is said of the other noun already, or the two nouns may be the same thing."""
     one, other = (caption.tokens[i].lemma for i in candidate.slots)
-    if _same_things(one, other):
+    if same_things(one, other):
         return "interchangeable"
     mine, theirs = candidate.replaced.split(" | ")
     return _attribute_said(theirs, one, context) or _attribute_said(mine, other, context)
@@ -219,7 +174,7 @@ def _attribute_said(attribute: str, noun: str, context: Context) -> str | None:
     ):
         for word, of in said:
             if attributes.may_be_same(attribute, word) and (
-                noun == of or (reason == "sibling_says_so" and (not of or _same_things(noun, of)))
+                noun == of or (reason == "sibling_says_so" and (not of or same_things(noun, of)))
             ):
                 return reason
     return None

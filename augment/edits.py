@@ -18,9 +18,9 @@ class Candidate(NamedTuple):
     """A proposed negative: disjoint edits in text order, and what was replaced by what.
 
     `change` names the contradiction check that judges it; `slots` are the token indices it looks at (a head, a counted
-    noun, a preposition and its object, two swapped heads, an attribute and its noun). What is added replaces "". Synsets
-    are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused` is a reason
-    that the grammar found already.
+    noun, a preposition and its object, two swapped heads, an attribute and its noun). What is added replaces "".
+    Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused`
+    is a reason that the grammar found already. A `spare` candidate is taken only where no other of its operator was.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
@@ -31,6 +31,7 @@ class Candidate(NamedTuple):
     replaced_synset: str | None = None
     replacement_synset: str | None = None
     refused: str | None = None
+    spare: bool = False
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
@@ -57,6 +58,8 @@ def cased(new: str, old: str, *, first: bool = False) -> str:
 
     `first` tells that `old` is the caption's first word, where a capital says nothing of the word itself.
     """
+    if old.islower():
+        return new
     if len(old) > 1 and old.isupper():
         return new.upper()
     if old[:1].isupper() and (first or not new[:1].isupper()):

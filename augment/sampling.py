@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from random import Random
 
 import numpy as np
 
 
-def draw(masses: Sequence[np.ndarray], rng: Random, limit: int, floor: float = 0.0) -> Iterator[tuple[int, int]]:
+def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
     """At most `limit` distinct (slot, entry) pairs, drawn one after another without replacement.
 
-    `masses` holds an array of non-negative weights a slot; entries of at most `floor` are not drawn. They are not
-    normalised slot by slot: a slot is chosen as often as its weights sum to, so a word that the corpus makes nearly
-    certain in its place is replaced less often. In this way an exchange of x for y is about as frequent as one of y for
-    x (detailed balance), which leaves a reader of the text alone little to go by.
+    `masses` holds an array of non-negative weights a slot. They are not normalised slot by slot: a slot is chosen as
+    often as its weights sum to, so a word that the corpus makes nearly certain in its place is replaced less often. In
+    this way an exchange of x for y is about as frequent as one of y for x (detailed balance), which leaves a reader of
+    the text alone little to go by; what refusals disturb, augment.balance repairs.
 
     Weighted sampling without replacement by exponential keys (Efraimidis and Spirakis 2006).
     """
     if not masses:
         return
     weights = np.concatenate(masses)
-    (open,) = np.nonzero(weights > floor)
+    (open,) = weights.nonzero()
     if not len(open):
         return
     noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(open))
     keys = noise / weights[open]
     if limit < len(open):
-        first = np.argpartition(keys, limit)[:limit]
-        order = first[np.argsort(keys[first])]
+        first = keys.argpartition(limit)[:limit]
+        order = first[keys[first].argsort()]
     else:
-        order = np.argsort(keys)
-    ends = np.cumsum([len(mass) for mass in masses])
+        order = keys.argsort()
+    starts = np.array([0, *accumulate(map(len, masses))])
     flat = open[order]
-    slots = np.searchsorted(ends, flat, side="right")
-    yield from zip(slots.tolist(), (flat - (ends - np.array([len(m) for m in masses]))[slots]).tolist(), strict=True)
+    slots = starts.searchsorted(flat, side="right") - 1
+    yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, negatives."""
+"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, balance, negatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from pipelines.engine.run import Progress, ReduceStage, Stage, run_stage
 if TYPE_CHECKING:
     from pipelines.stages.ingest import Ingested
 
-CONFIGS = {"ingest": "IngestConfig", "parse": "ParseConfig", "lexicon": "LexiconConfig", "negatives": "NegativesConfig"}
+CONFIGS = {
+    "ingest": "IngestConfig",
+    "parse": "ParseConfig",
+    "lexicon": "LexiconConfig",
+    "components": "ComponentsConfig",
+    "balance": "BalanceConfig",
+    "negatives": "NegativesConfig",
+}
 VERBS = tuple(CONFIGS)
 
 
@@ -34,8 +41,14 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
             values["spacy_model"] = folder.absolute()
         values["parser"] = provenance.parser(folder)
-    if verb == "lexicon" and "concreteness" in values:
-        values["concreteness"] = _existing(Path(values["concreteness"]), "concreteness")
+    if verb in ("lexicon", "components"):
+        for name in ("concreteness", "attributes"):
+            if name in values:
+                values[name] = _existing(Path(values[name]), name)
+    if verb == "negatives" and options.get("preset") is not None:
+        if "operators" in values:
+            raise ValueError("preset and operators exclude each other: give one of them")
+        values["operators"] = import_module("augment.operators").preset(options["preset"])
     return type(**values)
 
 
@@ -53,11 +66,15 @@ def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: b
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
-    """Run parse, lexicon or negatives on what the verbs before it left in a run; its counters. See run_stage."""
-    stage: Stage | ReduceStage = import_module(f"pipelines.stages.{verb}").STAGE
-    inputs = (stage.input, *(stage.whole if isinstance(stage, Stage) else ()))
-    metadata = provenance.of_stage(run, inputs, config)
-    return run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+    """Run a later verb on what the verbs before it left in a run; the counters of its (last) stage. See run_stage."""
+    module = import_module(f"pipelines.stages.{verb}")
+    stages: tuple[Stage | ReduceStage, ...] = getattr(module, "STAGES", None) or (module.STAGE,)
+    counts: dict[str, int] = {}
+    for stage in stages:
+        inputs = (stage.input, *stage.whole)
+        metadata = provenance.of_stage(run, inputs, config)
+        counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+    return counts
 
 
 def is_built(run: Path) -> bool:

@@ -77,7 +77,7 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         raise click.ClickException(said) from error
-    except (ValueError, EngineError, ImportError) as error:
+    except (ValueError, ImportError, EngineError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
 
 
@@ -101,13 +101,16 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.ingest
 @options.parse
 @options.lexicon
+@options.components
+@options.balance
 @options.negatives
 @options.workers
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-    Ingest, parse, lexicon, negatives, and a table of what came out. What is done already is kept: after an
-    interruption, the same command again goes on.
+    Ingest, parse, lexicon, components, negatives, and a table of what came out. What is done already is kept: after an
+    Ingest, parse, lexicon, components, balance, negatives, and a table of what came out. What is done already is kept:
+    after an interruption, the same command again goes on.
     """
     from pipelines import build as verbs
     from pipelines.summary import print_summary
@@ -163,6 +166,48 @@ def lexicon(run: Path, **given: Any) -> None:
 
     _make("lexicon", run, given)
     print("\n".join(opening(run)[-1:]))
+
+
+@negcap.command()
+@options.run
+@options.components
+@options.frequent
+@options.workers
+def components(run: Path, **given: Any) -> None:
+    """Read objects, attributes and relations off the parses.
+
+    Also what may stand for them as negative components: a vocabulary, and what may be true of each image.
+    """
+    from pipelines.summary import reading
+
+    _make("components", run, given)
+    print("\n".join(reading(run)))
+
+
+@negcap.command()
+@click.argument("caption")
+@options.components
+@options.parse
+@click.option("--dot", is_flag=True, help="As Graphviz source instead.")
+def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool) -> None:
+    """Print the scene graph of a sentence."""
+    from pipelines.quality.graph import print_graph
+
+    with one_line_errors():
+        print_graph(caption, sys.stdout, simple=bool(simple), spacy_model=spacy_model, dot=dot)
+
+
+@negcap.command()
+@options.run
+@options.balance
+@options.workers
+def balance(run: Path, **given: Any) -> None:
+    """Weigh what may replace what, so that no word gives a negative away.
+
+    A word that leaves captions more often than it enters them tells a reader which caption is true. The weights are
+    fitted on a sample of the captions, of train splits where there are any.
+    """
+    _make("balance", run, given)
 
 
 @negcap.command()
@@ -253,11 +298,38 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 
     In colour on a terminal, as [-old-]{+new+} elsewhere.
     """
-    from pipelines.quality.show import print_rows, sample
+    from pipelines.quality.show import print_rows, sample, table_of
 
     with one_line_errors():
-        wanted = "rejections" if reason else table or "negatives"
+        wanted = "rejections" if reason else table or table_of(operator)
         print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
+
+
+@negcap.command()
+@options.run
+@options.publish
+@options.overwrite
+@options.quiet
+def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
+    """Write a test set in the format that others read.
+
+    With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model without the
+    images tells the negatives, or train captions stand in another split.
+    """
+    from pipelines.publish.gate import RefusedError
+    from pipelines.publish.publish import PublishConfig
+    from pipelines.publish.publish import publish as write
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        try:
+            written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: _warn([line]))
+        except RefusedError as refused:
+            print("\n".join(refused.lines))
+            return CHECK_FAILED
+    if not quiet:
+        print(f"{len(written):,} files in {output}", file=sys.stderr)
+    return 0
 
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:

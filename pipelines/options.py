@@ -59,11 +59,22 @@ parse = click.option("--spacy-model", help="An installed spaCy pipeline or its f
 lexicon = together(
     click.option("--min-count", type=int, help="Occurrences that make a noun a replacement; default: by corpus size."),
     click.option("--theta", type=float, help="Least concreteness of a replacement noun; default: 0.6."),
+    click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+frequent = together(
+    click.option("--min-count", type=int, help="Occurrences that make a word frequent; default: by corpus size."),
+    click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6."),
+    click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
+)
+components = click.option(
+    "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
+)
+balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 5000.")
 seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
 negatives = together(
-    click.option("--operators", type=Names(), help="Operators to run, e.g. noun,shuffle; default: all."),
+    click.option("--preset", help="The operators of a paper: vse-c or univse; or all. Default: vse-c."),
+    click.option("--operators", type=Names(), help="Operators to run, e.g. noun,shuffle, instead of a preset."),
     click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
     seed,
 )
@@ -90,4 +101,32 @@ workers = together(
     click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port; or synchronous."),
     overwrite,
     quiet,
+)
+publish = together(
+    click.option(
+        "--format",
+        required=True,
+        help="sugarcrepe, sugarcrepe++, aro, crepe, negclip, open_clip, vse-c, webdataset, huggingface or coco.",
+    ),
+    click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder to publish in, empty or new."),
+    click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name."),
+    click.option("--split", type=Names(), help="Only these splits, e.g. test; default: all."),
+    click.option("--operators", type=Names(), help="Only negatives of these operators; default: all."),
+    click.option("--per-caption", type=int, help="Negatives a caption and operator; default: as the format has it."),
+    click.option("--pick", help="Which of them: the first draws (first) or random; default: first."),
+    seed,
+    click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are."),
+    click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/."),
+    click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image is not there."),
+    click.option(
+        "--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images."
+    ),
+    click.option("--max-blind", type=float, help="Most that a blind baseline may tell, in %; default: 60."),
+    click.option("--allow-blind", is_flag=True, default=None, help="Publish above that; the card says so."),
+    click.option("--skip-leaks", is_flag=True, default=None, help="Leave out test captions that stand in train."),
+    click.option("--name", help="Name of the set; default: negcap-FORMAT."),
+    click.option("--url", help="Where it will be found, for the Croissant metadata."),
+    click.option("--creator", help="Who publishes it, for the Croissant metadata."),
+    click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata."),
+    click.option("--cite", help="How to cite it, for the Croissant metadata."),
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDTH = 100
+LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
 def counters(run: Path, table: str) -> Mapping[str, int]:
@@ -48,18 +49,30 @@ def opening(run: Path) -> list[str]:
         languages = ", ".join(f"{n:,} {language}" for language, n in sorted(skipped.items()))
         lines.append(f"not English, left out: {languages}")
     if lexicon:
-        kinds = ", ".join(
-            f"{lexicon[name]:,} {name}" for name in ("nouns", "prepositions", "numerals") if name in lexicon
-        )
+        kinds = ", ".join(f"{lexicon[name]:,} {name}" for name in LEXICON_KINDS if name in lexicon)
         split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
         least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
         lines.append(f"lexicon of {kinds}{least}; counted on {split} ({lexicon.get('captions', 0):,} captions)")
     return lines
 
 
+def reading(run: Path) -> list[str]:
+    """What the components say, and what the negative ones are drawn from, a line each; none where there are none."""
+    made, words = counters(run, "components"), counters(run, "component_vocabulary")
+    captions = made.get("captions", 0)
+    lines = []
+    if captions:
+        means = ", ".join(f"{made[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations"))
+        lines.append(f"a caption says {means}")
+    if words:
+        kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
+        lines.append(f"negative components of {kinds}, from {words['min_count']:,} occurrences")
+    return lines
+
+
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
     """Coverage and yield of each family and its operators; `families` maps an operator to its family."""
-    table = _table("", "captions", "coverage", "negatives", "a caption", "refused")
+    table = _table("", "captions", "coverage", "rows", "a caption", "refused")
     captions = counts.get("captions", 0)
 
     def add(label: str, name: str, refused: int, style: str) -> None:
@@ -108,13 +121,13 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     from rich.console import Console
 
     from augment.operators import OPERATORS
-    from pipelines.quality.show import print_rows, sample
+    from pipelines.quality.show import print_rows, sample, table_of
 
     counts = counters(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
     # a pipe has no width: a fixed one, so that numbers are not cut
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
-    for line in opening(run):
+    for line in [*opening(run), *reading(run)]:
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
     _print(console, operators_table(counts, families))
@@ -128,7 +141,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
-            print_rows(sample(run, n=examples, operator=operator), stream)
+            print_rows(sample(run, table_of(operator), examples, operator=operator), stream)
 
 
 def _print(console: Console, table: Table) -> None:

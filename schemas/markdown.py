@@ -7,13 +7,28 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
+from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.fields import description
 from schemas.lexicon import LEXICON
-from schemas.negatives import NEGATIVES, REFINED, REJECTIONS
+from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
 
-TABLES = (CAPTIONS, REJECTED_RECORDS, PARSES, LEXICON, NEGATIVES, REFINED, REJECTIONS)
+TABLES = (
+    CAPTIONS,
+    REJECTED_RECORDS,
+    PARSES,
+    LEXICON,
+    COMPONENTS,
+    COMPONENT_VOCABULARY,
+    COMPONENT_EXCLUSIONS,
+    BALANCE,
+    NEGATIVES,
+    REFINED,
+    POSITIVES,
+    REJECTIONS,
+)
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 

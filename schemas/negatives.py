@@ -1,11 +1,11 @@
-"""negatives: false captions with their provenance; refined: those of them that blind models are at chance on;
-rejections: the candidates refused, each with its reason."""
+"""negatives: false captions; refined: those that leave blind models at chance; positives: true; rejections: refused."""
 
 import pyarrow as pa
 
 from schemas.fields import field, schema
 
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
+POSITIVE = "positive"
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", POSITIVE)
 
 EDIT = pa.struct(
     [
@@ -48,6 +48,15 @@ NEGATIVES = schema(
 )
 
 REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "1"})
+
+POSITIVES = schema(
+    "positives",
+    1,
+    field("positive_id", pa.string(), "`<caption_id>#<operator>:<k>`, as in negatives"),
+    *_KEYS,
+    field("text", pa.string(), "the caption said otherwise: as true as the caption, a control for audits"),
+    *_CHANGE,
+)
 
 REASONS = (
     "related_in_caption",

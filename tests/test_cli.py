@@ -27,6 +27,7 @@ HEAVY = (
     "nltk",
     "inflect",
 )
+COMPONENT_TABLES = ("components", "component_vocabulary", "component_exclusions")
 
 
 def negcap_exits(*arguments: object) -> int:
@@ -56,7 +57,8 @@ def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pyte
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
-    assert shown == ["build", "ingest", "parse", "lexicon", "negatives", "verify", "show"]
+    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "balance", "negatives"]
+    assert shown == [*verbs, "refine", "blind", "verify", "show", "publish"]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -120,6 +122,9 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         ),
         (["build", "{tmp}/bad.json", "--output", "{tmp}/out"], "bad.json"),
         (["parse", "{tmp}/out"], "parse needs {tmp}/out/captions, which is not there"),
+        (["components", "{tmp}/out"], "components needs {tmp}/out/parses, which is not there"),
+        (["components", "{tmp}/out", "--min-count", "-1"], "min_count must be >= 1, was: -1"),
+        (["graph", "A dog.", "--spacy-model", "en_none"], "spacy model must be an installed"),
         (["negatives", "{tmp}/out"], "negatives needs {tmp}/out/parses, which is not there"),
         (["verify", "{tmp}/out"], "must be the folder of a run, has no tables"),
         (["show", "{tmp}/out"], "has no negatives: run negcap negatives"),
@@ -143,7 +148,7 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
 def quietly(arguments: list[str]) -> list[str]:
     """Spare the worker processes where a test does not ask for an executor."""
     verb, given = arguments[0], {"--scheduler", "--workers"} & set(arguments)
-    works = verb in ("build", "parse", "lexicon", "negatives") and len(arguments) > 1
+    works = verb in ("build", "parse", "lexicon", "components", "balance", "negatives") and len(arguments) > 1
     return ["--quiet", "--scheduler", "synchronous"] if works and not given else []
 
 
@@ -183,9 +188,8 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
         assert word in shown.out
     assert "up to date" in shown.out
     assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)
-    assert shown.err.splitlines()[-4:] == [
-        f"{verb}: up to date" for verb in ("ingest", "parse", "lexicon", "negatives")
-    ]
+    stages = ("ingest", "parse", "lexicon", *COMPONENT_TABLES, "balance", "negatives")
+    assert shown.err.splitlines() == [f"{stage}: up to date" for stage in stages]
 
 
 def test_the_summary_counts_what_the_tables_hold(sample_run: Path) -> None:
@@ -219,18 +223,40 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     shards = ["--limit", 40, "--shard-size", 50]
     assert negcap_exits("build", SAMPLE, "--output", whole, *shards, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
-    for verb in ("parse", "lexicon", "negatives"):
+    for verb in ("parse", "lexicon", "components", "balance", "negatives"):
         assert negcap_exits(verb, verbs, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4
     assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {
         path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
     }
-    for table in ("captions", "parses", "lexicon", "negatives", "rejections"):
+    for table in ("captions", "parses", "lexicon", *COMPONENT_TABLES, "negatives", "rejections"):
         assert rows_of(whole, table) == rows_of(sample_run, table)
 
 
 def rows_of(run: Path, table: str) -> list[dict]:
     return [row for part in read_table(run, table) for row in part.to_pylist()]
+
+
+def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = ["components", run, "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits(*again) == 0
+    shown = capsys.readouterr().out
+    assert re.fullmatch(
+        r"a caption says \d\.\d objects, \d\.\d attributes, \d\.\d relations\n"
+        r"negative components of \d+ nouns, \d+ attributes, \d+ relations, from 5 occurrences\n",
+        shown,
+    )
+    assert negcap_exits(*again, "--simple") == 2
+    assert "simple was false, is now true (--overwrite replaces it)" in capsys.readouterr().err
+    assert negcap_exits(*again, "--simple", "--min-count", 3, "--overwrite") == 0
+    assert "from 3 occurrences" in capsys.readouterr().out
+    names = {thing["object"] for row in rows_of(run, "components") for thing in row["objects"]}
+    assert names and not [name for name in names if " " in name]
+    assert negcap_exits("verify", run, "--quiet") == 0
+    shard = shard_path(run / "component_exclusions", 0)
+    shard.write_bytes(shard.read_bytes()[:-7])
+    assert negcap_exits("verify", run, "--quiet") == 1
+    assert capsys.readouterr().out.startswith("component_exclusions/part-00000.parquet: damaged")
 
 
 def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:

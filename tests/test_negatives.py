@@ -113,7 +113,7 @@ def test_another_seed_draws_otherwise(rows: tuple) -> None:
     ("config", "message"),
     [
         ({"operators": ("noun", "noun")}, "operators must be distinct"),
-        ({"operators": ("verb",)}, "operator must be one of"),
+        ({"operators": ("adverb",)}, "operator must be one of"),
         ({"per_family": 0}, "per_family must be >= 1, was: 0"),
     ],
 )

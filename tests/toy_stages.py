@@ -73,7 +73,7 @@ def count_words(captions: pa.Table, config: ToyConfig) -> pa.Table:
     return pa.table({"word": list(counted), "count": list(counted.values())}, schema=COUNTS)
 
 
-def add_counts(tables: list[pa.Table]) -> pa.Table:
+def add_counts(tables: list[pa.Table], config: object) -> pa.Table:
     summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns(["word", "count"])
 

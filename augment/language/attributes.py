@@ -9,12 +9,15 @@ from importlib.resources import files
 from itertools import combinations
 from typing import NamedTuple
 
-from augment.caption import Caption, Token
+from augment.caption import Caption, Token, remembered
+from augment.language.overlaps import is_person
 from augment.language.places import NOUN_TAGS, after, before
 from augment.language.wordnet import WordNet
 
 ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
 DEGREES = {"JJR", "JJS"}
+# What captions say of persons in another sense, or of their size by age: "a black man", "a little boy".
+NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
 INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
 
 
@@ -78,8 +81,12 @@ def exclude(one: str, other: str) -> bool:
     mine, theirs = table.dimensions.get(one), table.dimensions.get(other)
     if mine is not None and theirs is not None:
         return not mine.isdisjoint(theirs)
-    wordnet = WordNet.load()
-    return other in wordnet.antonyms(one, "a") or one in wordnet.antonyms(other, "a")
+    return other in _opposites(one) or one in _opposites(other)
+
+
+@cache
+def _opposites(word: str) -> frozenset[str]:
+    return WordNet.load().antonyms(word, "a")
 
 
 def may_be_same(one: str, other: str) -> bool:
@@ -101,7 +108,8 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
     return None
 
 
-def attribute_slots(caption: Caption) -> list[AttributeSlot]:
+@remembered
+def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
     """Adjectives said of common nouns, with the materials among noun modifiers: "a **metal** bench"."""
     slots = []
     table, lowered = attributes(), caption.lowered
@@ -117,7 +125,9 @@ def attribute_slots(caption: Caption) -> list[AttributeSlot]:
         if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
             continue
         noun, form = owner
-        if _hyphened(caption, token.index):
+        if _hyphened(caption, token.index) or (is_person(noun.lemma) and _said_otherwise(word)):
+            continue
+        if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
         places = (
             f"noun:{noun.lemma}",
@@ -125,7 +135,13 @@ def attribute_slots(caption: Caption) -> list[AttributeSlot]:
             f"right:{after(caption, token.index + 1)}",
         )
         slots.append(AttributeSlot(token.index, noun.index, word, form, places))
-    return slots
+    return tuple(slots)
+
+
+def _said_otherwise(word: str) -> bool:
+    """Whether a word has another sense, or says an age, when it is said of persons."""
+    dimensions = attributes().dimensions.get(word)
+    return dimensions is not None and dimensions <= NOT_OF_PERSONS
 
 
 def _hyphened(caption: Caption, index: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from augment.caption import Caption, Token
 from augment.edits import Edit, cased
@@ -82,16 +82,23 @@ def article(word: str) -> str:
 
 
 @cache
-def _inflect() -> object:
-    import inflect
+def _inflect() -> Any:
+    """The engine of inflect, imported without the checks of argument types that take a second to prepare."""
+    import typeguard
 
+    checked = typeguard.typechecked
+    typeguard.typechecked = lambda function: function  # type: ignore[assignment]
+    try:
+        import inflect
+    finally:
+        typeguard.typechecked = checked
     return inflect.engine()
 
 
 @cache
 def plural(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men"."""
-    return _inflect().plural_noun(noun)  # type: ignore[attr-defined]
+    return _inflect().plural_noun(noun)
 
 
 @cache
@@ -109,13 +116,12 @@ def third_person(verb: str) -> str:
 
 def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
     """The edit that fits an a/an directly before token `start` to its new `word`, or None where none is needed."""
-    if start == 0:
+    if start == 0 or caption.lowered[start - 1] not in ("a", "an"):
         return None
-    token = caption.tokens[start - 1]
-    if token.lower not in ("a", "an") or token.tag != "DT":
+    token, right = caption.tokens[start - 1], article(word)
+    if token.tag != "DT" or right == token.lower:
         return None
-    right = article(word)
-    return None if right == token.lower else Edit(token.start, token.end, cased(right, token.text, first=True))
+    return Edit(token.start, token.end, cased(right, token.text, first=True))
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:

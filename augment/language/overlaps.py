@@ -80,12 +80,12 @@ def gender(noun: str) -> Gender:
 
 def persons_may_be_same(a: str, b: str) -> bool:
     """Whether two words for persons may name the same one: player and man, child and boy; not man and woman."""
-    if not (is_person(a) and is_person(b)):
-        return False
-    table, one, other = overlaps(), head(a), head(b)
-    return not (
-        (one in table.male and other in table.female)
-        or (one in table.female and other in table.male)
-        or (one in table.child and other in table.adult)
-        or (one in table.adult and other in table.child)
-    )
+    return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
+
+
+@cache
+def other_persons(word: str) -> frozenset[str]:
+    """The words for persons that never name whom `word` names: of another gender, or age."""
+    table = overlaps()
+    pairs = ((table.male, table.female), (table.child, table.adult))
+    return frozenset().union(*(b for one, other in pairs for a, b in ((one, other), (other, one)) if word in a))

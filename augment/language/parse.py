@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from augment.caption import Caption, from_parses
+from augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
 from schemas.parses import PARSES
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SHIPPED = Path(str(files("augment") / "data" / "english_parser"))
 UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
+REMEMBERING = "negcap_remembering_ruler"
 
 
 @cache
@@ -38,7 +40,22 @@ def load(spacy_model: str | None = None) -> Language:
     missing = [name for name in NEEDED if name not in nlp.pipe_names]
     if missing:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
+    _keep_answers(nlp)
     return nlp
+
+
+def _keep_answers(nlp: Language) -> None:
+    """Put a RememberingRuler in the place of an attribute ruler whose rules allow it; the parses stay the same."""
+    from spacy.language import Language
+
+    if not Language.has_factory(REMEMBERING):
+        Language.factory(REMEMBERING, func=lambda nlp, name: RememberingRuler())
+    rulers = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "attribute_ruler"]
+    for name in rulers:
+        ruler: Any = nlp.get_pipe(name)
+        if judges_single_tokens(ruler.patterns):
+            remembering: Any = nlp.replace_pipe(name, REMEMBERING)
+            remembering.ruler = ruler
 
 
 def identity(spacy_model: str | None = None) -> str:

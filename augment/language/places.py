@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from augment.caption import Caption, Token
+from augment.caption import Caption, Token, remembered
 
 ARTICLES = {"a", "an"}
 NUMBERS = {
@@ -90,7 +90,8 @@ def governor(caption: Caption, token: Token) -> str:
     return f"{token.dep}:{head.lemma}"
 
 
-def noun_slots(caption: Caption) -> list[NounSlot]:
+@remembered
+def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
     """Heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
     slots = []
     tokens, lowered = caption.tokens, caption.lowered
@@ -118,7 +119,7 @@ def noun_slots(caption: Caption) -> list[NounSlot]:
             f"right:{after(caption, chunk.root + 1)}",
         )
         slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, places))
-    return slots
+    return tuple(slots)
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
             i += 1
 
 
-def preposition_slots(caption: Caption) -> list[PrepositionSlot]:
+@remembered
+def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
     """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
     table = prepositions()
     tokens, lowered = caption.tokens, caption.lowered
@@ -218,7 +220,7 @@ def preposition_slots(caption: Caption) -> list[PrepositionSlot]:
             f"{head.lemma}..{object.lemma}",
         )
         slots.append(PrepositionSlot(start, end, entry, object.index, places))
-    return slots
+    return tuple(slots)
 
 
 def quantity(token: Token) -> tuple[str, int] | None:
@@ -238,7 +240,8 @@ def quantity_value(entry: str) -> int:
     return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
 
 
-def quantity_slots(caption: Caption) -> list[QuantitySlot]:
+@remembered
+def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
     """Articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
     slots = []
     tokens, lowered = caption.tokens, caption.lowered
@@ -266,4 +269,4 @@ def quantity_slots(caption: Caption) -> list[QuantitySlot]:
             )
             slots.append(QuantitySlot(index, root.index, entry, value, places))
             break
-    return slots
+    return tuple(slots)

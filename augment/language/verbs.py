@@ -10,14 +10,16 @@ from importlib.resources import files
 from itertools import combinations
 from typing import NamedTuple
 
-from augment.caption import Caption, Token
+from augment.caption import Caption, Token, remembered
 from augment.language.grammar import third_person
+from augment.language.kinds import kind
 from augment.language.places import after, before, prepositions
 from augment.language.wordnet import WordNet
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
+LIVING = {kind("person"), kind("dog")}
 # What makes the argument pattern of a verb another one: particles, clauses, two objects.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
@@ -38,6 +40,8 @@ class Verbs:
 
     vague: frozenset[str]
     body: frozenset[str]
+    postures: frozenset[str]
+    objects: frozenset[str]
     body_pairs: frozenset[tuple[str, str]]
     object_pairs: frozenset[tuple[str, str]]
 
@@ -50,6 +54,8 @@ def verbs() -> Verbs:
     return Verbs(
         frozenset(table["vague"]),
         frozenset(verb for group in table["body"] for verb in group),
+        frozenset(table["postures"]),
+        frozenset(verb for group in table["object"] for verb in group),
         body | _pairs([pair.split() for pair in table["together"]]),
         object,
     )
@@ -72,7 +78,8 @@ def exclude(one: str, other: str, pattern: str) -> bool:
     table, wordnet = verbs(), WordNet.load()
     if one == other or not table.vague.isdisjoint((one, other)):
         return False
-    if pattern != OBJECT and not (one in table.body and other in table.body):
+    known = table.objects if pattern == OBJECT else table.body
+    if one not in known or other not in known:
         return False
     if (one, other) in (table.object_pairs if pattern == OBJECT else table.body_pairs):
         return False
@@ -92,7 +99,8 @@ def may_be_same(one: str, other: str) -> bool:
     )
 
 
-def verb_slots(caption: Caption) -> list[VerbSlot]:
+@remembered
+def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
     """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens, known = caption.tokens, prepositions().entries
@@ -104,24 +112,35 @@ def verb_slots(caption: Caption) -> list[VerbSlot]:
         if not deps.isdisjoint(ARGUMENTS):
             continue
         following = token.index + 1
+        noun: Token | None
         object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
+        if object is not None and object.pos not in ("NOUN", "PROPN"):
+            continue
         prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
         if object is not None:
-            pattern, place = OBJECT, f"obj:{object.lemma}"
+            pattern, place, noun = OBJECT, f"obj:{object.lemma}", object
         elif prep is not None:
             if prep.lower not in known:
                 continue
             noun = next(caption.dependents(prep.index, "pobj"), None)
             pattern, place = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
-            pattern, place = "bare", "obj:"
+            pattern, place, noun = "bare", "obj:", None
         else:
             continue
-        places = (f"subj:{subject(caption, token)}", place, f"left:{before(caption, token.index)}")
-        slots.append(
-            VerbSlot(token.index, token.lemma, token.tag, pattern, (*places, f"right:{after(caption, following)}"))
+        does = subject(caption, token)
+        if not does or (token.lemma in verbs().postures and kind(does) not in LIVING):
+            continue
+        places = (
+            f"subj:{does}",
+            f"subj kind:{kind(does)}",
+            place,
+            f"obj kind:{kind(noun.lemma) if noun else ''}",
+            f"left:{before(caption, token.index)}",
+            f"right:{after(caption, following)}",
         )
-    return slots
+        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, places))
+    return tuple(slots)
 
 
 def subject(caption: Caption, verb: Token) -> str:

@@ -72,6 +72,7 @@ class WordNet:
         self._used: dict[tuple[str, str], tuple[int, ...]] = {}
         self._above: dict[tuple[str, str], frozenset[int]] = {}
         self._closures: dict[tuple[int, tuple[str, ...]], frozenset[int]] = {}
+        self._entailed: dict[str, frozenset[int]] = {}
 
     @staticmethod
     def load() -> WordNet:
@@ -197,9 +198,12 @@ class WordNet:
 
     def entails(self, verb: str, other: str) -> bool:
         """Whether doing `verb` is, entails or causes doing `other`, in the senses in use: snore -> sleep."""
-        goals = self.senses_in_use(other, "v")
-        relations = ("hypernyms", "entails", "causes")
-        return any(not self._closure(synset, relations).isdisjoint(goals) for synset in self.senses_in_use(verb, "v"))
+        reached = self._entailed.get(verb)
+        if reached is None:
+            relations = ("hypernyms", "entails", "causes")
+            closures = [self._closure(synset, relations) for synset in self.senses_in_use(verb, "v")]
+            reached = self._entailed[verb] = frozenset().union(*closures)
+        return not reached.isdisjoint(self.senses_in_use(other, "v"))
 
     def base_form(self, word: str, pos: str) -> str | None:
         """The lemma of an inflected word (geese -> goose, riding -> ride), None where WordNet knows none.
@@ -249,7 +253,8 @@ class WordNet:
             )
             key = code * 4 + POS.index(pos)
             known = code < size and self._text(code).encode() == text
-            bounds = np.searchsorted(self._keys, [key, key + 1]) if known else (0, 0)
+            wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
+            bounds = np.searchsorted(self._keys, wanted) if known else (0, 0)
             found = self._order[bounds[0] : bounds[1]]
             self._found[lemma, pos] = found
         return found

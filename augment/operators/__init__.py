@@ -17,8 +17,7 @@ from augment.operators.relation import relation
 from augment.operators.shuffle import shuffle
 from augment.operators.swap_attribute import swap_attribute
 from augment.operators.verb import verb
-
-POSITIVE = "positive"
+from schemas.negatives import POSITIVE
 
 
 class Operator(NamedTuple):

@@ -11,29 +11,32 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.attributes import AttributeSlot, attribute_slots, attributes, exclude
+from augment.language.attributes import NOT_OF_PERSONS, AttributeSlot, attribute_slots, attributes, exclude
 from augment.language.grammar import article_edit
+from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots
 from augment.sampling import draw
 
-# An attribute is added only to a noun where the corpus has it this much rarer than elsewhere, in nats: "a cloudy dog".
-IRRELEVANT = -1.0
+# An attribute is added to a noun that should have had it so many times by chance and never had it.
+EXPECTED = 5.0
+# The dimensions that one sees at once, of whatever kind the thing is; its size or its age is a matter of opinion.
+ADDED = frozenset("colour pattern material hair curl shape".split())
+# An attribute that the corpus makes less likely than this in its place would read oddly, and give itself away.
+FLOOR = 0.01
 
 
 def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace an attribute by one that excludes it (B.2 of UniVSE's supplement): "a red car" -> "a blue car".
 
-    A caption without attributes gets one that the corpus does not say of the noun: "a dog" -> "a cloudy dog".
+    A caption without attributes to replace gets one that the corpus hardly says of the noun: "a dog" -> "a cloudy dog".
     """
     names = context.lexicon.attributes.names
     slots, masses = attribute_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
         yield attribute_candidate(caption, slots[at], names[entry])
-    if attribute_slots(caption):
-        return
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end]
     for at, entry in draw([_irrelevant(slot, context) for slot in nouns], rng, draws):
-        yield _added(caption, nouns[at], names[entry])
+        yield _added(caption, nouns[at], names[entry])._replace(spare=True)
 
 
 def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
@@ -41,7 +44,7 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
     entries = context.lexicon.attributes
     slots, masses = [], []
     for slot in attribute_slots(caption):
-        mass = entries.probabilities(slot.places, slot.form, entries.number.get(slot.entry))
+        mass = entries.masses(slot.places, own=entries.number.get(slot.entry), floor=FLOOR)
         mass[_compatible(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
@@ -68,10 +71,21 @@ def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
 
 
 def _irrelevant(slot: NounSlot, context: Context) -> np.ndarray:
+    """The weight of every attribute as one that a noun has not: its frequency, where it is hardly said of the noun."""
     entries = context.lexicon.attributes
-    known = np.array([name in attributes().words for name in entries.names], bool)
-    rare = entries.gains([f"noun:{slot.entry}"]) < IRRELEVANT
-    return np.where(rare & known, entries.counts, 0.0)
+    seen = entries.observed(f"noun:{slot.entry}")
+    expected = entries.counts * (seen.sum() / max(entries.counts.sum(), 1.0))
+    masses = np.where((expected >= EXPECTED) & (seen == 0), entries.counts, 0.0)
+    masses[_vaguely_added(entries.names, is_person(slot.entry))] = 0.0
+    return masses
+
+
+@lru_cache(maxsize=16)
+def _vaguely_added(names: tuple[str, ...], person: bool) -> list[int]:
+    """The numbers of the attributes that may be true of anything, or of any person: "large", "old", "a black man"."""
+    known = attributes()
+    open = ADDED - NOT_OF_PERSONS if person else ADDED
+    return [n for n, name in enumerate(names) if name in known.vague or open.isdisjoint(known.dimensions.get(name, ()))]
 
 
 @lru_cache(maxsize=4096)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
 from augment.caption import Caption
 from augment.context import Context
-from augment.contradiction import clash
 from augment.edits import Candidate, Edit, cased
+from augment.language.entries import Entries
 from augment.language.grammar import article_edit, pronoun_edits
-from augment.language.lexicon import Entries
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
+
+# The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
+SHARPNESS = 1.5
+# A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
+# others are refused.
+ODD = 0.001
 
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -25,21 +30,39 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
     Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
     """
-    slots, masses = noun_choices(caption, context)
+    names = context.lexicon.nouns.names
+    slots, masses, spare = noun_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+        yield noun_candidate(caption, context, slots[at], names[entry])
+    for at, entry in draw(spare, rng, draws):
+        yield noun_candidate(caption, context, slots[at], names[entry])._replace(spare=True)
 
 
-def noun_choices(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the weight of every noun of the lexicon there."""
+class Choices(NamedTuple):
+    """The slots of a caption and, for each, the weight of every noun of the lexicon there; odd ones are `spare`."""
+
+    slots: list[NounSlot]
+    masses: list[np.ndarray]
+    spare: list[np.ndarray]
+
+
+def noun_choices(caption: Caption, context: Context) -> Choices:
+    """What may replace which head of a caption."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
-    masses = []
+    likely = []
     for slot in slots:
-        mass = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
-        mass[same_things(slot.entry, nouns.names)] = 0.0
-        masses.append(mass)
-    return slots, masses
+        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry]) ** SHARPNESS
+        probabilities[context.lexicon.same_things(slot.entry)] = 0.0
+        likely.append(probabilities)
+    odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
+    balanced = [nouns.balanced(one, nouns.number[slot.entry]) for slot, one in zip(slots, likely, strict=True)]
+    usual = [one > odd for one in likely]
+    return Choices(
+        slots,
+        [np.where(mask, masses, 0.0) for mask, masses in zip(usual, balanced, strict=True)],
+        [np.where(mask, 0.0, masses) for mask, masses in zip(usual, balanced, strict=True)],
+    )
 
 
 def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
@@ -47,10 +70,9 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
     lexicon = context.lexicon
     surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
     first = caption.tokens[slot.start]
-    edits = [Edit(first.start, caption.tokens[slot.root].end, cased(surface, first.text, first=slot.start == 0))]
+    edit = Edit(first.start, caption.tokens[slot.end - 1].end, cased(surface, first.text, first=slot.start == 0))
     fitted = article_edit(caption, slot.start, surface)
-    if fitted:
-        edits.insert(0, fitted)
+    edits = (fitted, edit) if fitted else (edit,)
     refused = None
     if caption.pronouns:
         old = None if slot.plural else gender(slot.entry)
@@ -58,9 +80,9 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
         if pronouns is None:
             refused = "dangling_pronoun"
         elif pronouns:
-            edits = sorted([*edits, *pronouns])
+            edits = tuple(sorted([*edits, *pronouns]))
     senses = first_sense(slot.entry), first_sense(name)
-    return Candidate("noun", tuple(edits), (slot.root,), slot.entry, name, *senses, refused)
+    return Candidate("noun", edits, (slot.end - 1,), slot.entry, name, *senses, refused)
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
@@ -71,9 +93,3 @@ def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
         return known
     headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
     return [slot for slot in headed if slot.entry in nouns.number]
-
-
-@lru_cache(maxsize=4096)
-def same_things(entry: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the entries that may name what `entry` names: no other noun, so not proposed."""
-    return [number for number, name in enumerate(names) if clash(name, entry)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 from random import Random
 
 from augment.caption import Caption
@@ -37,23 +38,24 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
-        mass = entries.probabilities(slot.places, own=entries.number[slot.entry])
-        for number, name in enumerate(entries.names):
-            if quantity_value(name) == slot.value or name.isdigit() != slot.entry.isdigit():
-                mass[number] = 0.0
+        mass = entries.masses(slot.places, own=entries.number[slot.entry])
+        mass[_not_exchanged(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
+    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
     for at, entry in draw(masses, rng, draws):
         slot, name = slots[at], entries.names[entry]
-        edits = _edits(caption, slot, name, context.lexicon)
-        yield Candidate(
-            "quantity",
-            tuple(sorted(edits or ())),
-            (slot.noun,),
-            slot.entry,
-            name,
-            refused=None if edits else "ungrammatical",
-        )
+        changes = (quantity_value(name) > 1) != (slot.value > 1)
+        edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
+        refused = None if edits else "ungrammatical"
+        yield Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=refused)
+
+
+@cache
+def _not_exchanged(entry: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the quantities that say the same as `entry`, or in digits what it says in words."""
+    same = quantity_value(entry)
+    return [i for i, name in enumerate(names) if quantity_value(name) == same or name.isdigit() != entry.isdigit()]
 
 
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
@@ -69,27 +71,26 @@ def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 
 
-def _edits(caption: Caption, slot: QuantitySlot, name: str, lexicon: Lexicon) -> list[Edit] | None:
-    """The edits for the quantity, its noun, the verbs and the pronouns; None where the grammar has no safe answer."""
-    token, noun = caption.tokens[slot.index], caption.tokens[slot.noun]
-    following = caption.tokens[slot.index + 1].text
-    many = quantity_value(name) > 1
-    word = article(following if slot.index + 1 < slot.noun else "") if name == "a" else name
-    edits = []
-    if many != (slot.value > 1):
-        surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
-        if not surface or surface == noun.lower:
-            return None
-        if name == "a" and slot.index + 1 == slot.noun:
-            word = article(surface)
-        edits.append(Edit(noun.start, noun.end, cased(surface, noun.text)))
-        verbs = agreement_edits(caption, slot.noun, plural=many)
-        old = None if slot.value > 1 else gender(noun.lemma)
-        pronouns = pronoun_edits(caption, slot.noun, old=old, new=noun.lemma, plural=many)
-        if verbs is None or pronouns is None:
-            return None
-        edits += [*verbs, *pronouns]
-    elif name == "a" and slot.index + 1 == slot.noun:
-        word = article(following)
-    edits.append(Edit(token.start, token.end, cased(word, token.text, first=slot.index == 0)))
-    return edits
+def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> list[Edit] | None:
+    """The edits for the noun, first, the verbs and the pronouns; None where the grammar has no safe answer."""
+    noun, many = caption.tokens[slot.noun], slot.value == 1
+    surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
+    if not surface or surface == noun.lower:
+        return None
+    verbs = agreement_edits(caption, slot.noun, plural=many)
+    pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
+    if verbs is None or pronouns is None:
+        return None
+    return [Edit(noun.start, noun.end, cased(surface, noun.text)), *verbs, *pronouns]
+
+
+def _edits(caption: Caption, slot: QuantitySlot, name: str, agreeing: list[Edit] | None) -> tuple[Edit, ...]:
+    """The edits for the quantity, and those that agree with it; none where `agreeing` is None."""
+    if agreeing is None:
+        return ()
+    token, word = caption.tokens[slot.index], name
+    if name == "a":
+        changed = agreeing and slot.index + 1 == slot.noun
+        word = article(agreeing[0].new if changed else caption.tokens[slot.index + 1].text)
+    edit = Edit(token.start, token.end, cased(word, token.text, first=slot.index == 0))
+    return tuple(sorted([edit, *agreeing]))

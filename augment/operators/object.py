@@ -13,7 +13,7 @@ from augment.edits import Candidate, Edit
 from augment.language.grammar import agreement_edits, article
 from augment.language.places import NounSlot
 from augment.language.wordnet import first_sense
-from augment.operators.noun import noun_candidate, noun_choices, same_things
+from augment.operators.noun import noun_candidate, noun_choices
 from augment.sampling import draw
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
@@ -25,7 +25,7 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer by construction.
     """
     names = context.lexicon.nouns.names
-    slots, masses = noun_choices(caption, context)
+    slots, masses, _ = noun_choices(caption, context)
     open = [slot for slot in slots if _appends(caption, slot)]
     replaced = draw(masses, rng, draws)
     appended = draw([_mass(slot, context) for slot in open], rng, draws)
@@ -53,7 +53,7 @@ def _mass(slot: NounSlot, context: Context) -> np.ndarray:
     """The weight of every noun beside that of the slot: as its governor likes it."""
     nouns = context.lexicon.nouns
     mass = nouns.probabilities(slot.places[:1], _form(slot), nouns.number[slot.entry])
-    mass[same_things(slot.entry, nouns.names)] = 0.0
+    mass[context.lexicon.same_things(slot.entry)] = 0.0
     return mass
 
 

@@ -15,7 +15,7 @@ from augment.language.places import PrepositionSlot, preposition_slots, preposit
 from augment.sampling import draw
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
-FLOOR = 0.015
+FLOOR = 0.006
 
 
 def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -24,7 +24,7 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
     Multi-word prepositions ("in front of") are one; particles, agents and set phrases stay.
     """
     slots, masses = preposition_choices(caption, context)
-    for at, entry in draw(masses, rng, draws, FLOOR):
+    for at, entry in draw(masses, rng, draws):
         yield preposition_candidate(caption, slots[at], context.lexicon.prepositions.names[entry])
 
 
@@ -36,7 +36,7 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
         number = entries.number.get(slot.entry)
         if number is None:
             continue
-        mass = entries.probabilities(slot.places, own=number)
+        mass = entries.masses(slot.places, own=number, floor=FLOOR)
         mass[_overlapping(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)

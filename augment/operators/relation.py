@@ -15,9 +15,7 @@ from augment.language.grammar import article
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.operators.noun import noun_candidate, noun_choices
-from augment.operators.preposition import FLOOR as PREPOSITION_FLOOR
 from augment.operators.preposition import preposition_candidate, preposition_choices
-from augment.operators.verb import FLOOR as VERB_FLOOR
 from augment.operators.verb import verb_candidate, verb_choices
 from augment.sampling import draw
 from augment.scene_graph import scene_graph
@@ -33,21 +31,21 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     if not graph.relations:
         yield from _added(caption, context, rng, draws)
         return
-    lexicon = context.lexicon
     subjects = {triple.subject for triple in graph.relations}
     objects = {triple.object for triple in graph.relations}
     words = {index for triple in graph.relations for index in triple.tokens}
-    nouns, noun_masses = noun_choices(caption, context)
+    nouns, noun_masses, _ = noun_choices(caption, context)
     prepositions, preposition_masses = preposition_choices(caption, context)
     verbs, verb_masses = verb_choices(caption, context)
-    parts: list[Iterator[Candidate | None]] = []
-    for tokens in (subjects, objects):
-        slots, masses = _of(nouns, noun_masses, [slot.root in tokens for slot in nouns])
-        drawn = draw(masses, rng, draws)
-        parts.append(noun_candidate(caption, context, slots[at], lexicon.nouns.names[i]) for at, i in drawn)
+    at_subjects = _of(nouns, noun_masses, [slot.root in subjects for slot in nouns])
+    at_objects = _of(nouns, noun_masses, [slot.root in objects for slot in nouns])
     at_prepositions = _of(prepositions, preposition_masses, [slot.start in words for slot in prepositions])
     at_verbs = _of(verbs, verb_masses, [slot.index in words for slot in verbs])
-    parts.append(_words(caption, context, rng, draws, at_prepositions, at_verbs))
+    parts: list[Iterator[Candidate | None]] = [
+        _nouns(caption, context, rng, draws, at_subjects),
+        _nouns(caption, context, rng, draws, at_objects),
+        _words(caption, context, rng, draws, at_prepositions, at_verbs),
+    ]
     for _ in range(draws):
         made = next(rng.choice(parts), None)
         if made:
@@ -59,6 +57,15 @@ def _of(slots: Sequence[Any], masses: Sequence[np.ndarray], mask: list[bool]) ->
     return [slots[at] for at in chosen], [masses[at] for at in chosen]
 
 
+def _nouns(
+    caption: Caption, context: Context, rng: Random, draws: int, nouns: tuple[list, list]
+) -> Iterator[Candidate | None]:
+    """Candidates for the subjects, or for the objects, of the triples."""
+    slots, masses = nouns
+    for at, entry in draw(masses, rng, draws):
+        yield noun_candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+
+
 def _words(
     caption: Caption,
     context: Context,
@@ -67,10 +74,8 @@ def _words(
     prepositions: tuple[list, list],
     verbs: tuple[list, list],
 ) -> Iterator[Candidate | None]:
-    """Candidates for the relation words, prepositions and verbs in one draw, each above its operator's floor."""
-    floors = [*[PREPOSITION_FLOOR] * len(prepositions[0]), *[VERB_FLOOR] * len(verbs[0])]
-    masses = [np.where(m > floor, m, 0.0) for m, floor in zip(prepositions[1] + verbs[1], floors, strict=True)]
-    for at, entry in draw(masses, rng, draws):
+    """Candidates for the relation words, prepositions and verbs in one draw."""
+    for at, entry in draw(prepositions[1] + verbs[1], rng, draws):
         if at < len(prepositions[0]):
             name = context.lexicon.prepositions.names[entry]
             yield preposition_candidate(caption, prepositions[0][at], name)

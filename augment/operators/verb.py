@@ -16,7 +16,7 @@ from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
 # A verb that the corpus makes less likely than this in its place would read oddly, and give itself away.
-FLOOR = 0.004
+FLOOR = 0.008
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -25,7 +25,7 @@ def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
     Same inflection, same object or preposition; neither entails the other (WordNet's troponymy, entailment, cause).
     """
     slots, masses = verb_choices(caption, context)
-    for at, entry in draw(masses, rng, draws, FLOOR):
+    for at, entry in draw(masses, rng, draws):
         made = verb_candidate(caption, context, slots[at], context.lexicon.verbs.names[entry])
         if made:
             yield made
@@ -36,7 +36,7 @@ def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], li
     entries = context.lexicon.verbs
     slots, masses = [], []
     for slot in verb_slots(caption):
-        mass = entries.probabilities(slot.places, slot.pattern, entries.number.get(slot.entry))
+        mass = entries.masses(slot.places, slot.pattern, entries.number.get(slot.entry), FLOOR)
         mass[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)

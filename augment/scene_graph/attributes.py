@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from augment.caption import Caption
+from augment.caption import Caption, Token
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Attribute
-from augment.scene_graph.nouns import Nouns
-from augment.scene_graph.words import WRITTEN
+from augment.scene_graph.nouns import Nouns, in_colour, is_colour
+from augment.scene_graph.words import COLOURS, FORMS, LOOKS, QUANTIFIERS, SHADES, WRITTEN
 
 _MODIFIERS = ("amod", "nummod")
 
@@ -17,25 +17,70 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
     """The attributes of a caption's things; `states` are (object, token) pairs of verbs that stand alone."""
     found: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
     found.update(states)
-    tokens = caption.tokens
+    tokens, lowered = caption.tokens, caption.lowered
     clauses = Clauses(caption, nouns)
+    silent = nouns.named.union(nouns.covers)
     for token in tokens:
-        if token.dep in _MODIFIERS and (token.head in nouns.objects or token.head in nouns.stands_for):
-            for object in nouns.things(token.head)[:1]:
-                for word in _coordinated(caption, token.index):
-                    found.add((object, word))
-        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB"):
+        index = token.index
+        if token.dep in _MODIFIERS or lowered[index] == "both":
+            if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
+                for object in nouns.things(token.head)[:1]:
+                    found.update((object, word) for word in _coordinated(caption, index))
+        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
-                for word in _coordinated(caption, token.index):
-                    found.add((object, word))
+                found.update((object, word) for word in _coordinated(caption, index))
+        elif in_colour(caption, token) and token.dep == "pobj":
+            holder = tokens[tokens[token.head].head]
+            things = nouns.things(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
+            found.update((object, index) for object in things[:1])
+        elif lowered[index] in FORMS and index in nouns.stands_for:
+            found.update((object, index) for object in nouns.things(index)[:1])
+    spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}
+    within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
     return tuple(
-        Attribute(object, word, word, word + 1, WRITTEN.get(tokens[word].lower, tokens[word].lower))
+        Attribute(object, word, *spans[word], _written(caption, *spans[word]))
         for object, word in sorted(found)
+        if word in spans and word not in within
     )
 
 
 def _coordinated(caption: Caption, index: int) -> list[int]:
     found = [index]
     for at in found:
-        found.extend(t.index for t in caption.dependents(at, "conj") if t.pos not in ("NOUN", "PROPN"))
+        for token in caption.dependents(at, "conj"):
+            if token.index > at and (token.pos not in ("NOUN", "PROPN") or is_colour(token)):
+                found.append(token.index)
     return found
+
+
+def _is_empty(caption: Caption, word: int) -> bool:
+    """Whether a modifier says nothing of how a thing looks: "several", "one", "full of"."""
+    lower = caption.lowered[word]
+    behind = caption.lowered[word + 1] if word + 1 < len(caption.tokens) else ""
+    return lower in QUANTIFIERS or lower == "full" and behind == "of"
+
+
+def _span(caption: Caption, token: Token) -> tuple[int, int]:
+    """The tokens of one attribute: "light brown", "apple - shaped", "sitting down"."""
+    lowered, start, end = caption.lowered, token.index, token.index + 1
+    if end < len(lowered) and caption.tokens[end].dep == "prt" and caption.tokens[end].head == token.index:
+        end += 1
+    elif lowered[start] in FORMS and end < len(lowered) and FORMS[lowered[start]]:
+        end += 1
+    elif lowered[start] in LOOKS or start and lowered[start - 1] == "-":
+        start -= 2 if start > 1 and lowered[start - 1] == "-" else 1 if start and _is_word(caption, start - 1) else 0
+    elif in_colour(caption, token):
+        start = token.head
+        end = max((t.index for t in caption.dependents(token.index, "conj")), default=token.index) + 1
+    elif lowered[start] in COLOURS and start and lowered[start - 1] in SHADES:
+        start -= 1
+    return start, end
+
+
+def _is_word(caption: Caption, index: int) -> bool:
+    return caption.tokens[index].pos in ("NOUN", "PROPN", "ADJ", "ADV")
+
+
+def _written(caption: Caption, start: int, end: int) -> str:
+    lower = caption.span(start, end).lower()
+    return WRITTEN.get(lower, lower)

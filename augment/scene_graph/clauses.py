@@ -37,7 +37,7 @@ class Clauses:
                 return False
             if token.dep == "nsubj" and token.lower not in RELATIVE:
                 return False
-        if verb.dep == "conj":
+        if verb.dep == "conj" and verb.head < verb.index:
             return self.is_passive(self.caption.tokens[verb.head])
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
@@ -67,7 +67,7 @@ class Clauses:
                 return self.nouns.things(existing[0])
             return []
         if token.dep in ("relcl", "acl", "amod"):
-            return self.nouns.doers(token.head)
+            return self.nouns.doers(token.head, index)
         if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
             return self.subjects(token.head)
         return []

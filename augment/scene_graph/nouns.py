@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from augment.caption import Caption, Token
+from augment.language.attributes import attributes
+from augment.language.overlaps import is_person
+from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
-from augment.scene_graph.words import AGES, COLOURS, MATERIALS, PLACES, PORTIONS
+from augment.scene_graph.words import (
+    AGES,
+    COLOURS,
+    COVERING,
+    LOOKS,
+    MATERIALS,
+    MUTUAL,
+    NAMELESS,
+    PLACES,
+    PORTIONS,
+    SIDES,
+)
 
+_WARMTH = frozenset(("heat",))
+_SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
 
 
@@ -16,13 +33,17 @@ class Nouns:
     """The things of a caption: `objects` by head token; `stands_for`: a portion's token -> what it is a portion of.
 
     `modifiers`: noun modifiers that are attributes, not part of a name ("**brick** wall"), with their object's head.
-    `places`: nouns that only say where ("the **side** of the road"). `portions`: portion token -> object.
+    `named`: adjectives that are part of a name ("**hot** dog", "**right** hand"). `covers`: participle -> the noun
+    before it ("a **snow**-covered field"). `mutual`: the last word of "each other" and "one another".
     """
 
     caption: Caption
     objects: dict[int, Object]
     stands_for: dict[int, int]
     modifiers: dict[int, int]
+    named: frozenset[int]
+    covers: dict[int, int]
+    mutual: frozenset[int]
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
@@ -30,23 +51,23 @@ class Nouns:
         objects: dict[int, Object] = {}
         stands_for: dict[int, int] = {}
         modifiers: dict[int, int] = {}
+        named: set[int] = set()
+        covers = _covers(caption)
         tokens, lowered = caption.tokens, caption.lowered
+        covering = set(covers.values())
+        mutual = frozenset(i for i in range(1, len(tokens)) if (lowered[i - 1], lowered[i]) in MUTUAL)
+        silent = mutual | _paired(caption)
         for token in tokens:
-            if (
-                token.pos not in ("NOUN", "PROPN")
-                or token.dep in _NAMED
-                and tokens[token.head].pos in ("NOUN", "PROPN")
-            ):
-                continue
             index = token.index
+            if not _is_noun(token) or index in silent or _names_nothing(caption, token):
+                continue
+            if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
+                continue
             behind = _behind_of(caption, token)
-            if behind is not None:
-                if lowered[index] in PORTIONS:
-                    stands_for[index] = behind
-                    continue
-                if lowered[index] in PLACES and token.dep == "pobj":
-                    continue
-            if lowered[index] == "front" and token.dep == "pobj":
+            if behind is not None and token.lemma in PORTIONS:
+                stands_for[index] = behind
+                continue
+            if behind is not None and lowered[index] in PLACES and token.dep == "pobj":
                 continue
             start = index
             while start > 0 and tokens[start - 1].dep in _NAMED and tokens[start - 1].head in range(start, index + 1):
@@ -54,9 +75,12 @@ class Nouns:
             while start < index and _is_attribute(tokens[start], caption):
                 modifiers[start] = index
                 start += 1
+            if start > 0 and _is_named(tokens[start - 1], token, start == index):
+                start -= 1
+                named.add(start)
             name = " ".join([*lowered[start:index], token.lemma])
             objects[index] = Object(index, start, name)
-        return cls(caption, objects, stands_for, modifiers)
+        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
     def things(self, index: int) -> list[int]:
         """The objects that a noun stands for, with those coordinated with it."""
@@ -76,9 +100,26 @@ class Nouns:
                     pending.append(child)
         return found
 
-    def doers(self, index: int) -> list[int]:
-        """The objects that a clause behind noun `index` is said of: those of its kind before it, too."""
-        return self.things(index)[:1]
+    def doers(self, index: int, clause: int) -> list[int]:
+        """The objects that a clause or phrase at token `clause` is said of, which is attached to noun `index`.
+
+        Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
+        last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
+        """
+        tokens = self.caption.tokens
+        first, person = index, is_person(tokens[index].lemma)
+        while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
+            first = tokens[first].head
+            if is_person(tokens[first].lemma) != person:
+                return self.things(index)[:1]
+        found = self.things(first)
+        if len(found) < 2:
+            return found
+        return [thing for thing in found if thing < clause]
+
+
+def _is_noun(token: Token) -> bool:
+    return token.pos in ("NOUN", "PROPN")
 
 
 def _behind_of(caption: Caption, token: Token) -> int | None:
@@ -92,4 +133,65 @@ def _behind_of(caption: Caption, token: Token) -> int | None:
 
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
-    return word in MATERIALS or word in COLOURS or word in AGES
+    sizes = attributes().dimensions.get(word, _WARMTH) & _SIZES
+    return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
+
+
+def _paired(caption: Caption) -> set[int]:
+    """The nouns of "side by side", "hand in hand", "back to back"."""
+    lowered = caption.lowered
+    at = [i for i in range(2, len(lowered)) if lowered[i - 1] in ("by", "in", "to") and lowered[i] == lowered[i - 2]]
+    return {i - 2 for i in at} | set(at)
+
+
+def is_colour(token: Token) -> bool:
+    """Whether a noun is a colour that is said of something: "the car is **blue**", "red, white and **blue**"."""
+    return token.lower in COLOURS and token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN"
+
+
+def in_colour(caption: Caption, token: Token) -> bool:
+    """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
+    while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
+        token = caption.tokens[token.head]
+    if token.lower not in COLOURS or token.dep != "pobj" or token.head >= token.index:
+        return False
+    return caption.lowered[token.index - 1] in ("in", "all")
+
+
+def _names_nothing(caption: Caption, token: Token) -> bool:
+    """Whether a noun names no thing of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
+    if token.lower in NAMELESS or token.lower == "front" and token.dep == "pobj":
+        return True
+    behind = [word for word in caption.lowered[token.index + 1 : token.index + 3] if word != "-"]
+    if behind and behind[0] in LOOKS:
+        return True
+    if any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index]):
+        return True
+    if is_colour(token):
+        return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
+    return in_colour(caption, token)
+
+
+def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
+    """Whether an adjective is part of a name: "hot dog", which WordNet has; not "young man", for young is visible."""
+    if adjective.dep != "amod" or adjective.head != noun.index:
+        return False
+    word = adjective.lower
+    visible = attributes().dimensions.get(word, _WARMTH) != _WARMTH
+    return word in SIDES or alone and not visible and _is_listed(f"{word} {noun.lemma}")
+
+
+@cache
+def _is_listed(name: str) -> bool:
+    return bool(WordNet.load().senses(name, "n"))
+
+
+def _covers(caption: Caption) -> dict[int, int]:
+    """Participles with the noun right before them, behind which a noun follows: "a snow-covered field"."""
+    covers = {}
+    for token in caption.tokens:
+        if token.lower in COVERING and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
+            before = token.index - 1 - (caption.lowered[token.index - 1] == "-")
+            if before >= 0 and _is_noun(caption.tokens[before]):
+                covers[token.index] = before
+    return covers

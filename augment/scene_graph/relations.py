@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from augment.caption import Caption, Token
+from augment.language.verbs import verbs
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Relation
 from augment.scene_graph.nouns import Nouns
@@ -21,7 +22,9 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
     states = []
     for token in caption.tokens:
         its = attached.get(token.index, [])
-        if token.pos == "VERB":
+        if token.index in nouns.covers:
+            reader.add([nouns.covers[token.index]], nouns.things(token.head)[:1], (token.index,), token.lemma)
+        elif token.pos == "VERB":
             states += reader.verb(token, its)
         elif its:
             reader.noun(token, its)
@@ -46,13 +49,22 @@ class _Reader:
                     self.found.append(Relation(subject, object, tokens, name))
         return len(self.found) > before
 
+    def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
+        """Relate the first of several things to the others, several of a kind to themselves: "dogs face each other"."""
+        self.found += [Relation(subjects[0], other, tokens, name) for other in subjects[1:] or subjects]
+        return bool(subjects)
+
     def noun(self, token: Token, its: list[Phrase]) -> None:
         """Phrases of a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
-        subjects = self.nouns.things(token.index)[:1] if is_noun else self.clauses.subjects(token.index)
+        clause = self.clauses.subjects(token.index)
         for phrase in its:
+            subjects = self.nouns.doers(token.index, phrase.tokens[0]) if is_noun else clause
             if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
+                continue
+            if phrase.object in self.nouns.mutual:
+                self.mutual(subjects, phrase.tokens, phrase.name)
                 continue
             objects = self.nouns.things(phrase.object)
             if phrase.name == "of":
@@ -72,20 +84,22 @@ class _Reader:
         words: tuple[int, ...] = (verb.index,)
         name = verb.lemma
         objects: list[int] = []
+        said = False
         for child in caption.children[verb.index]:
             token = caption.tokens[child]
             if token.dep == "prt":
                 words, name = (*words, child), f"{name} {token.lower}"
+            elif token.dep == "dobj" and child in self.nouns.mutual:
+                said = self.mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.things(child)
         passive = clauses.is_passive(verb)
-        said = False
         gap = clauses.gap(verb.index)
         stranded = [phrase for phrase in its if phrase.object is None]
         if gap and not objects and not stranded:
             objects = gap
         if not passive or objects:
-            said = self.add(subjects, objects, words, name)
+            said |= self.add(subjects, objects, words, name)
         first = True
         for phrase in its:
             ends = gap if phrase.object is None else self.nouns.things(phrase.object)
@@ -93,9 +107,12 @@ class _Reader:
                 said |= self.add(ends, subjects, words, name)
             elif objects or not first:
                 said |= self.add(subjects, ends, phrase.tokens, phrase.name)
+            elif phrase.object in self.nouns.mutual:
+                said |= self.mutual(subjects, (*words, *phrase.tokens), f"{name} {phrase.name}")
+                first = False
             else:
                 said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
                 first = False
-        if said or verb.dep in ("amod", "compound"):
+        if said or gap or verb.dep in ("amod", "compound") or verb.tag == "VB" or verb.lemma in verbs().vague:
             return []
         return [(subject, verb.index) for subject in subjects]

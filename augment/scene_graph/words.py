@@ -13,12 +13,33 @@ COLOURS = frozenset(
     cream khaki burgundy navy lavender violet aqua blond blonde brunette ginger""".split()
 )
 AGES = frozenset("baby adult mother mom male female toy".split())
-WRITTEN = {"wood": "wooden"}
+WRITTEN = {"wood": "wooden", "both": "two", "pieces": "piece", "slices": "slice"}
+# One attribute with the word before them: "light brown", "apple-shaped", "dark colored".
+SHADES = frozenset("light dark bright pale deep navy royal lime olive neon baby hot medium off".split())
+LOOKS = frozenset(
+    """colored coloured shaped haired sleeved looking sized handed eyed faced skinned tailed headed
+    legged necked roofed decker made style""".split()
+)
+# With the noun before them they relate it to the noun behind: "a snow-covered field", "a tree lined street".
+COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
+# How many, which, or what is to come: not how things look.
+QUANTIFIERS = frozenset(
+    """one several many few multiple various numerous other another same such own more most each every only next last
+    first second third about able""".split()
+)
+# Where on a thing: part of the name ("right hand", "front wheel").
+SIDES = frozenset("left right front back rear top bottom".split())
+# Nouns before "of" that say in which form a thing comes, and so are its attribute, some with "of".
+FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
+MUTUAL = frozenset((("each", "other"), ("one", "another")))
+# Nouns that name nothing by themselves: "the other", "a close up".
+NAMELESS = frozenset("one ones other others another up".split())
 # Nouns before "of" that count or portion what follows: the thing is the noun behind.
 PORTIONS = frozenset(
     """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
     portion section kind type sort array assortment handful herd flock clump series line collection half dozen
-    dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse""".split()
+    dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse
+    family inside interior outside""".split()
 )
 PLACES = frozenset(
     """side top front back edge middle center centre end bottom corner left right rear face rim tip base foreground
@@ -29,5 +50,5 @@ INVERTED = frozenset(("cover", "surround"))
 BETWEEN = frozenset("left right other far both either each".split())
 CONTAINERS = frozenset(
     """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
-    statue jar mug bucket""".split()
+    statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
 )

@@ -75,19 +75,20 @@ class Stage:
 class ReduceStage:
     """One verb that makes one shard of a whole table: partial results of every shard, combined in a tree.
 
-    partial: (table, config) -> a small pyarrow table, in a worker; combine: (list of such tables) -> one
-    such table, associative, in a worker; finish: (that table, config) -> StageResult. The other fields are
-    those of Stage.
+    partial: (table, config) -> a small pyarrow table, in a worker; combine: (list of such tables, config) -> one
+    such table, associative, in a worker; finish: (that table, config, **whole) -> StageResult. The other fields
+    are those of Stage.
     """
 
     name: str
     input: str
     outputs: Mapping[str, pa.Schema]
     partial: Callable[[pa.Table, Any], pa.Table]
-    combine: Callable[[list[pa.Table]], pa.Table]
-    finish: Callable[[pa.Table, Any], StageResult]
+    combine: Callable[[list[pa.Table], Any], pa.Table]
+    finish: Callable[..., StageResult]
     code: tuple[str, ...]
     columns: tuple[str, ...] | None = None
+    whole: tuple[str, ...] = ()
 
 
 class Progress(Protocol):
@@ -135,7 +136,7 @@ def run_stage(
 
 def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str]) -> Identity:
     """All that decides the stage's output; FileNotFoundError when an input is missing or unfinished."""
-    inputs = hash_inputs(stage.name, run, (stage.input, *(stage.whole if isinstance(stage, Stage) else ())))
+    inputs = hash_inputs(stage.name, run, (stage.input, *stage.whole))
     return Identity(
         stage=stage.name,
         config=describe(config),
@@ -168,8 +169,7 @@ def _map(
     progress.begin(stage.name, len(keys), len(finished))
     try:
         if pending:
-            whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
-            shared = (stage, config, run.absolute(), whole, identity.provenance(), identity.code)
+            shared = (stage, config, run.absolute(), _whole(stage, run, identity), identity.provenance(), identity.code)
             calls = [(*shared, index, inputs[index].sha256, keys[index]) for index in pending]
             with _naming(stage, pending):
                 for position, made in executor.map(make_shard, calls):
@@ -178,6 +178,11 @@ def _map(
     finally:
         progress.end()
     return [finished[index] for index in range(len(keys))]
+
+
+def _whole(stage: Stage | ReduceStage, run: Path, identity: Identity) -> dict[str, WholeTable]:
+    """References to the tables that a stage reads whole."""
+    return {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
 
 
 def make_shard(
@@ -227,12 +232,12 @@ def _reduce(
     progress.begin(stage.name, len(calls))
     try:
         with _naming(stage, range(len(calls))):
-            combine = partial(combine_partials, stage)
+            combine = partial(combine_partials, stage, config)
             total = executor.map_reduce(
                 make_partial, calls, combine, lambda position: progress.advance(inputs[position].rows)
             )
         try:
-            result = stage.finish(_unpack(total), config)
+            result = stage.finish(_unpack(total), config, **_whole(stage, run, identity))
         except Exception as error:
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
@@ -254,9 +259,9 @@ def _check_code(names: tuple[str, ...], expected: str) -> None:
         raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
 
 
-def combine_partials(stage: ReduceStage, partials: list[bytes]) -> bytes:
+def combine_partials(stage: ReduceStage, config: Any, partials: list[bytes]) -> bytes:
     """One of several parts, in a worker."""
-    return _pack(stage.combine([_unpack(part) for part in partials]))
+    return _pack(stage.combine([_unpack(part) for part in partials], config))
 
 
 def _pack(table: pa.Table) -> bytes:

@@ -1,4 +1,4 @@
-"""Look at rows: a random sample of negatives or rejections, the edit marked in the caption it was made in."""
+"""Look at rows: a random sample of negatives, positives or rejections, the edit marked in its caption."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pipelines.engine.shards import list_shards, read_shard
+from schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +47,13 @@ def sample(
             rows += read_shard(shard).take(here).to_pylist()
         first += len(matching)
     return rows
+
+
+def table_of(operator: str) -> str:
+    """The table that holds what an operator makes: positives for a paraphrase, else negatives."""
+    from augment.operators import OPERATORS
+
+    return "positives" if operator in OPERATORS and OPERATORS[operator].family == POSITIVE else "negatives"
 
 
 def _matching(shard: Path, wanted: dict[str, str]) -> Sequence[int]:
@@ -94,9 +102,9 @@ def coloured(row: Row) -> Text:
 
 
 def change(row: Row) -> str:
-    """What was replaced by what: `dog.n.01 → horse.n.01`, the words where there is no synset."""
+    """What was replaced by what: `dog (dog.n.01) → horse (horse.n.01)`, the words alone where there is no synset."""
     sides = [(row["replaced"], row["replaced_synset"]), (row["replacement"], row["replacement_synset"])]
-    return " → ".join(f"{word} ({synset})" if synset else word for word, synset in sides)
+    return " → ".join(f"{word} ({synset})" if synset else word or "nothing" for word, synset in sides)
 
 
 def headline(row: Row) -> str:

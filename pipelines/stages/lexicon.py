@@ -23,13 +23,14 @@ class LexiconConfig:
     min_count: occurrences that make a head frequent; None scales VSE-C's 200 to the corpus (see
     augment.language.lexicon.default_min_count). theta: least concreteness, on the scale of the list in use (0.6 is
     VSE-C's, on the published list's scale, which the shipped score predicts). concreteness: a norm list that replaces
-    the shipped score, `concreteness_sha256` its content. Raises ValueError when min_count is below 1.
+    the shipped score. attributes: a file of the attributes to use, one a line, instead of the frequent ones. Raises
+    ValueError when min_count is below 1.
     """
 
     min_count: int | None = None
     theta: float = 0.6
-    concreteness: str | None = None
-    concreteness_sha256: str = ""
+    concreteness: Path | None = None
+    attributes: Path | None = None
 
     def __post_init__(self) -> None:
         if self.min_count is not None and self.min_count < 1:
@@ -54,7 +55,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def add(tables: list[pa.Table]) -> pa.Table:
+def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The sum of several shards' counts."""
     import pyarrow as pa
 
@@ -66,7 +67,8 @@ def add(tables: list[pa.Table]) -> pa.Table:
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     """The lexicon: usable entries of the train captions, or of all captions where no split is a train split.
 
-    Counters: captions (counted), train_only, min_count, and the number of usable nouns, prepositions, numerals.
+    Counters: captions (counted), train_only, min_count, and the number of usable nouns, prepositions, numerals,
+    attributes, verbs.
     """
     import pyarrow.compute as pc
 
@@ -76,19 +78,34 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = pc.sum(total.filter(total["train"])["count"]).as_py() or 0
     counts = counts.filter(pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
-    counts = counts.drop_columns("train").sort_by([(name, "ascending") for name in LEXICON.names[:3]])
+    counts = counts.drop_columns("train")
     captions = trained or pc.sum(total["count"]).as_py() or 0
     min_count = config.min_count or default_min_count(captions)
-    norms = Concreteness.load(Path(config.concreteness) if config.concreteness else None)
-    table = select(counts.cast(LEXICON), min_count, norms, config.theta)
+    norms = Concreteness.load(config.concreteness)
+    table = select(counts.cast(LEXICON), min_count, norms, config.theta, _words(config.attributes))
+    table = table.sort_by([(name, "ascending") for name in LEXICON.names[:3]])
     plain = table.filter(pc.equal(table["place"], ""))
     numbers = {
-        f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0 for kind in ("noun", "preposition", "numeral")
+        f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
+        for kind in ("noun", "preposition", "numeral", "attribute", "verb")
     }
     return StageResult(
         {"lexicon": table},
         {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **numbers},
     )
+
+
+def _words(path: Path | None) -> frozenset[str] | None:
+    """The words of a file, one a line, lower case. Raises ValueError when there are none, or it is not UTF-8."""
+    if path is None:
+        return None
+    try:
+        words = frozenset(path.read_text("utf-8").lower().split())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text: {error}") from error
+    if not words:
+        raise ValueError(f"{path} must hold one attribute a line, was empty")
+    return words
 
 
 STAGE = ReduceStage(

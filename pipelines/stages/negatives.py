@@ -1,4 +1,4 @@
-"""parses + lexicon -> negatives and rejections."""
+"""parses + lexicon + balance -> negatives, positives and rejections."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from augment.caption import Caption, from_parses
 from augment.context import Context, contexts
 from augment.contradiction import check
 from augment.edits import Candidate, apply
-from augment.operators import OPERATORS, operator
+from augment.operators import OPERATORS, PRESETS, operator
 from augment.rng import record_rng
+from augment.rows import Rows
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
-from schemas.negatives import EDITS, NEGATIVES, REJECTIONS
+from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ class NegativesConfig:
     """
 
     seed: int = 0
-    operators: tuple[str, ...] = tuple(OPERATORS)
+    operators: tuple[str, ...] = PRESETS["vse-c"]
     per_family: int = 20
 
     def __post_init__(self) -> None:
@@ -54,93 +55,28 @@ class NegativesConfig:
 
 
 @lru_cache(maxsize=2)
-def load_lexicon(table: WholeTable) -> Lexicon:
-    """The lexicon of a run, once a process and content."""
+def load_lexicon(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
+    """The balanced lexicon of a run, once a process and content."""
     from augment.language.lexicon import Lexicon
 
-    return Lexicon.from_table(table.read())
+    return Lexicon.from_table(lexicon.read(), balance.read())
 
 
-def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable) -> StageResult:
-    """The negatives and rejections of one shard."""
-    tables, counts = negatives(parses, load_lexicon(lexicon), config)
+def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, balance: WholeTable) -> StageResult:
+    """The negatives, positives and rejections of one shard."""
+    tables, counts = negatives(parses, load_lexicon(lexicon, balance), config)
     return StageResult(tables, counts)
-
-
-class _Rows:
-    """Columns of a table being filled; rows of a caption stand together, so its keys are stored once with a count."""
-
-    def __init__(self) -> None:
-        self.source: list[int] = []
-        self.operator: list[str] = []
-        self.label: list[str] = []
-        self.text: list[str] = []
-        self.edits: list[int] = [0]
-        self.start: list[int] = []
-        self.end: list[int] = []
-        self.old: list[str] = []
-        self.new: list[str] = []
-        self.change: list[tuple[str, str, str | None, str | None]] = []
-
-    def add(self, row: int, name: str, label: str, candidate: Candidate, caption: str, text: str) -> None:
-        self.source.append(row)
-        self.operator.append(name)
-        self.label.append(label)
-        self.text.append(text)
-        for start, end, new in candidate.edits:
-            self.start.append(start)
-            self.end.append(end)
-            self.old.append(caption[start:end])
-            self.new.append(new)
-        self.edits.append(len(self.start))
-        self.change.append(candidate[3:7])
-
-    def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows as a table of `schema` (negatives or rejections)."""
-        import pyarrow as pa
-
-        source = pa.array(self.source, pa.int32())
-        item = EDITS.value_type
-        values = [
-            pa.array(self.start, pa.int32()),
-            pa.array(self.end, pa.int32()),
-            pa.array(self.old, pa.string()),
-            pa.array(self.new, pa.string()),
-        ]
-        edits = pa.ListArray.from_arrays(
-            pa.array(self.edits, pa.int32()),
-            pa.StructArray.from_arrays(values, fields=list(item)),
-            type=EDITS,
-        )
-        families = {name: OPERATORS[name].family for name in OPERATORS}
-        changes = list(zip(*self.change, strict=True)) or [()] * 4
-        columns: dict[str, pa.Array] = {
-            "caption": parses["text"].take(source),
-            "family": pa.array([families[name] for name in self.operator], pa.string()),
-            "operator": pa.array(self.operator, pa.string()),
-            "text": pa.array(self.text, pa.string()),
-            "negative_id": pa.array(self.label, pa.string()),
-            "reason": pa.array(self.label, pa.string()),
-            "edits": edits,
-        }
-        for name in ("caption_id", "image_id", "split", "origin"):
-            columns[name] = parses[name].take(source)
-        for name, column in zip(
-            ("replaced", "replacement", "replaced_synset", "replacement_synset"), changes, strict=True
-        ):
-            columns[name] = pa.array(column, pa.string())
-        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def negatives(
     parses: pa.Table, lexicon: Lexicon, config: NegativesConfig
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
-    """The negatives and rejections of whole images, and counters of what was made.
+    """The negatives, positives and rejections of whole images, and counters of what was made.
 
     Counters: captions; per operator `<name>.captions` (with at least one), `<name>.rows`; per family
-    `family.<name>.captions`, `.rows`; `rejected.<operator>.<reason>`.
+    `family.<name>.captions`, `.rows`; `rejected.<operator>.<reason>`; `captions.without` any negative.
     """
-    accepted, refused = _Rows(), _Rows()
+    false, true, refused = Rows(), Rows(), Rows()
     counts: Counter[str] = Counter()
     captions = from_parses(parses)
     counts["captions"] = len(captions)
@@ -151,7 +87,11 @@ def negatives(
         for caption, context in zip(siblings, contexts(siblings, lexicon), strict=True):
             made: Counter[str] = Counter()
             for name in config.operators:
-                made[name] = _propose(caption, context, name, config, row, taken, accepted, refused)
+                judged = _judge(caption, context, name, config, taken)
+                accepted = true if OPERATORS[name].family == POSITIVE else false
+                accepted.add(row, name, judged.kept, judged.texts)
+                refused.add(row, name, judged.refused, judged.reasons)
+                made[name] = len(judged.kept)
             for name, rows in made.items():
                 family = OPERATORS[name].family
                 counts[f"{name}.rows"] += rows
@@ -159,53 +99,63 @@ def negatives(
                 counts[f"family.{family}.rows"] += rows
             for family in {OPERATORS[name].family for name, rows in made.items() if rows}:
                 counts[f"family.{family}.captions"] += 1
-            counts["captions.without"] += not any(made.values())
+            counts["captions.without"] += not any(n for name, n in made.items() if OPERATORS[name].family != POSITIVE)
             row += 1
-    for name, reason in zip(refused.operator, refused.label, strict=True):
-        counts[f"rejected.{name}.{reason}"] += 1
-    tables = {"rejections": refused.table(parses, REJECTIONS), "negatives": accepted.table(parses, NEGATIVES)}
+    tables = {
+        "rejections": refused.table(parses, REJECTIONS),
+        "positives": true.table(parses, POSITIVES),
+        "negatives": false.table(parses, NEGATIVES),
+    }
+    reasons = tables["rejections"].group_by(["operator", "reason"]).aggregate([([], "count_all")])
+    for name, reason, rows in zip(*reasons.to_pydict().values(), strict=True):
+        counts[f"rejected.{name}.{reason}"] += rows
     return tables, counts
 
 
-def _propose(
-    caption: Caption,
-    context: Context,
-    name: str,
-    config: NegativesConfig,
-    row: int,
-    taken: set[str],
-    accepted: _Rows,
-    refused: _Rows,
-) -> int:
-    """Let one operator propose, judge every candidate, and keep up to its quota; the number kept."""
+class _Judged(NamedTuple):
+    """What an operator made of a caption: the candidates kept with their texts, those refused with the reasons."""
+
+    kept: list[Candidate]
+    texts: list[str]
+    refused: list[Candidate]
+    reasons: list[str]
+
+
+def _judge(caption: Caption, context: Context, name: str, config: NegativesConfig, taken: set[str]) -> _Judged:
+    """Let one operator propose, judge every candidate, and keep up to its quota."""
     quota = config.quota(name)
+    judged = _Judged([], [], [], [])
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
+    usual = False
     for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
+        if candidate.spare and usual:
+            break
         reason = check(candidate, caption, context)
-        text = ""
         if reason is None:
             text = apply(caption.text, candidate.edits)
             lower = text.lower()
             if lower in own:
                 continue
-            if lower in taken:
-                reason = "sibling_says_so"
-        if reason is not None:
-            refused.add(row, name, reason, candidate, caption.text, "")
-            continue
-        own.add(lower)
-        accepted.add(row, name, f"{caption.caption_id}#{name}:{len(own) - 1}", candidate, caption.text, text)
-        if len(own) == quota:
-            break
-    return len(own)
+            if lower not in taken:
+                own.add(lower)
+                usual |= not candidate.spare
+                judged.kept.append(candidate)
+                judged.texts.append(text)
+                if len(own) == quota:
+                    break
+                continue
+            reason = "sibling_says_so"
+        judged.refused.append(candidate)
+        judged.reasons.append(reason)
+    return judged
 
 
 STAGE = Stage(
     name="negatives",
     input="parses",
-    outputs={"rejections": REJECTIONS, "negatives": NEGATIVES},
+    outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
     code=("augment", "pipelines.stages.negatives"),
-    whole=("lexicon",),
+    whole=("lexicon", "balance"),
 )

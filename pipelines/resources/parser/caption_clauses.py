@@ -22,7 +22,13 @@ def verb_phrase(rng: Random, form: str, depth: int = 0) -> Node:
     kind = rng.choices(["intransitive", "transitive", "particle", "particle_object", "infinitive",
     "perception", "dative", "have"],
                        [45, 38, 6, 4, 3, 2, 1.5, 2])[0]  # fmt: skip
-    if kind == "intransitive" and chance(rng, 0.3):
+    if kind == "intransitive" and chance(rng, 0.06):
+        thing, verb = rng.choice(words.NOUN_VERBS).split(":")
+        node = _verb(verb, form)
+        node.left.append(Node(thing, "NN", "compound"))
+        if chance(rng, 0.6):
+            node.right.append(location(rng))
+    elif kind == "intransitive" and chance(rng, 0.3):
         node = _verb(rng.choice(words.MOVING), form)
         if chance(rng, 0.75):
             node.right.append(location(rng))
@@ -156,14 +162,15 @@ def infinitive(rng: Random, form: str) -> Node:
 def _extend(rng: Random, node: Node, form: str, depth: int) -> None:
     if chance(rng, 0.35):
         node.right.append(location(rng))
-    if chance(rng, 0.08):
+    if chance(rng, 0.12):
         node.right.append(adverb(rng))
     if chance(rng, 0.08):
         node.right.append(clause_adverbial(rng))
     if chance(rng, 0.1):
         coordinate([node, verb_phrase(rng, form, 2)])
-    elif chance(rng, 0.04) and depth == 0:
-        node.right += [Node(",", ",", "punct"), verb_phrase(rng, "VBG", 2).labelled("advcl")]
+    elif chance(rng, 0.12) and depth == 0:  # "stands holding a cup", also after a comma
+        comma = [Node(",", ",", "punct")] if chance(rng, 0.35) else []
+        node.right += [*comma, verb_phrase(rng, "VBG", 2).labelled("advcl")]
 
 
 def adverb(rng: Random) -> Node:
@@ -234,13 +241,15 @@ def noun_modifier(rng: Random, depth: int = 1) -> Node:
             "absolute",
             "adjective",
         ],
-        [18, 14, 26, 14, 7, 14, 5, 4, 3, 3],
+        [18, 14, 26, 14, 7, 14, 5, 4, 3, 4],
     )[0]
     if kind == "clothes":
         parts = [noun_phrase(rng, "clothes") for _ in range(rng.choice([1, 1, 1, 2]))]
         return preposition("in", coordinate(parts) if len(parts) > 1 else parts[0])
     if kind == "absolute":
         return absolute(rng)
+    if kind == "adjective" and chance(rng, 0.4):
+        return Node(rng.choice(words.NOUN_ADVERBS), "RB", "advmod")
     if kind == "adjective":
         word = rng.choice(words.POSTPOSED)
         name = {"full": "of", "ready": "for", "high": "in", "deep": "in", "free": "of"}.get(word, "")

@@ -19,6 +19,9 @@ ADJECTIVES = {"person": words.PERSON_ADJECTIVES, "animal": words.ANIMAL_ADJECTIV
 PARTICIPIAL = {"parked", "stuffed", "paved", "striped", "decorated", "spotted", "crowded", "tattooed",
     "bearded",
                "cluttered", "muzzled", "overweight_", "smiling", "broken"}  # fmt: skip
+PARTICIPLES_AFTER = {
+    *("colored", "made", "baked", "lit", "covered", "lined", "drawn", "shaped", "filled", "eaten", "painted", "coated"),
+}
 PLAIN_NOUNS = [
     word for word in (*words.THINGS, *words.PLACES, *words.VEHICLES, *words.FOOD, *words.FOOD_MASS,
     *words.MASS, *words.ANIMALS)
@@ -40,7 +43,7 @@ def noun(rng: Random, word: str, many: bool = False, tag: str = "") -> Node:
     if dash:
         word = last
     *before, head = word.split("_")
-    if not before and not dash and word not in words.PEOPLE and chance(rng, 0.07):
+    if not before and not dash and word not in words.PEOPLE and chance(rng, 0.10):
         before = [rng.choice(PLAIN_NOUNS)]
     node = Node(plural(head) if many else head, tag or ("NNS" if many else "NN"))
     for part in before:
@@ -65,8 +68,12 @@ def adjectives(rng: Random, word: str) -> list[Node]:
     if "_and_" in word:
         first, second = word.split("_and_")
         return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
-    if "_" in word:
-        return [Node(part, "JJ", "amod") for part in word.split("_")]
+    first, _, last = word.partition("_")
+    if last in PARTICIPLES_AFTER:  # "snow covered", "neatly made"
+        tag, dep = ("RB", "advmod") if first.endswith("ly") or first == "well" else ("NN", "npadvmod")
+        return [Node(last, "VBN", "amod", [Node(first, tag, dep)])]
+    if last:
+        return [Node(part, "JJ", "amod") for part in (first, last)]
     if "-" in word:
         first, last = word.split("-")
         verbal = last in ("covered", "lined", "eaten", "dressed")
@@ -116,6 +123,9 @@ def modified(rng: Random, kind: str, node: Node) -> Node:
             age.left[0].left.append(Node("-", "HYPH", "punct"))
             age.left.append(Node("-", "HYPH", "punct"))
         front = [age]
+    if kind in ("thing", "vehicle", "place") and chance(rng, 0.1):
+        parts = [Node(word, "NN") for word in rng.sample(words.MATERIALS, 2 if chance(rng, 0.3) else 1)]
+        front.append(coordinate(parts).labelled("compound"))
     node.left = front + node.left
     return node
 
@@ -218,7 +228,7 @@ def object_of(rng: Random, kind: str) -> Node:
         return determined(rng, noun(rng, kind), False, 0.1)
     if kind in KINDS:
         node = noun_phrase(rng, kind)
-        if kind in ("thing", "food", "clothes", "person", "animal") and chance(rng, 0.15):
+        if kind in ("thing", "food", "clothes", "person", "animal") and chance(rng, 0.3 if kind == "clothes" else 0.15):
             parts = [node] + [noun_phrase(rng, kind) for _ in range(rng.choice([1, 1, 1, 2]))]
             return coordinate(parts, oxford=chance(rng, 0.4))
         return node

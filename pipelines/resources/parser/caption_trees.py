@@ -149,6 +149,8 @@ def headless(rng: Random) -> Node:
     """Return a noun phrase caption: "a dog running on grass", "man riding horse", "a plate with food on
     it"."""
     who, _ = subject(rng, 0.3)
+    if chance(rng, 0.03) and not who.right:
+        who.right.append(Node(rng.choice(words.NOUN_ADVERBS), "RB", "advmod"))
     if not any(part.dep in ("acl", "relcl") for part in who.right) and not any(
         part.dep == "conj" for part in who.right
     ):

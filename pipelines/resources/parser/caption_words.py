@@ -83,21 +83,29 @@ PERSON_ADJECTIVES = """
     young old little small older elderly tall bald happy blond blonde middle-aged asian shirtless barefoot
     smiling pregnant female male african-american heavyset bearded young_asian dark-haired red-headed
     blond-haired long-haired tattooed topless excited teenage overweight well-dressed
+    skinny chubby slim curly-haired freckled muscular sleepy cute serious attractive athletic blonde 
+    red-haired
 """.split()
 THING_ADJECTIVES = """
-    small large big little old new wooden metal plastic empty colorful long tall short bright open
+    small large big little old new wooden empty colorful long tall short bright open
     white_and_black black_and_white red_and_white blue_and_yellow brown_and_white green_and_white huge tiny
-    wet dirty clean broken round square shiny fancy antique vintage modern stone brick concrete leather
-    paper snow-covered tree-lined multi-colored stuffed parked fresh half-eaten striped plaid floral
+    wet dirty clean broken round square shiny fancy antique vintage modern leather
+    snow-covered tree-lined multi-colored stuffed parked fresh half-eaten striped plaid floral
     checkered decorated inflatable narrow busy crowded paved
+    fuzzy icy cloudy leafy bouncy rusty messy tidy sleek ornate elegant rustic retro brightly_colored
+    neatly_made freshly_baked well_lit snow_covered foil_covered graffiti_covered sponsor_covered fur_lined
+    horse_drawn heart_shaped cream_filled partially_eaten freshly_painted sugar_coated
 """.split()
 ANIMAL_ADJECTIVES = """
     small large big little brown white black spotted fluffy wet furry tan baby young adult shaggy
     black_and_white brown_and_white brown_and_black wild stray muzzled long-haired shorthaired gray yellow
+    fuzzy chubby sleepy scruffy curly skinny playful cute
 """.split()
 PLACE_ADJECTIVES = """
     grassy snowy sandy rocky busy crowded empty large small open green dirt muddy wet residential cluttered
     clean modern steep lush dry narrow paved dusty outdoor indoor shallow urban rural
+    icy cloudy leafy tidy messy cozy foggy hilly sunny barren swampy rugged tree_lined snow_covered
+    brightly_lit dimly_lit ivy_covered
 """.split()
 
 # intransitive verb -> prepositions that usually follow ("-" stands for none)
@@ -377,7 +385,7 @@ OBJECTS = {
     "instrument": "guitar drum piano violin trumpet saxophone accordion",
     "game": (
         "@soccer @tennis @baseball @frisbee @golf @basketball @football @volleyball game video_game @hockey "
-        "@cricket @fetch"
+        "@cricket @fetch @leapfrog @tag @catch @chess @rugby @polo @badminton @lacrosse @hopscotch ^cards ^darts"
     ),
     "book": "book newspaper magazine menu sign map",
     "kite": "kite flag airplane",
@@ -397,6 +405,7 @@ ADVERBS = """
     together outside outdoors indoors nearby away alone slowly happily closely outside around there
     upside_down side_by_side hand_in_hand barefoot high low quickly fast overhead ahead inside upright
     forward backwards
+    downtown uphill downhill nearby upstairs outdoors there home aboard forward midair
 """.split()
 GROUPS = """
     group couple bunch pair herd flock crowd number team row line pack variety set pile stack lot few_people
@@ -421,6 +430,19 @@ SETTINGS = """
     on_fire in_flight on_horseback at_dusk
 """.split()
 # adjectives that may follow their noun: "a cat asleep on a bed"
+# materials, also two of them: "a rope and wood bridge"
+MATERIALS = """
+    stone brick leather paper metal plastic concrete wood glass rope steel straw rubber cardboard marble tile
+    iron bamboo denim
+""".split()
+# a noun before the verb: "is mountain biking"
+NOUN_VERBS = """
+    mountain:bike rock:climb ice:skate hang:glide roller:blade scuba:dive sumo:wrestle kite:surf wind:surf para:sail
+    para:glide ice:climb sky:dive body:surf jet:ski sight:see snow:ski water:ski bungee:jump arm:wrestle belly:dance
+    base:jump dirt:bike break:dance
+""".split()
+# adverb that may follow a noun: "a cat outside looking at a bird"
+NOUN_ADVERBS = "outside inside nearby outdoors indoors upstairs downtown alone".split()
 POSTPOSED = """
     asleep full ready visible alone high deep alive free busy
 """.split()

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from pipelines.resources.parser.attributes import TAG_TO_POS
 from pipelines.resources.parser.tree import Tree
 
-ING = {"lie": "lying", "tie": "tying", "die": "dying", "dye": "dyeing", "ski": "skiing", "be": "being"}
+ING = {
+    "picnic": "picnicking",
+    "lie": "lying",
+    "tie": "tying",
+    "die": "dying",
+    "dye": "dyeing",
+    "ski": "skiing",
+    "be": "being",
+}
 PAST = {
     "spin": "spun", "draw": "drawn", "sew": "sewn", "write": "written", "shear": "shorn", "sweep": "swept",
     "make": "made", "set": "set", "see": "seen", "cut": "cut", "leave": "left", "build": "built",
@@ -20,7 +28,7 @@ PAST = {
 PRETERITE = {"sit": "sat", "stand": "stood", "run": "ran", "ride": "rode", "hold": "held", "lie": "lay",
     "fly": "flew",
              "wear": "wore", "eat": "ate", "take": "took", "throw": "threw"}  # fmt: skip
-DOUBLING = {"run", "sit", "swim", "skip", "stop", "shop", "hug", "cut", "hit", "grab", "dig", "jog", "pet",
+DOUBLING = {"run", "trek", "sit", "swim", "skip", "stop", "shop", "hug", "cut", "hit", "grab", "dig", "jog", "pet",
     "sled", "trot", "step", "spin", "nap", "clap", "chat", "sip", "flip", "mop", "drop",
             "tip", "rub", "scrub", "tug", "zip", "trim", "spar", "slip",
             "get", "set", "put", "wrap", "strap", "drag", "plug", "top", "squat", "bat"}  # fmt: skip

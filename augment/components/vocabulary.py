@@ -1,0 +1,142 @@
+"""What may be a negative component: a corpus' frequent nouns, attributes and relations, and what rules out what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from augment.language import attributes, relations
+from augment.language.concreteness import Concreteness
+from augment.language.overlaps import head, is_person, overlaps
+from augment.language.places import NUMBERS
+from schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAPER_MIN_COUNT = 101  # "frequency > 100"
+PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
+FLOOR = 5
+WORDS = ("first", "second", "third")
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "noun": ("noun",),
+    "attribute": ("attribute",),
+    "relation": ("relation",),
+    "attribute_noun": ("attribute", "noun"),
+    "triple": ("noun", "relation", "noun"),
+}
+
+
+def default_min_count(captions: int) -> int:
+    """Occurrences that make a word frequent: UniVSE's "more than 100" scaled to the corpus, at least 5."""
+    return min(PAPER_MIN_COUNT, max(FLOOR, round(PAPER_MIN_COUNT * captions / PAPER_CAPTIONS)))
+
+
+def count(components: pa.Table) -> pa.Table:
+    """How often a `components` table has every word, pair and triple: the columns kind, first, second, third, count."""
+    import pyarrow as pa
+
+    objects, attributes, relations = (
+        components[name].combine_chunks().flatten() for name in ("objects", "attributes", "relations")
+    )
+    taken = {
+        "noun": (objects.field("object"),),
+        "attribute": (attributes.field("attribute"),),
+        "relation": (relations.field("relation"),),
+        "attribute_noun": (attributes.field("attribute"), attributes.field("object")),
+        "triple": tuple(relations.field(name) for name in ("subject", "relation", "object")),
+    }
+    parts = []
+    for kind, columns in taken.items():
+        rows = len(columns[0])
+        filled = [*columns, *[pa.repeat("", rows)] * (len(WORDS) - len(columns))]
+        counted = pa.table([pa.repeat(kind, rows), *filled, pa.repeat(1, rows)], ["kind", *WORDS, "count"])
+        parts.append(counted)
+    return add(parts)
+
+
+def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
+    """The sum of several counts; `keys` are further columns to keep apart."""
+    import pyarrow as pa
+
+    names = [*keys, "kind", *WORDS]
+    summed = pa.concat_tables(tables).group_by(names, use_threads=False).aggregate([("count", "sum")])
+    return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
+
+
+def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
+    """The `component_vocabulary` of the counts.
+
+    Nouns: at least `min_count` times, concreteness of at least `theta`, not vague (persons count as concrete).
+    Attributes and relations: at least `min_count` times. Pairs and triples: of those words, twice or more.
+    Raises ValueError when min_count is below 1.
+    """
+    import pyarrow as pa
+
+    if min_count < 1:
+        raise ValueError(f"min_count must be >= 1, was: {min_count}")
+    order = [("kind", "ascending"), ("count", "descending"), *((word, "ascending") for word in WORDS)]
+    rows: dict[str, list[tuple[tuple[str, ...], int]]] = {kind: [] for kind in COMPONENT_KINDS}
+    counts = counts.sort_by(order)
+    for kind, n, *words in zip(*(counts[name].to_pylist() for name in ("kind", "count", *WORDS)), strict=True):
+        if n >= (min_count if len(_PARTS[kind]) == 1 else 2):
+            rows[kind].append((tuple(words[: len(_PARTS[kind])]), n))
+    rows["noun"] = [row for row in rows["noun"] if is_usable(row[0][0], concreteness, theta)]
+    number = {kind: {words[0]: i for i, (words, _) in enumerate(rows[kind])} for kind in COMPONENT_KINDS[:3]}
+    parts = []
+    for kind in COMPONENT_KINDS:
+        rows[kind] = [row for row in rows[kind] if None not in _ids(number, kind, row[0])]
+        parts += [_ids(number, kind, words) for words, _ in rows[kind]]
+    ids = [i for kind in COMPONENT_KINDS for i in range(len(rows[kind]))]
+    rivals = [
+        *([] for _ in rows["noun"]),
+        *_rivals(list(number["attribute"]), exclusive),
+        *_rivals(list(number["relation"]), relations.exclude),
+        *([] for _ in chain(rows["attribute_noun"], rows["triple"])),
+    ]
+    kept = [(kind, *row) for kind in COMPONENT_KINDS for row in rows[kind]]
+    columns = [[row[0] for row in kept], ids, [row[1] for row in kept], parts, [row[2] for row in kept], rivals]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, COMPONENT_VOCABULARY, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=COMPONENT_VOCABULARY)
+
+
+def _ids(number: Mapping[str, Mapping[str, int]], kind: str, words: Sequence[str]) -> list[Any]:
+    """The ids of an entry's words in their own kinds, None for a word without."""
+    return [number[of].get(word) for of, word in zip(_PARTS[kind], words, strict=True)]
+
+
+def is_usable(noun: str, concreteness: Concreteness, theta: float) -> bool:
+    """Whether a noun names what one sees or not: concrete or a person, not vague."""
+    vague = overlaps().vague
+    score = theta if is_person(noun) else concreteness.score(noun)
+    return noun not in vague and head(noun) not in vague and score is not None and score >= theta
+
+
+def exclusive(one: str, other: str) -> bool:
+    """Whether two attributes cannot both be true of a thing; numbers above one exclude each other."""
+    value, value2 = NUMBERS.get(one), NUMBERS.get(other)
+    if value is not None or value2 is not None:
+        return value != value2 and min(value or 1, value2 or 1) > 1
+    return attributes.exclude(one, other)
+
+
+def _rivals(words: Sequence[str], exclude: Callable[[str, str], bool]) -> list[list[int]]:
+    return [[number for number, other in enumerate(words) if exclude(other, word)] for word in words]
+
+
+class Vocabulary:
+    """A `component_vocabulary` table's words by kind; the place of a word is its id.
+
+    `drawn` holds the ids that may be a negative: all nouns, and attributes and relations that are a rival of another.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        """Read the words of the first three kinds."""
+        self.words: dict[str, list[str]] = {kind: [] for kind in COMPONENT_KINDS[:3]}
+        self.drawn: dict[str, set[int]] = {kind: set() for kind in COMPONENT_KINDS[:3]}
+        for kind, words, rivals in zip(*(table[name].to_pylist() for name in ("kind", "words", "rivals")), strict=True):
+            if kind in self.words:
+                self.words[kind] += words
+                self.drawn[kind].update(rivals)
+        self.drawn["noun"] = set(range(len(self.words["noun"])))

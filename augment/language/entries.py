@@ -1,0 +1,192 @@
+"""The entries of one kind of a lexicon, and how likely each is in a given place.
+
+An entry's probability in a slot is its prior there times, for every place of the slot, how much more often than usual
+the corpus puts it in that place (a product of experts, each discounted):
+
+    log p(w | slot) = log p(w, form) + sum over places f of DISCOUNT * log(p(w | f) / p(w)) + const
+    p(k | f) = (n(k, f) + KIND_SMOOTHING * p(k)) / (n(f) + KIND_SMOOTHING)          for the kinds k of nouns
+    p(w | f) = (n(w, f) + SMOOTHING * p(w) * p(k(w) | f) / p(k(w))) / (n(f) + SMOOTHING)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log1p
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from augment.language.kinds import KINDS, kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DISCOUNT = 1.0
+SMOOTHING = 20.0
+KIND_SMOOTHING = 4.0
+FORM = "form:"
+RECENT = 4096
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of one kind with their probabilities by place; arrays are indexed by entry number.
+
+    priors: log probability by form, "" for any. places: the number of each place; kind_gain: how much a place favours
+    a kind of entry, shape (places, kinds). The entries seen in place i are `at[starts[i]:starts[i + 1]]`, in order;
+    beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`,
+    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see
+    augment.balance.
+    """
+
+    names: tuple[str, ...]
+    counts: np.ndarray
+    priors: Mapping[str, np.ndarray]
+    kinds: np.ndarray
+    places: Mapping[str, int]
+    kind_gain: np.ndarray
+    starts: Sequence[int]
+    at: np.ndarray
+    seen: np.ndarray
+    gain: np.ndarray
+    without: np.ndarray
+    balance: np.ndarray
+    recent: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Entry name -> entry number."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    def gains(self, places: Iterable[str], own: int | None = None) -> np.ndarray:
+        """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,).
+
+        The occurrence that stands there now, entry `own`, is not counted in its own favour.
+        """
+        gains = np.zeros(len(self.names))
+        for place in places:
+            number = self.places.get(place)
+            if number is None:
+                continue
+            gains += self._dense(place, number)
+            if own is not None:
+                end = self.starts[number + 1]
+                row = bisect_left(self._at, own, self.starts[number], end)
+                if row < end and self._at[row] == own:
+                    gains[own] += self.without[row]
+        return gains
+
+    @cached_property
+    def _at(self) -> memoryview:
+        return self.at.data
+
+    def _dense(self, place: str, number: int) -> np.ndarray:
+        """The gains of one place for all entries; the places met last are kept."""
+        gains = self.recent.get(place)
+        if gains is None:
+            if len(self.recent) >= RECENT:
+                self.recent.clear()
+            start, end = self.starts[number], self.starts[number + 1]
+            gains = self.kind_gain[number][self.kinds]
+            gains[self.at[start:end]] += self.gain[start:end]
+            self.recent[place] = gains
+        return gains
+
+    def observed(self, place: str) -> np.ndarray:
+        """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
+        seen = np.zeros(len(self.names))
+        number = self.places.get(place)
+        if number is not None:
+            start, end = self.starts[number], self.starts[number + 1]
+            seen[self.at[start:end]] = self.seen[start:end]
+        return seen
+
+    def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
+        """Probability of every entry in a slot, shape (entries,); zeros where none fits."""
+        if prior not in self.priors:
+            return np.zeros(len(self.names))
+        logits = self.priors[prior] + self.gains(places, own)
+        peak = np.maximum.reduce(logits, initial=-np.inf)
+        if peak == -np.inf:
+            return np.zeros(len(logits))
+        weights = np.exp(logits - peak)
+        return weights / np.add.reduce(weights)
+
+    def masses(self, places: Iterable[str], prior: str = "", own: int | None = None, floor: float = 0.0) -> np.ndarray:
+        """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced."""
+        probabilities = self.probabilities(places, prior, own)
+        probabilities[probabilities <= floor] = 0.0
+        return self.balanced(probabilities, own)
+
+    def balanced(self, probabilities: np.ndarray, own: int | None) -> np.ndarray:
+        """Probabilities in a slot of entry `own`, corrected so that each enters as often as it leaves."""
+        return probabilities * (self.balance if own is None else self.balance / self.balance[own])
+
+
+def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -> Entries:
+    """The entries in the rows of one kind of a `lexicon` table, and their weights (1 where there is none).
+
+    Nouns have the kinds of augment.language.kinds; the entries of other tables are all of one.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    plain = rows.filter(pc.equal(rows["place"], "")).sort_by("entry")
+    names, counts = tuple(plain["entry"].to_pylist()), plain["count"].to_numpy().astype(float)
+    total = max(counts.sum(), 1.0)
+    rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
+    entry = pc.index_in(rows["entry"], pa.array(names, pa.string())).to_numpy().astype(np.int32)
+    seen = rows["count"].to_numpy().astype(float)
+    encoded = rows["place"].combine_chunks().dictionary_encode()
+    labels, place = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    priors = {"": np.log(counts / total)}
+    number = np.full(len(labels), -1)
+    places: dict[str, int] = {}
+    for code, label in enumerate(labels):
+        if label.startswith(FORM):
+            priors[label.removeprefix(FORM)] = _prior(counts, entry[place == code], seen[place == code])
+        else:
+            number[code] = places.setdefault(label, len(places))
+    standing = np.flatnonzero(number[place] >= 0)
+    order = standing[np.lexsort((entry[standing], number[place[standing]]))]
+    number, at, seen = number[place[order]], entry[order], seen[order]
+    kinds = np.array([kind(name) if nouns else 0 for name in names], np.int32)
+    ratio = _kind_ratios(
+        number, kinds[at], seen, len(places), np.bincount(kinds, counts, KINDS if nouns else 1) / total
+    )
+    usual = SMOOTHING * counts[at] / total * ratio[number, kinds[at]]
+    gain = DISCOUNT * np.log1p(seen / usual)
+    without = DISCOUNT * np.array([log1p(x) for x in ((seen - 1) / usual).tolist()]) - gain
+    return Entries(
+        names,
+        counts,
+        priors,
+        kinds,
+        places,
+        DISCOUNT * np.log(np.maximum(ratio, 1e-12)),
+        np.searchsorted(number, np.arange(len(places) + 1)).tolist(),
+        at,
+        seen,
+        gain,
+        without,
+        np.array([balance.get(name, 1.0) for name in names]),
+    )
+
+
+def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Log probabilities of the entries in a form; -inf for what the corpus hardly ever writes in it."""
+    total = max(counts.sum(), 1.0)
+    often = np.zeros(len(counts))
+    often[entry] = seen
+    with np.errstate(divide="ignore"):
+        return np.where((often >= 0.03 * counts) & (often >= 2), np.log(often / total), -np.inf)
+
+
+def _kind_ratios(place: np.ndarray, kind: np.ndarray, seen: np.ndarray, places: int, share: np.ndarray) -> np.ndarray:
+    """p(k | f) / p(k) for every place and kind, from how often each kind was seen where; shape (places, kinds)."""
+    here = np.bincount(place * len(share) + kind, seen, places * len(share)).reshape(places, len(share))
+    known = here.sum(axis=1, keepdims=True) + KIND_SMOOTHING
+    return (here + KIND_SMOOTHING * share) / known / np.maximum(share, 1e-12)

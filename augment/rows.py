@@ -1,0 +1,79 @@
+"""Candidates as rows of the tables negatives, positives and rejections, made column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from augment.edits import Candidate, Edit
+from augment.operators import OPERATORS
+from schemas.negatives import EDITS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEYS = ("caption_id", "image_id", "split", "origin")
+CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
+
+
+class Rows:
+    """The rows of a table to be: candidates in order, each with its text or the reason why it is refused."""
+
+    def __init__(self) -> None:
+        self._batches: list[tuple[int, str, int]] = []
+        self._candidates: list[Candidate] = []
+        self._words: list[str] = []
+
+    def add(self, row: int, operator: str, candidates: Sequence[Candidate], words: Sequence[str]) -> None:
+        """Add what one operator made of the caption in `row` of the parses, with the texts or reasons."""
+        if candidates:
+            self._batches.append((row, operator, len(candidates)))
+            self._candidates.extend(candidates)
+            self._words.extend(words)
+
+    def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
+        """The rows as a table of `schema`; a candidate's number counts those of its caption and operator from 0."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._candidates:
+            return schema.empty_table()
+        rows, operators, sizes = zip(*self._batches, strict=True)
+        batch = np.repeat(np.arange(len(sizes)), sizes)
+        source = pa.array(np.repeat(np.array(rows, np.int32), sizes))
+        number = np.arange(len(batch)) - (np.cumsum(sizes, dtype=int) - sizes)[batch]
+        columns = {name: parses[name].combine_chunks().take(source) for name in KEYS}
+        columns["caption"] = parses["text"].combine_chunks().take(source)
+        columns["operator"] = _repeated(operators, batch)
+        columns["family"] = _repeated([OPERATORS[name].family for name in operators], batch)
+        made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
+        label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
+        columns |= {"negative_id": label, "positive_id": label}
+        columns |= dict.fromkeys(("text", "reason"), pa.array(self._words, pa.string()))
+        _, edits, _, *changes, _, _ = zip(*self._candidates, strict=True)
+        columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
+        columns["edits"] = _edits(edits, columns["caption"].to_pylist())
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(words, pa.string()).take(pa.array(at))
+
+
+def _edits(edits: Sequence[Sequence[Edit]], captions: Sequence[str]) -> pa.Array:
+    """The edits of each caption as the lists of structs that `schemas.negatives` describes."""
+    import pyarrow as pa
+
+    lengths = [len(own) for own in edits]
+    old = [caption[start:end] for caption, own in zip(captions, edits, strict=True) for start, end, _ in own]
+    start, end, new = zip(*chain.from_iterable(edits), strict=True) if old else [()] * 3
+    values = [pa.array(v, f.type) for v, f in zip((start, end, old, new), EDITS.value_type, strict=True)]
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(
+        offsets, pa.StructArray.from_arrays(values, fields=list(EDITS.value_type)), type=EDITS
+    )

@@ -1,0 +1,158 @@
+"""parses -> components; their vocabulary; and what may be true of each image, so that it is no negative component."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.engine.run import ReduceStage, Stage, StageResult
+from pipelines.engine.shards import WholeTable
+from pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
+from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from augment.caption import Caption
+    from augment.components.exclusions import Exclusions
+    from augment.scene_graph import SceneGraph
+
+TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class ComponentsConfig:
+    """How components are read, and which may be negative ones.
+
+    simple: UniVSE's two simplifications: a name is one word, and a thing has its first attribute only. min_count:
+    occurrences that make a word frequent; None scales UniVSE's "more than 100" to the corpus. theta, concreteness: as
+    for the lexicon. Raises ValueError when min_count is below 1.
+    """
+
+    simple: bool = False
+    min_count: int | None = None
+    theta: float = 0.6
+    concreteness: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_count is not None and self.min_count < 1:
+            raise ValueError(f"min_count must be >= 1, was: {self.min_count}")
+
+
+def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
+    """The components of a shard. Counters: captions, objects, attributes, relations, and captions without relations."""
+    from augment.components.table import tabulate
+
+    _, graphs = _graphs(parses, config)
+    counts = {"captions": len(graphs)}
+    for kind in ("objects", "attributes", "relations"):
+        counts[kind] = sum(len(getattr(graph, kind)) for graph in graphs)
+        counts[f"without.{kind}"] = sum(not getattr(graph, kind) for graph in graphs)
+    return StageResult({"components": tabulate(parses, graphs)}, counts)
+
+
+def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
+    from augment.caption import from_parses
+    from augment.scene_graph import scene_graph
+
+    captions = from_parses(parses)
+    return captions, [scene_graph(caption, config.simple) for caption in captions]
+
+
+def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
+    """The counts of a shard, those of train splits apart, with the number of captions."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from augment.components.vocabulary import WORDS, count
+
+    train = pc.is_in(components["split"], value_set=pa.array(TRAIN_SPLITS))
+    parts = []
+    for flag, rows in ((True, components.filter(train)), (False, components.filter(pc.invert(train)))):
+        total = pa.table([[CAPTIONS], *([""] for _ in WORDS), [rows.num_rows]], ["kind", *WORDS, "count"])
+        table = pa.concat_tables([count(rows), total])
+        parts.append(table.append_column(TRAIN, pa.repeat(flag, table.num_rows)))
+    return pa.concat_tables(parts)
+
+
+def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
+    """The sum of several shards' counts."""
+    from augment.components.vocabulary import add
+
+    return add(tables, TRAIN)
+
+
+def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
+    """The vocabulary, of the train captions, or of all captions where no split is a train split.
+
+    Counters: captions (counted), train_only, min_count, and the entries of each kind.
+    """
+    import pyarrow.compute as pc
+
+    from augment.components.vocabulary import default_min_count, select
+    from augment.language.concreteness import Concreteness
+
+    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
+    trained = pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0
+    captions = trained or pc.sum(total["count"]).as_py() or 0
+    counts = counts.filter(pc.and_(pc.equal(counts[TRAIN], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
+    min_count = config.min_count or default_min_count(captions)
+    table = select(counts.drop_columns(TRAIN), min_count, Concreteness.load(config.concreteness), config.theta)
+    kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
+    return StageResult(
+        {"component_vocabulary": table},
+        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **kinds},
+    )
+
+
+@lru_cache(maxsize=2)
+def load_exclusions(vocabulary: WholeTable) -> Exclusions:
+    """What answers for the vocabulary of a run, once a process and content."""
+    from augment.components.exclusions import Exclusions
+    from augment.components.vocabulary import Vocabulary
+
+    return Exclusions(Vocabulary(vocabulary.read()))
+
+
+def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
+    """The exclusions of a shard's images. Counters: captions, images, and the rows of each kind."""
+    from augment.components.exclusions import Row, tabulate
+
+    exclusions = load_exclusions(component_vocabulary)
+    rows: list[Row] = []
+    images = 0
+    captions, graphs = _graphs(parses, config)
+    for _, group in groupby(zip(captions, graphs, strict=True), key=lambda pair: pair[0].image_id):
+        rows += exclusions.rows(*zip(*group, strict=True))
+        images += 1
+    return StageResult(
+        {"component_exclusions": tabulate(rows)}, {"captions": len(captions), "images": images, "rows": len(rows)}
+    )
+
+
+_CODE = ("augment", "pipelines.stages.components")
+STAGES = (
+    Stage(name="components", input="parses", outputs={"components": COMPONENTS}, apply=read, code=_CODE),
+    ReduceStage(
+        name="component_vocabulary",
+        input="components",
+        outputs={"component_vocabulary": COMPONENT_VOCABULARY},
+        partial=count_shard,
+        combine=add_counts,
+        finish=choose,
+        code=_CODE,
+        columns=("split", "objects", "attributes", "relations"),
+    ),
+    Stage(
+        name="component_exclusions",
+        input="parses",
+        outputs={"component_exclusions": COMPONENT_EXCLUSIONS},
+        apply=exclude,
+        code=_CODE,
+        whole=("component_vocabulary",),
+    ),
+)

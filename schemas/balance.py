@@ -1,0 +1,13 @@
+"""balance: how much each entry's chances are corrected so that it enters captions as often as it leaves them."""
+
+import pyarrow as pa
+
+from schemas.fields import field, schema
+
+BALANCE = schema(
+    "balance",
+    1,
+    field("kind", pa.string(), "kind of the entry, as in lexicon"),
+    field("entry", pa.string(), "the entry, as in lexicon"),
+    field("weight", pa.float64(), "multiplies its chances to replace, divides its chances to be replaced"),
+)
