@@ -255,7 +255,9 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 @options.run
 @options.blind
 def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
-    """Measure how often models without the images tell the negatives; 50 % is perfect.
+    """Measure what models without the images can tell.
+
+    50 % is perfect.
 
     One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language model of true
     captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's, with the
