@@ -308,8 +308,6 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 @negcap.command()
 @options.run
 @options.publish
-@options.overwrite
-@options.quiet
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in the format that others read.
 

@@ -21,6 +21,7 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from pipelines.quality.bias.pairs import POSITIVE, read_columns
 from schemas.fields import check
 from schemas.negatives import NEGATIVES, REFINED
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 INPUTS = ("captions", "negatives")
 CODE = ("pipelines.quality.bias", "pipelines.quality.balance", "pipelines.quality.refine", "augment.language.grammar")
 LEAST_IMAGES = 10
-POSITIVE = "positive"
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
     said: dict[str, tuple[str, str]] = {}
     first = 0
     columns = ["negative_id", "caption_id", "image_id", "split", "operator", "caption", "text"]
-    for table in read_table(run, "negatives", columns):
+    for table in read_columns(run, "negatives", columns):
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()
         rows = table.filter(mine).to_pydict()
@@ -170,7 +170,7 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
     """The operators to refine, sorted. Raises ValueError for those, or for splits, that the negatives lack."""
     made: set[str] = set()
     splits: set[str] = set()
-    for table in read_table(run, "negatives", ["operator", "family", "split"]):
+    for table in read_columns(run, "negatives", ("operator", "family", "split")):
         pairs = table.group_by(["operator", "family"]).aggregate([]).to_pydict()
         made |= {name for name, family in zip(pairs["operator"], pairs["family"], strict=True) if family != POSITIVE}
         splits.update(table["split"].unique().to_pylist())
@@ -185,6 +185,7 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
 
 def _write(run: Path, kept: set[int], identity: Identity, config: RefineConfig) -> Iterator[Receipt]:
     """Write the kept rows of every shard of negatives as the shard of refined."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     first = 0
@@ -192,7 +193,7 @@ def _write(run: Path, kept: set[int], identity: Identity, config: RefineConfig) 
         check(table, NEGATIVES)
         inside = [number for number in range(table.num_rows) if first + number in kept]
         first += table.num_rows
-        some = table.take(inside)
+        some = table.take(pa.array(inside, pa.int64()))
         counts: Counter[str] = Counter()
         eligible = table.filter(_in_splits(table, config)).group_by(["operator", "caption_id"]).aggregate([])
         for name, rows in (("captions", eligible), ("kept", some)):

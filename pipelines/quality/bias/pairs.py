@@ -56,7 +56,7 @@ def read_all(
     """
     made: dict[str, list[Pair]] = {}
     seen: set[str] = set()
-    for rows in _shards(run, table, COLUMNS):
+    for rows in read_columns(run, table, COLUMNS):
         seen.update(rows["split"].unique().to_pylist())
         columns = rows.to_pydict()
         by_operator: dict[str, list[tuple[str, Pair]]] = {}
@@ -77,7 +77,7 @@ def read_pairs(run: Path, operator: str, seed: int = 0, pick: Pick = "first", ta
     import pyarrow.compute as pc
 
     pairs = []
-    for some in _shards(run, table, ("negative_id", "operator", "caption", "text", "image_id")):
+    for some in read_columns(run, table, ("negative_id", "operator", "caption", "text", "image_id")):
         rows = some.filter(pc.equal(some["operator"], operator)).to_pydict()
         made = map(Pair, rows["caption"], rows["text"], rows["image_id"])
         pairs += one_per_caption(zip(rows["negative_id"], made, strict=True), seed, pick)
@@ -89,7 +89,7 @@ def read_corpus(run: Path) -> list[tuple[str, str]]:
     if not (run / "captions").is_dir():
         return []
     corpus: list[tuple[str, str]] = []
-    for rows in _shards(run, "captions", ("text", "image_id", "language")):
+    for rows in read_columns(run, "captions", ("text", "image_id", "language")):
         columns = rows.to_pydict()
         triples = zip(columns["text"], columns["image_id"], columns["language"], strict=True)
         corpus += [(text, image) for text, image, language in triples if language == "en"]
@@ -99,7 +99,7 @@ def read_corpus(run: Path) -> list[tuple[str, str]]:
 def operators_of(run: Path, table: str = "negatives") -> list[str]:
     """The operators that a run has negatives of, sorted."""
     made: set[str] = set()
-    for some in _shards(run, table, ("operator",)):
+    for some in read_columns(run, table, ("operator",)):
         made.update(some["operator"].unique().to_pylist())
     return sorted(made)
 
@@ -109,7 +109,7 @@ def flow_table(run: Path, operator: str, top: int = 20, table: str = "negatives"
     import pyarrow.compute as pc
 
     counts: Counter[tuple[str, str]] = Counter()
-    for some in _shards(run, table, ("operator", "replaced", "replacement")):
+    for some in read_columns(run, table, ("operator", "replaced", "replacement")):
         rows = some.filter(pc.equal(some["operator"], operator)).to_pydict()
         counts.update(zip(rows["replaced"], rows["replacement"], strict=True))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -137,7 +137,7 @@ def some_images(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
     return [pair for pair in pairs if pair.image_id in kept]
 
 
-def _shards(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+def read_columns(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """A table's shards with these columns. Raises FileNotFoundError, or ValueError naming the columns it lacks."""
     import pyarrow.parquet as pq
 
