@@ -107,13 +107,15 @@ class Nouns:
 
         Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
         last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
-        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather".
+        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather";
+        nothing is where another has its own: "a man on a bench and a woman holding umbrellas".
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
         while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
-            if is_person(tokens[first].lemma) != person:
+            own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
+            if own or is_person(tokens[first].lemma) != person:
                 return self.things(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
