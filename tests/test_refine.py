@@ -17,9 +17,9 @@ from pipelines.engine.manifest import Identity, finish, hash_schema, prepare
 from pipelines.engine.shards import read_table, write_shard
 from pipelines.engine.verify import verify
 from pipelines.progress import Silent
-from pipelines.quality.balance import pool, select
 from pipelines.quality.bias import Pair, blind, measure_run
 from pipelines.quality.refine import RefineConfig, refine, yields
+from pipelines.quality.selection import pool, select
 from schemas.captions import CAPTIONS
 from schemas.negatives import NEGATIVES
 
@@ -272,7 +272,7 @@ def test_a_failure_names_the_operator(run: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*_: object) -> None:
         raise ValueError("texts must be few")
 
-    monkeypatch.setattr("pipelines.quality.balance.pool", fail)
+    monkeypatch.setattr("pipelines.quality.selection.pool", fail)
     with pytest.raises(StageError, match="refine stopped at noun: ValueError: texts must be few"):
         run_refine(run)
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INPUTS = ("captions", "negatives")
-CODE = ("pipelines.quality.bias", "pipelines.quality.balance", "pipelines.quality.refine", "augment.language.grammar")
+CODE = ("pipelines.quality.bias", "pipelines.quality.selection", "pipelines.quality.refine", "augment.language.grammar")
 LEAST_IMAGES = 10
 
 
 @dataclass(frozen=True)
 class RefineConfig:
-    """How the choice is made: see quality.balance.
+    """How the choice is made: see quality.selection.
 
     operators, splits: only these; empty: all that the negatives have. candidates: draws of a caption and operator to
     choose from, likeliest first. rounds: how often the models are fitted again, at most. Raises ValueError for
@@ -116,8 +116,8 @@ def _choose(
 
 def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[int]]:
     """The captions that have a negative of an operator, and the rows of the negatives table that are kept."""
-    from pipelines.quality.balance import pool, select
     from pipelines.quality.bias import read_corpus
+    from pipelines.quality.selection import pool, select
 
     rows = read_rows(run, operator, config)
     if len(set(rows.images)) < LEAST_IMAGES:

@@ -18,6 +18,7 @@ FOLDS = 5
 PENALTY = 1.0
 MIN_PAIRS = 2
 PRIOR = 1.0
+TOLERANCE = 1e-3
 Fit = Callable[[csr_matrix], np.ndarray]
 
 
@@ -55,7 +56,7 @@ def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
         return weights
     sign = np.where(np.arange(matrix.shape[0]) % 2, -1.0, 1.0)
     signed = csr_matrix(matrix[:, kept].multiply(sign[:, None]))
-    model = LogisticRegression(C=penalty, fit_intercept=False, solver="liblinear", max_iter=300, random_state=0)
+    model = LogisticRegression(C=penalty, fit_intercept=False, solver="liblinear", tol=TOLERANCE, random_state=0)
     weights[kept] = model.fit(signed, sign > 0).coef_[0]
     return weights
 

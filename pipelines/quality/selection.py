@@ -32,10 +32,10 @@ from pipelines.quality.bias.ngrams import Vocabulary
 from pipelines.quality.bias.rules import format_faults
 
 ROUNDS = 8
-PASSES = 2
 SEEDS = 1_000  # of folds, apart from those that the result is measured on
 SATISFIED = 1.0  # points from chance that end the rounds, two in a row
-POOL_PENALTY = 0.3  # of the regression on all candidates
+POOL_PENALTY = 0.3  # of the regression on the first draws of all captions, chosen or not
+POOL_DRAWS = 3
 # Costs of a choice. A row costs the imbalance that it adds; one that costs more than GAIN is left out.
 DENSE = 0.05  # of a model's gaps, for every pair that they lean to one side
 SPARSE = 5.0  # of an n-gram, for every occurrence that it leans beyond chance, by its frequency
@@ -108,7 +108,8 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     matrix, caption = candidates.matrix, candidates.caption
     folds = folds_of(candidates.images, seed=seed + SEEDS)
     dense = [_squashed(gaps) for gaps in candidates.gaps.T]
-    dense.append(_squashed(_judge(matrix, np.arange(matrix.shape[0]), folds[caption], _smooth)))
+    early = np.flatnonzero(np.arange(matrix.shape[0]) - candidates.start[caption] < POOL_DRAWS)
+    dense.append(_squashed(_judge(matrix, early, folds[caption], _smooth)))
     chosen = candidates.start[:-1].copy()
     near = 0
     for turn in range(rounds):
@@ -157,23 +158,22 @@ def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.ran
     leans = dense[kept].sum(axis=0, dtype=np.float64)
     start = candidates.start.tolist()
     later = DRAW * np.arange(np.diff(candidates.start).max(initial=0))
-    for _ in range(PASSES):
-        for i in rng.permutation(len(chosen)).tolist():
-            old = chosen[i]
-            if old >= 0:
-                lean[columns[bounds[old] : bounds[old + 1]]] -= values[bounds[old] : bounds[old + 1]]
-                leans -= dense[old]
-            low, high = start[i], start[i + 1]
-            first, last = bounds[low], bounds[high]
-            part = columns[first:last]
-            here = lean[part]
-            beyond = np.copysign(np.maximum(np.abs(here) - chance[part], 0), here) * weighted[first:last]
-            running = np.concatenate([[0.0], np.cumsum(beyond)])
-            cost = running[bounds[low + 1 : high + 1] - first] - running[bounds[low:high] - first]
-            cost += DENSE * (dense[low:high] @ leans) + later[: high - low]
-            best = int(cost.argmin())
-            new = low + best if cost[best] < GAIN else -1
-            if new >= 0:
-                lean[columns[bounds[new] : bounds[new + 1]]] += values[bounds[new] : bounds[new + 1]]
-                leans += dense[new]
-            chosen[i] = new
+    for i in rng.permutation(len(chosen)).tolist():
+        old = chosen[i]
+        if old >= 0:
+            lean[columns[bounds[old] : bounds[old + 1]]] -= values[bounds[old] : bounds[old + 1]]
+            leans -= dense[old]
+        low, high = start[i], start[i + 1]
+        first, last = bounds[low], bounds[high]
+        part = columns[first:last]
+        here = lean[part]
+        beyond = np.copysign(np.maximum(np.abs(here) - chance[part], 0), here) * weighted[first:last]
+        running = np.concatenate([[0.0], np.cumsum(beyond)])
+        cost = running[bounds[low + 1 : high + 1] - first] - running[bounds[low:high] - first]
+        cost += DENSE * (dense[low:high] @ leans) + later[: high - low]
+        best = int(cost.argmin())
+        new = low + best if cost[best] < GAIN else -1
+        if new >= 0:
+            lean[columns[bounds[new] : bounds[new + 1]]] += values[bounds[new] : bounds[new + 1]]
+            leans += dense[new]
+        chosen[i] = new
