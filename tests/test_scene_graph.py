@@ -144,6 +144,9 @@ RELATIONS = [
     # each other, no one
     ("Two dogs play with each other.", "dog > play with > dog"),
     ("A dog and a cat face each other.", "dog > face > cat"),
+    ("Two dogs are chasing each other in a yard.", "dog > chase > dog, dog > in > yard"),
+    ("A man smiles while he stands beside a bike.", "man > stand beside > bike"),
+    ("Hundreds of birds fly over a lake.", "bird > fly over > lake"),
     ("A street with no cars.", ""),
     ("Two dogs.", ""),
 ]

@@ -168,7 +168,8 @@ def in_colour(caption: Caption, token: Token) -> bool:
         token = caption.tokens[token.head]
     if token.dep != "pobj" or token.head >= token.index or token.lower not in COLOURS:
         return False
-    return caption.lowered[token.index - 1] in ("in", "all")
+    behind = caption.tokens[token.index + 1].tag if token.index + 1 < len(caption.tokens) else ""
+    return caption.lowered[token.index - 1] in ("in", "all") and behind not in ("NN", "NNS", "JJ", "VBN")
 
 
 def _names_nothing(caption: Caption, token: Token) -> bool:
