@@ -112,6 +112,7 @@ publish = together(
     click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name."),
     click.option("--split", type=Names(), help="Only these splits, e.g. test; default: all."),
     click.option("--operators", type=Names(), help="Only negatives of these operators; default: all."),
+    click.option("--refined", is_flag=True, default=None, help="Publish what negcap refine kept."),
     click.option("--per-caption", type=int, help="Negatives a caption and operator; default: as the format has it."),
     click.option("--pick", help="Which of them: the first draws (first) or random; default: first."),
     seed,
@@ -129,4 +130,6 @@ publish = together(
     click.option("--creator", help="Who publishes it, for the Croissant metadata."),
     click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata."),
     click.option("--cite", help="How to cite it, for the Croissant metadata."),
+    click.option("--overwrite", is_flag=True, help="Replace what is published there; files of others stay."),
+    quiet,
 )

@@ -283,7 +283,7 @@ def test_negatives_that_are_not_complete_are_refused(sample_run: Path, tmp_path:
     manifest = run / "negatives" / MANIFEST
     assert published(run, tmp_path / "whole", split=())
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    with pytest.raises(ValueError, match="the negatives of .* are not complete: run negcap negatives"):
+    with pytest.raises(ValueError, match="negatives is not complete: run negcap negatives .* again"):
         published(run, tmp_path / "out", split=())
 
 

@@ -248,20 +248,22 @@ def test_huggingface_loads_the_folder(
         assert first["image"] == f"{first['image_id']}.jpg"
 
 
-def test_coco_as_pycocotools_indexes_it(toy: Toy, tmp_path: Path) -> None:
+def test_coco_loads_in_pycocotools_and_here(toy: Toy, tmp_path: Path) -> None:
+    from pycocotools.coco import COCO
+
     file = published(toy, tmp_path / "out", "coco") / "captions_test.json"
-    dataset = json.loads(file.read_text(encoding="utf-8"))
-    images = {image["id"]: image for image in dataset["images"]}  # COCO.createIndex
-    annotations = {annotation["id"]: annotation for annotation in dataset["annotations"]}
-    assert dataset["licenses"] == [{"id": 1, "name": "CC0-1.0"}] and {i["license"] for i in images.values()} == {1}
-    assert len(images) == TESTS and len(annotations) == 5 * TESTS
+    coco = COCO(str(file))
+    images = coco.loadImgs(coco.getImgIds())
+    assert len(images) == TESTS and len(coco.getAnnIds()) == 5 * TESTS
     written = [
-        (images[a["image_id"]]["file_name"], a["caption"], one["caption"])
-        for a in annotations.values()
-        for one in a["negatives"]
+        (image["file_name"], annotation["caption"], one["caption"])
+        for image in images
+        for annotation in coco.loadAnns(coco.getAnnIds(imgIds=image["id"]))
+        for one in annotation["negatives"]
     ]
     assert sorted(written) == sorted(toy.texts())
-    assert (images[1]["width"], images[1]["height"]) == size(toy.images / images[1]["file_name"])
+    assert all((image["width"], image["height"]) == size(toy.images / image["file_name"]) for image in images)
+    assert coco.dataset["licenses"] == [{"id": 1, "name": "CC0-1.0"}] and {i["license"] for i in images} == {1}
     expected = [(row["image"], row["text"]) for row in toy.captions if row["split"] == "test"]
     found = [record for record in read(str(file), "coco", ReadOptions()) if isinstance(record, Record)]
     assert [(record.image, record.text) for record in found] == expected

@@ -1,13 +1,16 @@
 """The gate: what can be guessed without the images, and train captions or images in another split."""
 
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipelines.cli import main
-from pipelines.publish.gate import RefusedError, cue, folded, measure, measures
+from pipelines.engine.shards import read_table
+from pipelines.publish.gate import RefusedError, cue, folded, judge
 from pipelines.quality.bias import Pair
 from tests.publish_fixtures import IMAGES, TESTS, changed, published, rows, write_run
 
@@ -44,16 +47,34 @@ def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> Non
 
 def test_the_gate_counts_a_fixed_rule_both_ways() -> None:
     pairs = [Pair(f"A boat at {i} sea.", f"A cow {i}.", str(i)) for i in range(40)]
-    verdict = measure({"noun": pairs}, 60)
+    verdict = judge({"noun": pairs}, 60)
     assert "shorter is true, reversed," in [finding.measure for finding in verdict.findings]
     assert verdict.lines[0].startswith("noun: shorter is true, reversed, tells 100.0 %")
-    assert "'cow'" in cue(verdict.reports[0])
-    assert {name for name, _ in measures(verdict.reports[0]).values()} >= {"format rule", "n-gram regression"}
+    assert "'cow' (0 true, 40 negative)" in cue(verdict.reports[0])
+
+
+def test_every_baseline_and_all_operators_together_count() -> None:
+    cows = [Pair(f"A boat {i}.", f"A cow {i}.", str(i)) for i in range(40)]
+    hens = [Pair(f"A barn {i}.", f"A hen {i}.", str(i)) for i in range(40)]
+    verdict = judge({"noun": cows, "verb": hens}, 60)
+    assert [report.name for report in verdict.reports] == ["noun", "verb", "all"]
+    assert {f.measure for f in verdict.findings if f.operator == "all"} >= {"word log-odds", "n-gram regression"}
 
 
 def test_too_few_to_measure_is_refused_too() -> None:
-    verdict = measure({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
+    verdict = judge({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
     assert verdict.lines == ["noun: cannot be measured, images must be >= 5 for 5 folds, were: 1"]
+
+
+def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+    with pytest.raises(FileNotFoundError, match=r"has no refined: run negcap refine .* first"):
+        published(run, tmp_path / "out", split=(), refined=True)
+    assert main(["refine", str(run), "--operators", "noun", "--scheduler", "synchronous", "--quiet"]) == 0
+    files = published(run, tmp_path / "out", split=(), refined=True)
+    kept = {row["text"] for table in read_table(run, "refined", ["text"]) for row in table.to_pylist()}
+    assert {row["negative_caption"] for row in json.loads(files["noun.json"]).values()} == kept
+    assert b"those that `negcap refine` kept" in files["README.md"]
 
 
 # train and test

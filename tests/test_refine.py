@@ -17,9 +17,9 @@ from pipelines.engine.manifest import Identity, finish, hash_schema, prepare
 from pipelines.engine.shards import read_table, write_shard
 from pipelines.engine.verify import verify
 from pipelines.progress import Silent
-from pipelines.quality.selection import pool, select
 from pipelines.quality.bias import Pair, blind, measure_run
 from pipelines.quality.refine import RefineConfig, refine, yields
+from pipelines.quality.selection import pool, select
 from schemas.captions import CAPTIONS
 from schemas.negatives import NEGATIVES
 

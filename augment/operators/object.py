@@ -42,8 +42,10 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 def _appends(caption: Caption, slot: NounSlot) -> bool:
-    """Whether "and a cat" can follow a noun: no list, nothing "of" it, no possessor, no predicate."""
+    """Whether "and a cat" can follow a noun: no list, nothing "of" it, no possessor, no predicate, no mass ("coffee")."""
     root = caption.tokens[slot.root]
+    if not slot.plural and slot.form not in ("a", "the"):
+        return False
     behind = caption.lowered[slot.end] if slot.end < len(caption.tokens) else ""
     listed = root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "cc", "appos"))
     return root.dep in APPENDED and not listed and behind not in ("of", "'s", "'", "and", "or", ",", "-")

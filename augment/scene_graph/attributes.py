@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from augment.caption import Caption, Token
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Attribute
-from augment.scene_graph.nouns import Nouns, in_colour, is_colour
-from augment.scene_graph.words import COLOURS, FORMS, LOOKS, QUANTIFIERS, SHADES, WRITTEN
+from augment.scene_graph.nouns import Nouns, in_colour, is_colour, is_look
+from augment.scene_graph.words import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN
 
 _MODIFIERS = ("amod", "nummod")
 
@@ -67,7 +67,7 @@ def _span(caption: Caption, token: Token) -> tuple[int, int]:
         end += 1
     elif lowered[start] in FORMS and end < len(lowered) and FORMS[lowered[start]]:
         end += 1
-    elif lowered[start] in LOOKS or start and lowered[start - 1] == "-":
+    elif is_look(token) or start and lowered[start - 1] == "-":
         start -= 2 if start > 1 and lowered[start - 1] == "-" else 1 if start and _is_word(caption, start - 1) else 0
     elif in_colour(caption, token):
         start = token.head

@@ -23,6 +23,7 @@ from augment.scene_graph.words import (
     SIDES,
 )
 
+_LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _WARMTH = frozenset(("heat",))
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
@@ -105,6 +106,7 @@ class Nouns:
 
         Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
         last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
+        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather".
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
@@ -112,6 +114,8 @@ class Nouns:
             first = tokens[first].head
             if is_person(tokens[first].lemma) != person:
                 return self.things(index)[:1]
+        if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
+            first = index
         found = self.things(first)
         if len(found) < 2:
             return found
@@ -144,6 +148,11 @@ def _paired(caption: Caption) -> set[int]:
     return {i - 2 for i in at} | set(at)
 
 
+def is_look(token: Token) -> bool:
+    """Whether a word is one attribute with the word before it: "heart-**shaped** cake", not "a woman looking up"."""
+    return token.lower in LOOKS and token.head > token.index and token.dep in ("amod", "compound", "nmod")
+
+
 def is_colour(token: Token) -> bool:
     """Whether a noun is a colour that is said of something: "the car is **blue**", "red, white and **blue**"."""
     return token.lower in COLOURS and token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN"
@@ -162,8 +171,8 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
     """Whether a noun names no thing of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
     if token.lower in NAMELESS or token.lower == "front" and token.dep == "pobj":
         return True
-    behind = [word for word in caption.lowered[token.index + 1 : token.index + 3] if word != "-"]
-    if behind and behind[0] in LOOKS:
+    behind = [other for other in caption.tokens[token.index + 1 : token.index + 3] if other.text != "-"]
+    if behind and is_look(behind[0]):
         return True
     if any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index]):
         return True

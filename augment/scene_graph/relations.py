@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from augment.caption import Caption, Token
 from augment.language.verbs import verbs
+from augment.language.wordnet import WordNet
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Relation
 from augment.scene_graph.nouns import Nouns
 from augment.scene_graph.phrases import Phrase, phrases
-from augment.scene_graph.words import CONTAINERS, INVERTED
+from augment.scene_graph.words import CONTAINERS, INVERTED, STUFF, STUFF_KINDS
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
@@ -32,6 +34,14 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
             reader.add(nouns.things(token.index), nouns.things(token.head)[:1], (), "have")
     found = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
     return tuple(sorted(found.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
+
+
+@cache
+def is_stuff(noun: str) -> bool:
+    """Whether a noun names a food, a liquid or another stuff, by its first sense."""
+    wordnet = WordNet.load()
+    senses = wordnet.senses(noun, "n")
+    return noun in STUFF or bool(senses) and not wordnet.closure(senses[0]).isdisjoint(map(wordnet.synset, STUFF_KINDS))
 
 
 class _Reader:
@@ -70,12 +80,18 @@ class _Reader:
             if phrase.name == "of":
                 if not is_noun or token.index in self.nouns.stands_for:
                     continue
-                if token.lemma in CONTAINERS:
+                if token.lemma in CONTAINERS or self._is_stuff(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
                 else:
                     self.add(objects, subjects, phrase.tokens, "have")
             else:
                 self.add(subjects, objects, phrase.tokens, phrase.name)
+
+    def _is_stuff(self, noun: int) -> bool:
+        """Whether a noun without determiner is what something holds or is made of: "a pool of water"."""
+        tokens = self.caption.tokens
+        deps = {tokens[child].dep for child in self.caption.children[noun]}
+        return deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_stuff(tokens[noun].lemma)
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
         """What a verb says; (object, verb) pairs where it says something of one thing alone."""

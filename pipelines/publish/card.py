@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.publish.gate import Verdict, measures
+from pipelines.publish.gate import Verdict
 from pipelines.publish.output import File
 from pipelines.publish.publication import Format, Publication, RecordSet
 
@@ -79,7 +79,7 @@ class Facts:
         """What the blind baselines reach, a line an operator."""
         return [
             f"{report.name}, told without the images in % (50 is perfect): "
-            + ", ".join(f"{label} {value.percent:.1f}" for label, value in measures(report).values())
+            + ", ".join(f"{label} {value.percent:.1f}" for label, value in report.baselines.items())
             for report in self.verdict.reports
         ] + [line for line in self.verdict.lines if "cannot be measured" in line]
 
@@ -122,5 +122,5 @@ def write_card(file: Path, facts: Facts) -> None:
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     head: dict[str, Any] = {**license_fields(facts.config.license), "language": ["en"], "pretty_name": facts.name}
     head |= facts.kind.front(facts.splits)
-    text = template.render(facts=facts, config=facts.config, head=head, measures=measures, listed=LISTED)
+    text = template.render(facts=facts, config=facts.config, head=head, listed=LISTED)
     file.write_text(text, encoding="utf-8", newline="\n")

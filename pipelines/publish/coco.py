@@ -21,7 +21,7 @@ class CocoRows(JsonRows):
 
     def __init__(self, file: Path, license: str) -> None:
         """Open the file; all images get the one license."""
-        self.license = json.dumps(license, ensure_ascii=False)
+        self.license = json.dumps(license)
         super().__init__(file)
         self.images: dict[str, dict[str, Any]] = {}
 
@@ -32,7 +32,7 @@ class CocoRows(JsonRows):
 
     def end(self) -> str:
         """What stands behind the rows."""
-        images = ",\n".join(json.dumps(image, ensure_ascii=False) for image in self.images.values())
+        images = ",\n".join(json.dumps(image) for image in self.images.values())
         return f'],\n"images": [\n{images}\n]}}'
 
 

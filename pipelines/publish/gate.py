@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from pipelines.engine.shards import list_shards
 from pipelines.publish.selection import Example
 from pipelines.publish.tables import read_columns
-from pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption
+from pipelines.quality.bias import BlindReport, Pair, measure, one_per_caption
 
 TRAIN = ("train", "restval")
 WORDS = re.compile(r"\w+|[^\w\s]")
 CUES = 5
-FIXED = ("format_rule", "shorter")  # rules that guess as well when they are turned round
-NAMES = {"format_rule": "format rule", "shorter": "shorter is true", "ngrams": "n-gram regression"}
+FIXED = ("format rule", "shorter is true", "language model")  # as telling when they are turned round
+ALL = "all"
 
 
 class RefusedError(Exception):
@@ -57,16 +57,6 @@ class Verdict:
         ] + [f"{operator}: cannot be measured, {reason}" for operator, reason in self.unmeasured]
 
 
-def measures(report: BlindReport) -> dict[str, tuple[str, Accuracy]]:
-    """The accuracies in a report by their field, each with its name for a reader."""
-    values = {item.name: getattr(report, item.name) for item in fields(report)}
-    return {
-        name: (NAMES.get(name, name.replace("_", " ")), value)
-        for name, value in values.items()
-        if isinstance(value, Accuracy)
-    }
-
-
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
     """An operator and a pair for every operator with negatives of this caption: a random one of those published."""
     by_operator: dict[str, list[tuple[str, Pair]]] = {}
@@ -77,35 +67,39 @@ def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
         yield operator, one_per_caption(rows, seed, "random")[0]
 
 
-def measure(pairs: Mapping[str, Sequence[Pair]], limit: float, seed: int = 0) -> Verdict:
-    """The blind baselines of every operator's pairs, and where they pass the limit (%).
+def judge(
+    pairs: Mapping[str, Sequence[Pair]], limit: float, seed: int = 0, corpus: Sequence[tuple[str, str]] = ()
+) -> Verdict:
+    """The blind baselines of every operator's pairs, then of all together, and where they pass the limit (%).
 
-    A fixed rule counts with its reverse: 30 % for "the shorter is true" is 70 % for "the longer is true".
+    A rule that has learned from no negative counts with its reverse: 30 % for "the shorter is true" is 70 % for "the
+    longer is true". corpus: (text, image_id) of true captions for the language model. Raises ImportError.
     """
     reports, unmeasured, findings = [], [], []
-    for operator, rows in pairs.items():
+    together = {ALL: [pair for rows in pairs.values() for pair in rows]} if len(pairs) > 1 else {}
+    for operator, rows in {**pairs, **together}.items():
         try:
-            report = blind(operator, rows, seed)
+            report = measure({operator: rows}, seed, corpus)[operator]
         except ValueError as error:
             unmeasured.append((operator, str(error).removeprefix(f"{operator}: ")))
             continue
         reports.append(report)
-        for name, (measure, accuracy) in measures(report).items():
+        for name, accuracy in report.baselines.items():
             turned = name in FIXED and accuracy.percent < 50
             percent = 100 - accuracy.percent if turned else accuracy.percent
             if percent > limit:
-                findings.append(Finding(operator, f"{measure}, reversed," if turned else measure, percent, cue(report)))
+                findings.append(Finding(operator, f"{name}, reversed," if turned else name, percent, cue(report)))
     return Verdict(limit, tuple(reports), tuple(unmeasured), tuple(findings))
 
 
 def cue(report: BlindReport) -> str:
-    """The strongest words of a report: `true captions have "a", negatives have "five" …`"""
-    shown = [
-        f"{side} have {', '.join(repr(gram) for gram, weight in cues[:CUES])}"
-        for side, cues in (("true captions", report.true_cues), ("negatives", report.false_cues))
-        if cues
-    ]
-    return "strongest cues: " + "; ".join(shown) if shown else "no single word gives them away"
+    """The strongest words of a report, else its n-grams: `strongest words: 'a' (812 true, 3 negative), …`."""
+    words = [f"{cue.word!r} ({cue.true:,} true, {cue.negative:,} negative)" for cue in report.words[:CUES]]
+    if words:
+        return "strongest words: " + ", ".join(words)
+    sides = (("true", report.true_cues), ("negative", report.false_cues))
+    grams = [f"{gram!r} ({side})" for side, cues in sides for gram, _ in cues[:CUES]]
+    return "strongest n-grams: " + ", ".join(grams) if grams else "no single word gives them away"
 
 
 @dataclass(frozen=True)

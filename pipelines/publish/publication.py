@@ -108,7 +108,10 @@ class Format:
 
 
 class JsonRows:
-    """A JSON file of one list or one object, written row by row, a row a line."""
+    """A JSON file of one list or one object, written row by row, a row a line.
+
+    ASCII, as some who read it open it in whatever encoding their system has.
+    """
 
     def __init__(self, file: Path, brackets: str = "[]") -> None:
         """Open the file, and the folders that it is in."""
@@ -130,7 +133,7 @@ class JsonRows:
         """Write a row; in an object its key is its number."""
         key = f'"{self.rows}": ' if self.brackets == "{}" else ""
         start = ",\n" if self.rows else "\n"
-        self.file.write(start + key + json.dumps(value, ensure_ascii=False))
+        self.file.write(start + key + json.dumps(value))
         self.rows += 1
 
     def close(self) -> None:

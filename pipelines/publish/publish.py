@@ -15,12 +15,12 @@ from pipelines.engine.shards import list_shards
 from pipelines.publish.card import Facts, write_card
 from pipelines.publish.croissant import write_croissant
 from pipelines.publish.formats import format_named
-from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, measure, pairs_of, trained
+from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, judge, pairs_of, trained
 from pipelines.publish.images import Images, name_some, read_boxes
 from pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
 from pipelines.publish.publication import IMAGES, Format, Publication
 from pipelines.publish.selection import select
-from pipelines.quality.bias import Pair, Pick
+from pipelines.quality.bias import Pair, Pick, read_corpus
 
 UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
 Say = Callable[[str], None]
@@ -30,6 +30,7 @@ Say = Callable[[str], None]
 class PublishConfig:
     """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
 
+    refined: publish what `negcap refine` kept.
     images: the folder with the image files; boxes: a CSV of image parts; copy_images: publish the image files too.
     skip_missing, skip_leaks: leave out what has no image file, or stands in the train split, instead of refusing.
     max_blind: the most (%) that a blind baseline may reach; allow_blind publishes all the same, and says so.
@@ -39,6 +40,7 @@ class PublishConfig:
     license: str
     split: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    refined: bool = False
     per_caption: int | None = None
     pick: Pick = "first"
     seed: int = 0
@@ -111,7 +113,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if not found.counts:
         splits = ", ".join(publication.selection.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
-    verdict = judge(found, config, say)
+    verdict = pass_gate(run, found, config, say)
     output.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
@@ -136,9 +138,8 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     per_caption = config.per_caption or kind.per_caption
-    selection = select(
-        run, config.split, config.operators, per_caption, config.pick, config.seed, kind.prepare, kind.negatives
-    )
+    table = ("refined" if config.refined else "negatives") if kind.negatives else ""
+    selection = select(run, config.split, config.operators, per_caption, config.pick, config.seed, kind.prepare, table)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     return Publication(selection, images, boxes, config.copy_images, config.license)
@@ -187,11 +188,14 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     return frozenset(found.leaks) | frozenset(found.missing)
 
 
-def judge(found: Survey, config: PublishConfig, say: Say) -> Verdict:
+def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
     """Measure what can be guessed without the images. Raises RefusedError when it is more than is allowed."""
-    verdict = measure(found.pairs, config.max_blind, config.seed)
+    verdict = judge(found.pairs, config.max_blind, config.seed, read_corpus(run) if found.pairs else ())
     if verdict.lines and not config.allow_blind:
-        raise RefusedError([*verdict.lines, "--allow-blind publishes all the same, and says so in the data card"])
+        hint = "--allow-blind publishes all the same, and says so in the data card"
+        if not config.refined:
+            hint = f"negcap refine {run}, then --refined, publishes the rows that tell least; {hint}"
+        raise RefusedError([*verdict.lines, hint])
     for line in verdict.lines:
         say(f"allowed: {line}")
     return verdict
@@ -210,7 +214,7 @@ def provenance(run: Path, publication: Publication) -> dict[str, str]:
     """What the Parquet metadata of the negatives, or without any the captions, says of their making."""
     import pyarrow.parquet as pq
 
-    shard = list_shards(run / ("negatives" if publication.selection.operators else "captions"))[0]
+    shard = list_shards(run / (publication.selection.table or "captions"))[0]
     metadata = pq.read_schema(shard).metadata or {}
     told = {key.decode(): value.decode() for key, value in metadata.items()}
     return {key: value for key, value in sorted(told.items()) if key not in UNTOLD}

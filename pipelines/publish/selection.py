@@ -70,7 +70,7 @@ class Selection:
     """Splits, operators and negatives of a run. `prepare` keeps, of an image's captions, what a format can hold.
 
     per_caption: negatives a caption and operator; None: all there are. pick: the first draws, or random ones.
-    left_out: caption_ids that are not published.
+    table: negatives, or refined; empty: captions only. left_out: caption_ids that are not published.
     """
 
     run: Path
@@ -80,6 +80,7 @@ class Selection:
     pick: Pick = "first"
     seed: int = 0
     prepare: Prepare = with_negatives
+    table: str = "negatives"
     left_out: frozenset[str] = field(default=frozenset(), repr=False)
 
     def images(self) -> Iterator[list[Example]]:
@@ -88,19 +89,19 @@ class Selection:
         Raises ValueError for a shard that lacks a column or a negative whose caption is not there,
         DamagedShardError for one that cannot be read.
         """
-        negatives = {shard.name: shard for shard in list_shards(self.run / "negatives")} if self.operators else {}
+        negatives = {shard.name: shard for shard in list_shards(self.run / self.table)} if self.operators else {}
         for shard in list_shards(self.run / "captions"):
             found = self._negatives(negatives.pop(shard.name, None))
             rows = read_columns(shard, CAPTIONS).to_pylist()
             missing = found.keys() - {row["caption_id"] for row in rows}
             if missing:
-                raise ValueError(f"negatives/{shard.name} has {min(missing)}, which captions/{shard.name} lacks")
+                raise ValueError(f"{self.table}/{shard.name} has {min(missing)}, which captions/{shard.name} lacks")
             for _, group in groupby(rows, key=lambda row: row["image_id"]):
                 examples = self.prepare(self._examples(list(group), found))
                 if examples:
                     yield examples
         for name in negatives:
-            raise ValueError(f"negatives/{name} has no captions/{name} beside it: build the run again")
+            raise ValueError(f"{self.table}/{name} has no captions/{name} beside it: build the run again")
 
     def _examples(self, rows: Sequence[Mapping[str, Any]], found: Mapping[str, list[Negative]]) -> list[Example]:
         kept = [
@@ -179,7 +180,7 @@ def select(
     pick: Pick = "first",
     seed: int = 0,
     prepare: Prepare = with_negatives,
-    negatives: bool = True,
+    table: str = "negatives",
 ) -> Selection:
     """The selection that splits and operators name; none named: all there are, without the positives.
 
@@ -192,8 +193,8 @@ def select(
             raise ValueError(f"split must be one of {', '.join(there)} in {run}, was: {name}")
     wanted = tuple(dict.fromkeys(splits)) or there
     made: dict[str, str] = {}
-    if negatives:
-        families = operators_of(run, wanted)
+    if table:
+        families = operators_of(run, wanted, table)
         made = {name: family for name, family in families.items() if family != POSITIVE}
         for name in operators:
             if families.get(name) == POSITIVE:
@@ -206,4 +207,4 @@ def select(
         made = {name: made[name] for name in dict.fromkeys(operators)} if operators else made
     for name in wanted:
         check_file_name("split", name)
-    return Selection(run, wanted, tuple(made), per_caption, pick, seed, prepare)
+    return Selection(run, wanted, tuple(made), per_caption, pick, seed, prepare, table)

@@ -46,21 +46,22 @@ def splits_of(run: Path) -> tuple[str, ...]:
     return tuple(name or UNSPLIT for name in found)
 
 
-def operators_of(run: Path, splits: Sequence[str]) -> dict[str, str]:
+def operators_of(run: Path, splits: Sequence[str], table: str = "negatives") -> dict[str, str]:
     """The operators with rows in these splits, sorted, each with its family.
 
     Raises FileNotFoundError without negatives, ValueError where they are not complete or a name cannot name a file.
     """
-    manifest = read_manifest(run / "negatives")
+    verb = f"negcap {'refine' if table == 'refined' else table} {run}"
+    manifest = read_manifest(run / table)
     if manifest is not None and not manifest.complete:
-        raise ValueError(f"the negatives of {run} are not complete: run negcap negatives {run} again")
-    shards = list_shards(run / "negatives")
+        raise ValueError(f"{run / table} is not complete: run {verb} again")
+    shards = list_shards(run / table)
     if not shards:
-        raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
+        raise FileNotFoundError(f"{run} has no {table}: run {verb} first")
     found: set[tuple[str, str]] = set()
     for shard in shards:
-        table = read_columns(shard, ["split", "operator", "family"]).group_by(["split", "operator", "family"])
-        rows = table.aggregate([]).to_pylist()
+        columns = read_columns(shard, ["split", "operator", "family"])
+        rows = columns.group_by(["split", "operator", "family"]).aggregate([]).to_pylist()
         found |= {(row["operator"], row["family"]) for row in rows if (row["split"] or UNSPLIT) in splits}
     for name in {name for both in found for name in both}:
         check_file_name("operator or family", name)

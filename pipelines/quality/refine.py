@@ -116,8 +116,8 @@ def _choose(
 
 def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[int]]:
     """The captions that have a negative of an operator, and the rows of the negatives table that are kept."""
-    from pipelines.quality.selection import pool, select
     from pipelines.quality.bias import read_corpus
+    from pipelines.quality.selection import pool, select
 
     rows = read_rows(run, operator, config)
     if len(set(rows.images)) < LEAST_IMAGES:
