@@ -254,9 +254,9 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
     """Measure how far the negatives can be told without the images.
 
-    50 % is perfect. One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language model of true
-    captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's, with the
-    design effect of several pairs an image). Then the words and n-grams that give most away.
+    50 % is perfect. One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language
+    model of true captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's,
+    with the design effect of several pairs an image). Then the words and n-grams that give most away.
     """
     from pipelines.quality.bias import measure_run, to_json, to_text
 
