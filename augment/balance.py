@@ -24,6 +24,7 @@ from augment.contradiction import check
 from augment.language.lexicon import Lexicon
 from augment.operators import OPERATORS
 from augment.rng import record_rng
+from augment.truth.estimates import Truth
 
 # The operator that is run to balance the entries of each kind of the lexicon.
 BALANCED = {name: name for name in ("noun", "numeral", "preposition", "attribute", "verb")}
@@ -37,9 +38,12 @@ DRAWS = 24
 KEPT = 2
 
 
-def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> dict[str, float]:
+def balance(
+    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> dict[str, float]:
     """The weight of every entry of a kind, fitted on the captions of some images in their order.
 
+    With `truth`, what is likely true is refused here as it is of negatives.
     `lexicon.entries(kind).balance` is written while it is fitted and restored to ones at the end. Raises ValueError for
     a kind that no operator balances.
     """
@@ -48,7 +52,8 @@ def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) ->
     entries = lexicon.entries(kind)
     log_weights = np.zeros(len(entries.names))
     left, entered = np.zeros(len(log_weights)), np.zeros(len(log_weights))
-    batches = _batches([(caption, context) for one in images for caption, context in _with_contexts(one, lexicon)])
+    rows = [(caption, context) for one in images for caption, context in _with_contexts(one, lexicon, truth)]
+    batches = _batches(rows)
     try:
         for update in range(UPDATES if batches else 0):
             left *= DECAY
@@ -67,8 +72,8 @@ def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) ->
         entries.balance[:] = 1.0
 
 
-def _with_contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[tuple[Caption, Context]]:
-    return list(zip(captions, contexts(captions, lexicon), strict=True))
+def _with_contexts(captions: Sequence[Caption], lexicon: Lexicon, truth: Truth | None) -> list[tuple[Caption, Context]]:
+    return list(zip(captions, contexts(captions, lexicon, truth), strict=True))
 
 
 def _batches(rows: Sequence[tuple[Caption, Context]]) -> list[Sequence[tuple[Caption, Context]]]:
