@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING
@@ -21,13 +21,13 @@ from augment.caption import Caption
 from augment.context import contexts, nouns_said, verbs_said
 from augment.contradiction import check
 from augment.edits import Candidate
-from augment.language.clashes import numbers
 from augment.language.lexicon import Lexicon
 from augment.operators import OPERATORS
 from augment.rng import record_rng
 from augment.truth import associations, transitions
 from augment.truth.associations import Associations, Pairs
 from augment.truth.calibration import fit
+from augment.truth.entailment import Entailment
 from augment.truth.estimates import OF_CHANGE, TRUSTED, Truth
 from augment.truth.transitions import CLAIMS, Claim, Transitions, Turn
 from schemas.truth import KINDS, TRUTH
@@ -40,6 +40,24 @@ FOLDS = 5
 LEAST = 5  # captions that say a word: of rarer ones nothing is learnt
 IMAGES = 2000  # on which the calibration is fitted
 DRAWS, KEPT = 24, 12
+
+
+@dataclass(frozen=True)
+class MakesTrue:
+    """What a caption makes true: the numbers of the lexicon's entries, of either kind of word."""
+
+    lexicon: Lexicon
+
+    @cached_property
+    def _nouns(self) -> Entailment:
+        return Entailment(self.lexicon.nouns.names)
+
+    def __call__(self, kind: str, caption: Caption) -> np.ndarray:
+        """The nouns that the caption's nouns make true, by WordNet, or the verbs that it says."""
+        if kind == "noun":
+            return self._nouns.of(nouns_said(caption))
+        known = self.lexicon.verbs.number
+        return np.array([known[verb] for verb in verbs_said(caption) if verb in known], int)
 
 
 @dataclass(frozen=True)
@@ -75,13 +93,14 @@ def estimate(images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> pa.Table:
     by_fold: list[list[Sequence[Caption]]] = [[] for _ in range(FOLDS)]
     for one in images:
         by_fold[_fold(one)].append(one)
-    counts = [count(some, words, lexicon) for some in by_fold]
+    makes_true = MakesTrue(lexicon)
+    counts = [count(some, words, makes_true) for some in by_fold]
     total = reduce(add, counts)
     folds = [truth(total - one, words, lexicon, {}) for one in counts]
     features: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     labels: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     for one in images[:IMAGES]:
-        for kind, values, label in judged(one, lexicon, folds[_fold(one)]):
+        for kind, values, label in judged(one, makes_true, folds[_fold(one)]):
             features[kind].append(values)
             labels[kind].append(label)
     fitted = {kind: fit(np.array(features[kind]), np.array(labels[kind]), TRUSTED) for kind in KINDS if labels[kind]}
@@ -92,27 +111,19 @@ def _fold(captions: Sequence[Caption]) -> int:
     return record_rng(0, "truth fold", captions[0].image_id).randrange(FOLDS)
 
 
-def count(images: Sequence[Sequence[Caption]], words: Sequence[str], lexicon: Lexicon) -> Counts:
+def count(images: Sequence[Sequence[Caption]], words: Sequence[str], makes_true: MakesTrue) -> Counts:
     """Count pairs of captions of every image."""
     number = {word: row for row, word in enumerate(words)}
     said = [[np.array([number[w] for w in nouns_said(c) if w in number], int) for c in one] for one in images]
     pairs = {}
     for kind in WORDS:
-        made = ((made_true(kind, caption, lexicon) for caption in one) for one in images)
+        made = ((makes_true(kind, caption) for caption in one) for one in images)
         rows = (list(zip(first, second, strict=True)) for first, second in zip(said, made, strict=True))
-        pairs[kind] = associations.count(rows, len(words), len(lexicon.entries(kind).names))
+        pairs[kind] = associations.count(rows, len(words), len(makes_true.lexicon.entries(kind).names))
     claims = {
         kind: transitions.count(kind, ([read(c) for c in one] for one in images)) for kind, read in CLAIMS.items()
     }
     return Counts(pairs, claims)
-
-
-def made_true(kind: str, caption: Caption, lexicon: Lexicon) -> np.ndarray:
-    """The numbers of the nouns that a caption's nouns make true, by WordNet, or of the verbs that it says."""
-    if kind == "noun":
-        return numbers(lexicon.clashes.with_any(nouns_said(caption)).related)
-    known = lexicon.verbs.number
-    return np.array([known[verb] for verb in verbs_said(caption) if verb in known], int)
 
 
 def truth(counts: Counts, words: Sequence[str], lexicon: Lexicon, calibration: Mapping[str, np.ndarray]) -> Truth:
@@ -124,27 +135,27 @@ def truth(counts: Counts, words: Sequence[str], lexicon: Lexicon, calibration: M
     )
 
 
-def judged(captions: Sequence[Caption], lexicon: Lexicon, known: Truth) -> Iterator[tuple[str, list[float], bool]]:
+def judged(captions: Sequence[Caption], makes_true: MakesTrue, known: Truth) -> Iterator[tuple[str, list[float], bool]]:
     """Kind, features and truth of candidates for one caption of an image; the held-out caption follows the known."""
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     held_out = rng.randrange(1, len(captions))
     shown = order[:held_out]
-    context, image = contexts(shown, lexicon)[0], known.of_image(shown)
+    context, image = contexts(shown, makes_true.lexicon)[0], known.of_image(shown)
     for kind in KINDS:
         proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
         usual = (one for one in proposed if not one.spare and check(one, shown[0], context) is None)
         for candidate in islice(usual, KEPT):
             values = image.features(candidate, shown[0])
             if values is not None:
-                yield kind, values, is_true(candidate, shown[0], order[held_out], lexicon)
+                yield kind, values, is_true(candidate, shown[0], order[held_out], makes_true)
 
 
-def is_true(candidate: Candidate, caption: Caption, other: Caption, lexicon: Lexicon) -> bool:
+def is_true(candidate: Candidate, caption: Caption, other: Caption, makes_true: MakesTrue) -> bool:
     """Whether another caption of the image makes a candidate true."""
     kind = OF_CHANGE[candidate.change]
     if kind in WORDS:
-        return lexicon.entries(kind).number[candidate.replacement] in made_true(kind, other, lexicon)
+        return makes_true.lexicon.entries(kind).number[candidate.replacement] in makes_true(kind, other)
     claims: set[Claim] = CLAIMS[kind](other)
     thing = caption.tokens[candidate.slots[-1]].lemma
     return transitions.value(kind, candidate.replacement) in transitions.said_of(kind, thing, claims)
