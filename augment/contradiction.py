@@ -221,7 +221,6 @@ def check(candidate: Candidate, caption: Caption, context: Context) -> str | Non
     makes true may still be too likely to be: `likely_true`, see augment.truth.
     """
     reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
-    if reason is None and context.truth is not None:
-        likely = context.truth.of(candidate, caption)
-        return "likely_true" if likely is not None and likely > context.truth.most else None
+    if reason is None and context.truth is not None and context.truth.refuses(candidate, caption):
+        return "likely_true"
     return reason

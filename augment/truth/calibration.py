@@ -1,4 +1,4 @@
-"""Logistic regression for calibration (Platt 1999), shrunk to trusting the estimate as it is."""
+"""Logistic regression for calibration (Platt 1999)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ STEPS = 50
 PRECISION = 1.0
 
 
-def fit(features: np.ndarray, labels: np.ndarray, trusted: int) -> np.ndarray:
+def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The coefficients, shape (features,), that make the labels likeliest, with a normal prior of variance 1.
 
-    The prior's mean is 1 for feature number `trusted`, the log odds of the estimate, and 0 for others. Newton's method.
+    `mean` is the prior's. Newton's method.
     """
-    mean = np.zeros(features.shape[1])
-    mean[trusted] = 1.0
     coefficients = mean.copy()
     for _ in range(STEPS):
         likely = sigmoid(features @ coefficients)

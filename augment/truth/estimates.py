@@ -14,6 +14,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import nouns_said
 from augment.edits import Candidate
+from augment.language.places import quantity_value
 from augment.language.lexicon import Lexicon
 from augment.truth.associations import Associations, Pairs
 from augment.truth.calibration import sigmoid
@@ -33,7 +34,15 @@ OF_CHANGE = {
 }
 # Features of the calibration: 1, log odds of the estimate, how much the captions speak for it, whether the entry is a
 # person; or 1, log odds, how many other captions say the old value. Last, how many captions there are.
-TRUSTED = 1
+#
+# What they are expected to weigh: the log odds are right as they are, and the more captions, the less is left unsaid.
+EXPECTED = {
+    "noun": (0.0, 1.0, 0.5, 0.0, -0.5),
+    "verb": (0.0, 1.0, 0.5, 0.0, -0.5),
+    "numeral": (0.0, 1.0, 0.0, -0.5),
+    "preposition": (0.0, 1.0, 0.0, -0.5),
+    "attribute": (0.0, 1.0, 0.0, -0.5),
+}
 DIGITS = 4
 KNOWN = 1 << 16
 
@@ -96,10 +105,18 @@ class ImageTruth:
     truth: Truth
     captions: tuple[Caption, ...]
 
-    @property
-    def most(self) -> float:
-        """See `Truth.most`."""
-        return self.truth.most
+    def refuses(self, candidate: Candidate, caption: Caption) -> bool:
+        """Whether the candidate is too likely true.
+
+        A lower quantity never is: "a dog" is said of one of two dogs as well, which makes it no truer of both.
+        """
+        likely = self.of(candidate, caption)
+        if likely is None or likely <= self.truth.most:
+            return False
+        lower = candidate.change == "quantity" and (
+            quantity_value(candidate.replacement) < quantity_value(candidate.replaced)
+        )
+        return not lower
 
     def of(self, candidate: Candidate, caption: Caption) -> float | None:
         """How likely a further caption makes the candidate true; None where there is no estimate."""

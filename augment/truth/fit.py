@@ -28,7 +28,7 @@ from augment.truth import associations, transitions
 from augment.truth.associations import Associations, Pairs
 from augment.truth.calibration import fit
 from augment.truth.entailment import Entailment
-from augment.truth.estimates import OF_CHANGE, TRUSTED, Truth
+from augment.truth.estimates import EXPECTED, OF_CHANGE, Truth
 from augment.truth.transitions import CLAIMS, Claim, Transitions, Turn
 from schemas.truth import KINDS, TRUTH
 
@@ -103,7 +103,11 @@ def estimate(images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> pa.Table:
         for kind, values, label in judged(one, makes_true, folds[_fold(one)]):
             features[kind].append(values)
             labels[kind].append(label)
-    fitted = {kind: fit(np.array(features[kind]), np.array(labels[kind]), TRUSTED) for kind in KINDS if labels[kind]}
+    fitted = {
+        kind: fit(np.array(features[kind]), np.array(labels[kind]), np.array(EXPECTED[kind]))
+        for kind in KINDS
+        if labels[kind]
+    }
     return table(total, words, lexicon, fitted)
 
 
