@@ -14,6 +14,7 @@ from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
+from schemas.truth import TRUTH
 
 TABLES = (
     CAPTIONS,
@@ -23,6 +24,7 @@ TABLES = (
     COMPONENTS,
     COMPONENT_VOCABULARY,
     COMPONENT_EXCLUSIONS,
+    TRUTH,
     BALANCE,
     NEGATIVES,
     REFINED,

@@ -14,8 +14,8 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import nouns_said
 from augment.edits import Candidate
-from augment.language.places import quantity_value
 from augment.language.lexicon import Lexicon
+from augment.language.places import quantity_value
 from augment.truth.associations import Associations, Pairs
 from augment.truth.calibration import sigmoid
 from augment.truth.most import MAX_TRUE
