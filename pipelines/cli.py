@@ -206,10 +206,10 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 @options.truth
 @options.workers
 def truth(run: Path, **given: Any) -> None:
-    """Estimate what captions leave out: how likely a replacement is true of the image all the same.
+    """Estimate how likely what no caption says is true.
 
-    From how often captions of one image say this and that, calibrated on captions held out of other images; of train
-    splits where there are any.
+    Of every replacement, whether the image shows it all the same: from how often captions of one image say this and
+    that, calibrated on captions held out of other images; of train splits where there are any.
     """
     _make("truth", run, given)
 

@@ -153,11 +153,11 @@ def test_what_siblings_often_say_is_likelier_true(scenes: list[list[Caption]], l
 def test_images_of_one_caption_tell_nothing(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
     table = estimate([one[:1] for one in scenes], lexicon)
     assert table.num_rows == 0
-    image = Truth.from_table(table, lexicon, 0.0).of_image(scenes[0])
-    context = contexts(scenes[0], lexicon)[0]
+    truth = Truth.from_table(table, lexicon, 0.0)
+    context = contexts(scenes[0], lexicon, truth)[0]
     made = list(OPERATORS["noun"].propose(scenes[0][0], context, record_rng(0, "noun", "x"), 20))
-    assert made and {image.of(one, scenes[0][0]) for one in made} == {None}
-    assert not any(image.refuses(one, scenes[0][0]) for one in made)
+    assert made and {truth.of_image(scenes[0]).of(one, scenes[0][0]) for one in made} == {None}
+    assert "likely_true" not in {check(one, scenes[0][0], context) for one in made}
 
 
 def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:

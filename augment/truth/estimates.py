@@ -15,7 +15,6 @@ from augment.caption import Caption
 from augment.context import nouns_said
 from augment.edits import Candidate
 from augment.language.lexicon import Lexicon
-from augment.language.places import quantity_value
 from augment.truth.associations import Associations, Pairs
 from augment.truth.calibration import sigmoid
 from augment.truth.most import MAX_TRUE
@@ -62,7 +61,7 @@ class Truth:
 
     def of_image(self, captions: Sequence[Caption]) -> ImageTruth:
         """The estimates for the candidates of one image, by all its captions."""
-        return ImageTruth(self, tuple(captions))
+        return ImageTruth(self, tuple(captions), self.most)
 
     @classmethod
     def from_table(cls, table: pa.Table, lexicon: Lexicon, most: float = MAX_TRUE) -> Truth:
@@ -100,23 +99,14 @@ def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
 
 @dataclass(frozen=True)
 class ImageTruth:
-    """What the captions of one image say of the truth of replacements; each kind is worked out when first asked for."""
+    """What the captions of one image say of the truth of replacements; each kind is worked out when first asked for.
+
+    most: as in Truth.
+    """
 
     truth: Truth
     captions: tuple[Caption, ...]
-
-    def refuses(self, candidate: Candidate, caption: Caption) -> bool:
-        """Whether the candidate is too likely true.
-
-        A lower quantity never is: "a dog" is said of one of two dogs as well, which makes it no truer of both.
-        """
-        likely = self.of(candidate, caption)
-        if likely is None or likely <= self.truth.most:
-            return False
-        lower = candidate.change == "quantity" and (
-            quantity_value(candidate.replacement) < quantity_value(candidate.replaced)
-        )
-        return not lower
+    most: float
 
     def of(self, candidate: Candidate, caption: Caption) -> float | None:
         """How likely a further caption makes the candidate true; None where there is no estimate."""
@@ -124,28 +114,36 @@ class ImageTruth:
         if kind is None or kind not in self.truth.calibration:
             return None
         if kind in CLAIMS:
-            claim = self._claim(kind, candidate, caption)
-            return None if claim is None else self._turning(kind, *claim)
-        likely = self._nouns if kind == "noun" else self._verbs
+            if not candidate.replaced:
+                return None
+            claim = (candidate.replaced, caption.tokens[candidate.slots[-1]].lemma, candidate.replacement)
+            found = self._turned.get((kind, claim))
+            if found is None:
+                found = self._turned[kind, claim] = self._turning(kind, *claim)
+            return found
+        likely = self._likely.get(kind)
+        if likely is None:
+            likely = self._likely[kind] = self._estimates(kind)
         return likely[self.truth.associations[kind].entries[candidate.replacement]]
 
     @cached_property
-    def _nouns(self) -> list[float]:
-        return self._likely("noun")
+    def _likely(self) -> dict[str, list[float]]:
+        return {}
 
     @cached_property
-    def _verbs(self) -> list[float]:
-        return self._likely("verb")
+    def _turned(self) -> dict[tuple, float]:
+        return {}
 
-    def _likely(self, kind: str) -> list[float]:
+    def _estimates(self, kind: str) -> list[float]:
         """The estimate of every entry of a kind of word."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
         logits = odds * known.odds + score * self._score(kind) + person * known.person + (bias + number * self._number)
         return sigmoid(logits).round(DIGITS).tolist()
 
     def _turning(self, kind: str, old: str, thing: str, new: str) -> float:
-        """The estimate of a change from one claim to another."""
-        agreeing = self._agreeing[kind][thing, old]
+        """The estimate of a change from one value of a thing to another."""
+        old, new = value(kind, old), value(kind, new)
+        agreeing = self._agreeing(kind)[thing, old]
         key = (kind, old, thing, new, agreeing, len(self.captions))
         found = self.truth.known.get(key)
         if found is None:
@@ -160,11 +158,12 @@ class ImageTruth:
         """What the calibration of the candidate's kind is fitted on."""
         kind = OF_CHANGE[candidate.change]
         if kind in CLAIMS:
-            claim = self._claim(kind, candidate, caption)
-            if claim is None:
+            if not candidate.replaced:
                 return None
-            agreeing = self._agreeing[kind][claim[1], claim[0]]
-            return [1.0, self._odds(kind, *claim), log1p(agreeing), self._number]
+            old, new = value(kind, candidate.replaced), value(kind, candidate.replacement)
+            thing = caption.tokens[candidate.slots[-1]].lemma
+            agreeing = self._agreeing(kind)[thing, old]
+            return [1.0, self._odds(kind, old, thing, new), log1p(agreeing), self._number]
         known = self.truth.associations[kind]
         entry = known.entries[candidate.replacement]
         return [1.0, known.odds[entry], self._score(kind)[entry], known.person[entry], self._number]
@@ -184,19 +183,17 @@ class ImageTruth:
     def _number(self) -> float:
         return log(len(self.captions))
 
-    @cached_property
-    def _agreeing(self) -> dict[str, Counter[Claim]]:
+    def _agreeing(self, kind: str) -> Counter[Claim]:
         """How many captions make each claim, the one to be changed included."""
-        return {kind: Counter(claim for one in self.captions for claim in read(one)) for kind, read in CLAIMS.items()}
+        found = self._claims.get(kind)
+        if found is None:
+            found = self._claims[kind] = Counter(claim for one in self.captions for claim in CLAIMS[kind](one))
+        return found
+
+    @cached_property
+    def _claims(self) -> dict[str, Counter[Claim]]:
+        return {}
 
     def _odds(self, kind: str, old: str, thing: str, new: str) -> float:
         chance = self.truth.transitions[kind].probability(old, thing, new)
         return log(chance / (1 - chance))
-
-    @staticmethod
-    def _claim(kind: str, candidate: Candidate, caption: Caption) -> tuple[str, str, str] | None:
-        """The old value, the thing and the new value; None where nothing was said of the thing."""
-        if not candidate.replaced:
-            return None
-        thing = caption.tokens[candidate.slots[-1]].lemma
-        return value(kind, candidate.replaced), thing, value(kind, candidate.replacement)

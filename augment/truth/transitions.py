@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from augment.caption import Caption
 from augment.context import attributes_said, quantities_said, relations_said
@@ -47,6 +48,7 @@ CLAIMS: Mapping[str, Callable[[Caption], set[Claim]]] = {
 }
 
 
+@lru_cache(maxsize=1 << 12)
 def value(sort: str, entry: str) -> str:
     """An entry of the lexicon as the value of a claim: "a" as "1"."""
     return str(quantity_value(entry)) if sort == "numeral" else entry

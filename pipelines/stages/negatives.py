@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from augment.caption import Caption, from_parses
 from augment.context import Context, contexts
-from augment.contradiction import check
+from augment.contradiction import judge
 from augment.edits import Candidate, apply
 from augment.operators import OPERATORS, PRESETS, operator
 from augment.rng import record_rng
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 DRAWS_PER_NEGATIVE = 4
 SPARE_DRAWS = 16
-LIKELY_TRUE = "likely_true"
 
 
 @dataclass(frozen=True)
@@ -141,14 +140,13 @@ def _judge(caption: Caption, context: Context, name: str, config: NegativesConfi
     """Let one operator propose, judge every candidate, and keep up to its quota."""
     quota = config.quota(name)
     judged = _Judged([], [], [], [], [], [])
-    truth = context.truth
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
     usual = False
     for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
         if candidate.spare and usual:
             break
-        reason = check(candidate, caption, context)
+        reason, likely = judge(candidate, caption, context)
         if reason is None:
             text = apply(caption.text, candidate.edits)
             lower = text.lower()
@@ -159,14 +157,14 @@ def _judge(caption: Caption, context: Context, name: str, config: NegativesConfi
                 usual |= not candidate.spare
                 judged.kept.append(candidate)
                 judged.texts.append(text)
-                judged.likely.append(truth.of(candidate, caption) if truth else None)
+                judged.likely.append(likely)
                 if len(own) == quota:
                     break
                 continue
-            reason = "sibling_says_so"
+            reason, likely = "sibling_says_so", None
         judged.refused.append(candidate)
         judged.reasons.append(reason)
-        judged.refused_likely.append(truth.of(candidate, caption) if truth and reason == LIKELY_TRUE else None)
+        judged.refused_likely.append(likely)
     return judged
 
 
