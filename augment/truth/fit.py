@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import islice
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -169,17 +169,26 @@ def table(counts: Counts, words: Sequence[str], lexicon: Lexicon, calibration: M
     """Counts and calibration as a `truth` table, in order."""
     import pyarrow as pa
 
-    rows: list[tuple[str, str, str, str, int, list[float] | None]] = []
+    tables = [TRUTH.empty_table()]
     for kind, coefficients in sorted(calibration.items()):
-        rows.append((kind, "", "", "", 0, coefficients.round(6).tolist()))
+        tables.append(_rows(kind, [""], [""], [""], [0], [coefficients.round(6).tolist()]))
         if kind in CLAIMS:
-            found = sorted(counts.claims[kind].items())
-            rows += [(kind, old, thing, new, number, None) for (old, thing, new), number in found if number]
+            found = sorted((*turn, number) for turn, number in counts.claims[kind].items() if number)
+            tables.append(_rows(kind, *(zip(*found, strict=True) if found else [()] * 4)))
             continue
         pairs, names = counts.words[kind], lexicon.entries(kind).names
         whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.said[:, None], pairs.together]])
-        said, entries = ["", *words], ["", *names]
-        for row, column in np.argwhere(whole).tolist():
-            rows.append((kind, said[row], "", entries[column], int(whole[row, column]), None))
-    columns = zip(*rows, strict=True) if rows else [()] * len(TRUTH)
+        row, column = whole.nonzero()
+        said = pa.array(["", *words], pa.string()).take(pa.array(row))
+        entry = pa.array(["", *names], pa.string()).take(pa.array(column))
+        tables.append(_rows(kind, said, pa.repeat("", len(row)), entry, whole[row, column].astype(int)))
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def _rows(kind: str, said: Any, of: Any, entry: Any, count: Any, coefficients: Any = None) -> pa.Table:
+    """Rows of one kind from their columns."""
+    import pyarrow as pa
+
+    blank = [None] * len(count) if coefficients is None else coefficients
+    columns = ([kind] * len(count), said, of, entry, count, blank)
     return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, TRUTH, strict=True)], schema=TRUTH)

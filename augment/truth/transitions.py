@@ -54,6 +54,7 @@ def value(sort: str, entry: str) -> str:
     return str(quantity_value(entry)) if sort == "numeral" else entry
 
 
+@lru_cache(maxsize=1 << 16)
 def same(sort: str, thing: str, other: str) -> bool:
     """Whether claims of a sort about two nouns are about one thing."""
     return thing == other or (sort != "preposition" and same_things(thing, other))
