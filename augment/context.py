@@ -53,8 +53,8 @@ def attributes_said(caption: Caption) -> frozenset[tuple[str, str]]:
 
 @remembered
 def verbs_said(caption: Caption) -> frozenset[str]:
-    """The lemmas of a caption's verbs."""
-    return frozenset(token.lemma for token in caption.tokens if token.tag in VERB_TAGS)
+    """The lemmas of a caption's verbs, auxiliaries excepted."""
+    return frozenset(token.lemma for token in caption.tokens if token.tag in VERB_TAGS and token.pos != "AUX")
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import numpy as np
 def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
     """At most `limit` distinct (slot, entry) pairs, drawn one after another without replacement.
 
-    `masses` holds an array of non-negative weights a slot. They are not
-    normalised slot by slot: a slot is chosen as often as its weights sum to, so a word that the corpus makes nearly
-    certain in its place is replaced less often. In this way an exchange of x for y is about as frequent as one of y for
-    x (detailed balance), which leaves a reader of the text alone little to go by.
+    `masses` holds an array of non-negative weights a slot. They are not normalised slot by slot: a slot is chosen as
+    often as its weights sum to, so a word that the corpus makes nearly certain in its place is replaced less often. In
+    this way an exchange of x for y is about as frequent as one of y for x (detailed balance), which leaves a reader of
+    the text alone little to go by; what refusals disturb, augment.balance repairs.
 
     Weighted sampling without replacement by exponential keys (Efraimidis and Spirakis 2006).
     """

@@ -77,7 +77,7 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         raise click.ClickException(said) from error
-    except (ValueError, EngineError) as error:
+    except (ValueError, ImportError, EngineError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
 
 
@@ -161,7 +161,10 @@ def parse(run: Path, **given: Any) -> None:
 @options.lexicon
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
-    """Count what the corpus says: which replacements it allows, where."""
+    """Count what the corpus says, and where.
+
+    The counts decide which replacements it allows in which place.
+    """
     from pipelines.summary import opening
 
     _make("lexicon", run, given)
@@ -202,7 +205,7 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 @options.balance
 @options.workers
 def balance(run: Path, **given: Any) -> None:
-    """Weigh what may replace what, so that no word gives a negative away.
+    """Weigh the replacements so that no word tells.
 
     A word that leaves captions more often than it enters them tells a reader which caption is true. The weights are
     fitted on a sample of the captions, of train splits where there are any.
@@ -224,6 +227,48 @@ def negatives(run: Path, **given: Any) -> None:
     timings = _make("negatives", run, given)
     with one_line_errors():
         print_summary(run, timings, sys.stdout)
+
+
+@negcap.command()
+@options.run
+@options.refine
+@options.workers
+def refine(run: Path, overwrite: bool, **given: Any) -> None:
+    """Keep what leaves models without the images at chance.
+
+    At most one a caption and operator goes to the table refined: chosen so that the gaps of several models, each
+    fitted to other images, lie evenly around 0; the regression on n-grams is fitted again and again to what was
+    chosen. Prints the yield. `negcap blind RUN --refined` measures what is left.
+    """
+    from pipelines import provenance
+    from pipelines.quality.refine import INPUTS, RefineConfig, yields
+    from pipelines.quality.refine import refine as refined
+
+    with at_work(given) as (executor, progress):
+        config = RefineConfig(**{name: value for name, value in given.items() if value is not None})
+        metadata = provenance.of_stage(run, INPUTS, config)
+        counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+        print(yields(counts))
+
+
+@negcap.command()
+@options.run
+@options.blind
+def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
+    """Measure what models without the images can tell.
+
+    50 % is perfect.
+
+    One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language model of true
+    captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's, with the
+    design effect of several pairs an image). Then the words and n-grams that give most away.
+    """
+    from pipelines.quality.bias import measure_run, to_json, to_text
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        reports = measure_run(run, operators=operators, table=table or "negatives", together=True, **given)
+        print(to_json(reports) if as_json else to_text(reports))
 
 
 @negcap.command()
@@ -263,6 +308,31 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
     with one_line_errors():
         wanted = "rejections" if reason else table or table_of(operator)
         print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
+
+
+@negcap.command()
+@options.run
+@options.publish
+def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
+    """Write a test set in the format that others read.
+
+    With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model without the
+    images tells the negatives, or train captions stand in another split.
+    """
+    from pipelines.publish.gate import RefusedError
+    from pipelines.publish.publish import PublishConfig
+    from pipelines.publish.publish import publish as write
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        try:
+            written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: _warn([line]))
+        except RefusedError as refused:
+            print("\n".join(refused.lines))
+            return CHECK_FAILED
+    if not quiet:
+        print(f"{len(written):,} files in {output}", file=sys.stderr)
+    return 0
 
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:

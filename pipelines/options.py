@@ -78,11 +78,58 @@ negatives = together(
     click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
     seed,
 )
+blind = together(
+    click.option("--operators", type=Names(), help="Only these operators; default: all."),
+    click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated."),
+    click.option("--refined", "table", flag_value="refined", help="Measure what negcap refine kept."),
+    click.option("--pick", help="Which negative of a caption: first (the fair draw) or random; default: first."),
+    click.option("--limit", type=int, help="Pairs an operator at most, of random images; default: 100000."),
+    click.option("--json", "as_json", is_flag=True, help="Everything as JSON, intervals and cues included."),
+    seed,
+)
+refine = together(
+    click.option("--operators", type=Names(), help="Only these operators; default: all."),
+    click.option("--splits", type=Names(), help="Only rows of these splits; default: all."),
+    click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10."),
+    click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8."),
+    seed,
+)
 quiet = click.option("--quiet", is_flag=True, help="No progress on stderr.")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made with another config or input.")
 workers = together(
     click.option("--workers", type=int, help="Worker processes; default: one a core."),
     click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port; or synchronous."),
     overwrite,
+    quiet,
+)
+publish = together(
+    click.option(
+        "--format",
+        required=True,
+        help="sugarcrepe, sugarcrepe++, aro, crepe, negclip, open_clip, vse-c, webdataset, huggingface or coco.",
+    ),
+    click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder to publish in, empty or new."),
+    click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name."),
+    click.option("--split", type=Names(), help="Only these splits, e.g. test; default: all."),
+    click.option("--operators", type=Names(), help="Only negatives of these operators; default: all."),
+    click.option("--refined", is_flag=True, default=None, help="Publish what negcap refine kept."),
+    click.option("--per-caption", type=int, help="Negatives a caption and operator; default: as the format has it."),
+    click.option("--pick", help="Which of them: the first draws (first) or random; default: first."),
+    seed,
+    click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are."),
+    click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/."),
+    click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image is not there."),
+    click.option(
+        "--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images."
+    ),
+    click.option("--max-blind", type=float, help="Most that a blind baseline may tell, in %; default: 60."),
+    click.option("--allow-blind", is_flag=True, default=None, help="Publish above that; the card says so."),
+    click.option("--skip-leaks", is_flag=True, default=None, help="Leave out test captions that stand in train."),
+    click.option("--name", help="Name of the set; default: negcap-FORMAT."),
+    click.option("--url", help="Where it will be found, for the Croissant metadata."),
+    click.option("--creator", help="Who publishes it, for the Croissant metadata."),
+    click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata."),
+    click.option("--cite", help="How to cite it, for the Croissant metadata."),
+    click.option("--overwrite", is_flag=True, help="Replace what is published there; files of others stay."),
     quiet,
 )

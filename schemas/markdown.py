@@ -12,7 +12,7 @@ from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.fields import description
 from schemas.lexicon import LEXICON
-from schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
+from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
 
 TABLES = (
@@ -25,6 +25,7 @@ TABLES = (
     COMPONENT_EXCLUSIONS,
     BALANCE,
     NEGATIVES,
+    REFINED,
     POSITIVES,
     REJECTIONS,
 )

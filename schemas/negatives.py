@@ -1,4 +1,4 @@
-"""negatives: false captions with their provenance; positives: true ones; rejections: candidates refused, and why."""
+"""negatives: false captions; refined: those that leave blind models at chance; positives: true; rejections: refused."""
 
 import pyarrow as pa
 
@@ -46,6 +46,8 @@ NEGATIVES = schema(
     field("text", pa.string(), "the negative caption"),
     *_CHANGE,
 )
+
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "1"})
 
 POSITIVES = schema(
     "positives",

@@ -16,7 +16,6 @@ from pipelines.quality.bias import (
     flow_table,
     format_faults,
     format_rule,
-    grams,
     measure_run,
     ngram_regression,
     one_per_caption,
@@ -24,6 +23,7 @@ from pipelines.quality.bias import (
     shorter,
     to_markdown,
 )
+from pipelines.quality.bias.learned import folds_of
 
 WORDS = "red green blue tall short old young wet dry warm".split()
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
@@ -81,11 +81,6 @@ def test_shorter() -> None:
     assert shorter([Pair("A dog.", "A horse.", "1"), Pair("A dog.", "A cat.", "2")]).percent == 75
 
 
-def test_grams_have_bounds_and_split_punctuation() -> None:
-    assert grams("A dog.")[:5] == ["<s>", "a", "dog", ".", "</s>"]
-    assert "dog . </s>" in grams("A dog.")
-
-
 @given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, 2 * n), st.just(n))))
 def test_interval_contains_the_estimate(case: tuple[int, int]) -> None:
     halves, pairs = case
@@ -127,22 +122,15 @@ def test_too_few_images_are_refused() -> None:
         ngram_regression([Pair("A dog.", "A cat.", "1")])
 
 
-def test_no_image_straddles_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sklearn.model_selection as selection
-
-    seen = []
-
-    class Spy(selection.GroupKFold):
-        def split(self, rows, labels, groups):  # type: ignore[no-untyped-def]
-            for train, test in super().split(rows, labels, groups):
-                seen.append(({groups[i] for i in train}, {groups[i] for i in test}))
-                yield train, test
-
-    monkeypatch.setattr(selection, "GroupKFold", Spy)
-    ngram_regression(symmetric())
-    assert len(seen) == 5
-    assert all(not train & test for train, test in seen)
-    assert set().union(*(test for _, test in seen)) == set(range(200))
+@given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
+def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
+    if len(set(images)) < 5:
+        with pytest.raises(ValueError, match="images must be >= 5 for 5 folds, were: "):
+            folds_of(images, seed=seed)
+        return
+    folds = folds_of(images, seed=seed).tolist()
+    assert set(folds) == set(range(5))
+    assert len(set(zip(images, folds, strict=True))) == len(set(images))
 
 
 def test_first_draw_or_any() -> None:
@@ -164,6 +152,8 @@ def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
         {
             "negative_id": f"s:{image}:{n}#{operator}:{draw}",
             "operator": operator,
+            "family": operator,
+            "split": "train" if image < images // 2 else "test",
             "image_id": f"s:{image}",
             "caption": f"A {THINGS[(image + n) % 10]} {image}.",
             "text": f"A {THINGS[(image + n + draw + 1) % 10]} {image}.",

@@ -47,7 +47,7 @@ def test_a_layer_imports_only_layers_below(path: Path) -> None:
 @pytest.mark.parametrize("path", [p for p in SOURCES if name_of(p).startswith("augment/")], ids=name_of)
 def test_augment_is_pure(path: Path) -> None:
     banned = {"dask", "distributed", "click", "rich", "pandas", "fsspec", "subprocess", "socket", "requests"}
-    if name_of(path) != "augment/language/parse.py":
+    if name_of(path) not in ("augment/language/parse.py", "augment/language/attribute_ruler.py"):
         banned.add("spacy")
     assert not [module for module in imports(path) if top(module) in banned]
 

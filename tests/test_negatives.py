@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from augment.edits import Edit, apply
 from augment.language.grammar import article
+from augment.operators import PRESETS
 from pipelines.stages.negatives import NegativesConfig, negatives
 from schemas.fields import check
-from schemas.negatives import NEGATIVES, REASONS, REJECTIONS
+from schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment_fixtures import sample_lexicon, sample_parses
 
 
@@ -120,3 +121,20 @@ def test_another_seed_draws_otherwise(rows: tuple) -> None:
 def test_bad_configs_are_named(config: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NegativesConfig(**config)
+
+
+def test_paraphrases_are_positives_and_nothing_else_is() -> None:
+    tables, counts = negatives(sample_parses(), sample_lexicon(), NegativesConfig(operators=PRESETS["all"]))
+    check(tables["positives"], POSITIVES)
+    assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase"}
+    assert set(tables["positives"]["family"].to_pylist()) == {"positive"}
+    assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase"}
+    assert counts["paraphrase.rows"] == tables["positives"].num_rows > 5
+
+
+def test_a_spare_candidate_is_taken_only_alone() -> None:
+    tables, _ = negatives(sample_parses(), sample_lexicon(), NegativesConfig(operators=("attribute",)))
+    added: dict[str, set[bool]] = {}
+    for row in tables["negatives"].to_pylist():
+        added.setdefault(row["caption_id"], set()).add(row["replaced"] == "")
+    assert all(len(kinds) == 1 for kinds in added.values())

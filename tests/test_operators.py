@@ -2,14 +2,23 @@ import pytest
 
 from augment.language.parse import parse
 from augment.language.places import noun_slots, preposition_slots, prepositions, quantity_slots
-from augment.operators import OPERATORS, operator
+from augment.operators import OPERATORS, PRESETS, operator, preset
 from augment.rng import record_rng
 from tests.augment_fixtures import accepted, proposals, sample_lexicon
 
 
 def test_an_unknown_operator_lists_the_valid_ones() -> None:
-    with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, was: verb"):
-        operator("verb")
+    with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, .*, was: adverb"):
+        operator("adverb")
+
+
+def test_an_unknown_preset_lists_the_valid_ones() -> None:
+    with pytest.raises(ValueError, match="preset must be one of vse-c, univse, all, was: vse"):
+        preset("vse")
+
+
+def test_presets_name_operators_and_all_has_every_one() -> None:
+    assert {name for names in PRESETS.values() for name in names} == set(OPERATORS) == set(preset("all"))
 
 
 def test_random_streams_belong_to_seed_operator_and_caption() -> None:
@@ -171,7 +180,9 @@ def test_the_samples_lexicon_is_concrete_and_sorted() -> None:
     assert {"on", "in"} <= set(lexicon.prepositions.names)
 
 
-def test_shares_of_a_family_sum_to_one() -> None:
-    families = {operator.family for operator in OPERATORS.values()}
-    for family in families:
-        assert sum(operator.share for operator in OPERATORS.values() if operator.family == family) == 1.0
+def test_the_shares_of_vse_c_fill_a_family_and_those_of_univse_make_five() -> None:
+    shares: dict[str, float] = {}
+    for name in preset("vse-c"):
+        shares[OPERATORS[name].family] = shares.get(OPERATORS[name].family, 0.0) + OPERATORS[name].share
+    assert shares == {"noun": 1.0, "numeral": 1.0, "relation": 1.0}
+    assert {20 * OPERATORS[name].share for name in preset("univse")} == {5.0}

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from augment.caption import Caption
 from augment.components.vocabulary import Vocabulary
-from augment.context import Mentions
+from augment.context import attributes_said, nouns_said, quantities_said
 from augment.contradiction import same_things
 from augment.language import attributes, relations, verbs
-from augment.language.clashes import meaning
-from augment.language.overlaps import is_person, persons_may_be_same
+from augment.language.clashes import Clashes, numbers
 from augment.language.places import NUMBERS, prepositions
 from augment.scene_graph import SceneGraph
 from schemas.components import COMPONENT_EXCLUSIONS
@@ -48,17 +47,7 @@ class Exclusions:
         """Index the nouns by what they mean, the relations by their verbs and prepositions."""
         self._vocabulary = vocabulary
         self._known: dict[tuple[str, str], Ids] = {}
-        self._named: dict[str, set[int]] = {}
-        self._senses: dict[int, set[int]] = {}
-        self._below: dict[int, set[int]] = {}
-        self._persons: list[int] = []
-        for number, noun in enumerate(vocabulary.words["noun"]):
-            its = meaning(noun)
-            _add(self._named, its.words, number)
-            _add(self._senses, its.synsets, number)
-            _add(self._below, its.above, number)
-            if is_person(noun):
-                self._persons.append(number)
+        self._clashes = Clashes(vocabulary.words["noun"])
         self._verbs: dict[str, set[int]] = {}
         self._prepositions: dict[str, set[int]] = {}
         for number in vocabulary.drawn["relation"]:
@@ -69,13 +58,12 @@ class Exclusions:
     def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Row]:
         """The rows of one image: its nouns, then each of its described, then each of its related objects, by name."""
         image = captions[0].image_id
-        said = Mentions(tuple(captions))
-        nouns: set[int] = set()
-        for noun in said.nouns:
-            nouns |= self.nouns(noun)
-        yield Row(image, "noun", "", sorted(nouns))
-        described = set(said.attributes)
-        described |= {(WRITTEN[n], noun) for noun, n in said.quantities if n in WRITTEN}
+        nouns = frozenset[str]().union(*map(nouns_said, captions))
+        yield Row(image, "noun", "", numbers(self._clashes.with_any(nouns).all).tolist())
+        described = set[tuple[str, str]]().union(*map(attributes_said, captions))
+        for noun, count in frozenset().union(*map(quantities_said, captions)):
+            if count in WRITTEN:
+                described.add((WRITTEN[count], noun))
         related: set[tuple[str, str]] = set()
         of_attributes, of_relations = set(), set()
         for graph in graphs:
@@ -89,17 +77,6 @@ class Exclusions:
                 related.update((inverse, names[subject]) for inverse in relations.inverses(name))
         yield from _rows(image, "attribute", of_attributes, described, self.attributes)
         yield from _rows(image, "relation", of_relations, related, self.relations)
-
-    def nouns(self, said: str) -> Ids:
-        """The nouns that clash with one said: `contradiction.clash` for all of them at once."""
-        found = self._known.get(("noun", said))
-        if found is None:
-            its, words = meaning(said), self._vocabulary.words["noun"]
-            numbers = _union(self._named, its.words | its.same | its.implied)
-            numbers |= _union(self._senses, its.above) | _union(self._below, its.synsets)
-            numbers.update(number for number in self._persons if persons_may_be_same(words[number], said))
-            found = self._known["noun", said] = frozenset(numbers)
-        return found
 
     def attributes(self, said: str) -> Ids:
         """The attributes that may be meant by one said."""
@@ -141,10 +118,11 @@ def _rows(
     image: str, kind: str, of: set[str], said: set[tuple[str, str]], meant: Callable[[str], Ids]
 ) -> Iterator[Row]:
     """A row an object in `of`: what is said of it, of what may be the same, or of something not named ("")."""
-    words: dict[str, list[str]] = {}
+    ids: dict[str, set[int]] = {}
     for word, noun in said:
-        words.setdefault(noun, []).append(word)
-    ids = {noun: frozenset[int]().union(*map(meant, its)) for noun, its in words.items()}
+        numbers = meant(word)
+        if numbers:
+            ids.setdefault(noun, set()).update(numbers)
     for object in sorted(of):
         same = [its for noun, its in ids.items() if not noun or noun == object or same_things(noun, object)]
         yield Row(image, kind, object, sorted(frozenset().union(*same)))

@@ -37,8 +37,9 @@ class Entries:
 
     priors: log probability by form, "" for any. places: the number of each place; kind_gain: how much a place favours
     a kind of entry, shape (places, kinds). The entries seen in place i are `at[starts[i]:starts[i + 1]]`, in order;
-    beside them stand `gain`, how much the place favours the entry within its kind, and `without`, the difference that
-    one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see augment.balance.
+    beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`,
+    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see
+    augment.balance.
     """
 
     names: tuple[str, ...]
@@ -49,6 +50,7 @@ class Entries:
     kind_gain: np.ndarray
     starts: Sequence[int]
     at: np.ndarray
+    seen: np.ndarray
     gain: np.ndarray
     without: np.ndarray
     balance: np.ndarray
@@ -92,6 +94,15 @@ class Entries:
             gains[self.at[start:end]] += self.gain[start:end]
             self.recent[place] = gains
         return gains
+
+    def observed(self, place: str) -> np.ndarray:
+        """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
+        seen = np.zeros(len(self.names))
+        number = self.places.get(place)
+        if number is not None:
+            start, end = self.starts[number], self.starts[number + 1]
+            seen[self.at[start:end]] = self.seen[start:end]
+        return seen
 
     def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
         """Probability of every entry in a slot, shape (entries,); zeros where none fits."""
@@ -159,6 +170,7 @@ def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -
         DISCOUNT * np.log(np.maximum(ratio, 1e-12)),
         np.searchsorted(number, np.arange(len(places) + 1)).tolist(),
         at,
+        seen,
         gain,
         without,
         np.array([balance.get(name, 1.0) for name in names]),

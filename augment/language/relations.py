@@ -36,7 +36,7 @@ def words(relation: str) -> tuple[str, str]:
 
 @cache
 def exclude(one: str, other: str) -> bool:
-    """Whether two relations cannot hold at once between the same two things: on~under, wear~climb, sit on~stand on.
+    """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
 
     Said only of what the tables know: two prepositions that share no overlap set, alone or behind the same verb of
     the body; two verbs with an object, or two verbs of the body before a preposition, that exclude each other.

@@ -51,11 +51,13 @@ def verbs() -> Verbs:
     """The shipped table, once a process."""
     table = tomllib.loads((files("augment") / "data" / "verbs.toml").read_text("utf-8"))
     body, object = (_pairs(table[name]) for name in ("body", "object"))
+    holding, held = table["holding"], table["held"]
+    object |= _pairs([holding, *([one, other] for one in holding for other in held)])
     return Verbs(
         frozenset(table["vague"]),
         frozenset(verb for group in table["body"] for verb in group),
         frozenset(table["postures"]),
-        frozenset(verb for group in table["object"] for verb in group),
+        frozenset(verb for group in (*table["object"], holding, held) for verb in group),
         body | _pairs([pair.split() for pair in table["together"]]),
         object,
     )

@@ -17,12 +17,10 @@ from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots
 from augment.sampling import draw
 
-# An attribute is added only to a noun where the corpus has it this much rarer than elsewhere, in nats: "a cloudy dog".
-IRRELEVANT = -1.5
-# The dimensions that one sees at once; the size or the age of a thing is a matter of opinion.
-ADDED = frozenset(
-    "colour pattern weight age material ground weather hair curl shape slope filling heat height_of_water".split()
-)
+# An attribute is added to a noun that should have had it so many times by chance and never had it.
+EXPECTED = 5.0
+# The dimensions that one sees at once, of whatever kind the thing is; its size or its age is a matter of opinion.
+ADDED = frozenset("colour pattern material hair curl shape".split())
 # An attribute that the corpus makes less likely than this in its place would read oddly, and give itself away.
 FLOOR = 0.01
 
@@ -46,7 +44,7 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
     entries = context.lexicon.attributes
     slots, masses = [], []
     for slot in attribute_slots(caption):
-        mass = entries.masses(slot.places, slot.form, entries.number.get(slot.entry), FLOOR)
+        mass = entries.masses(slot.places, own=entries.number.get(slot.entry), floor=FLOOR)
         mass[_compatible(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
@@ -75,7 +73,9 @@ def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
 def _irrelevant(slot: NounSlot, context: Context) -> np.ndarray:
     """The weight of every attribute as one that a noun has not: its frequency, where it is hardly said of the noun."""
     entries = context.lexicon.attributes
-    masses = np.where(entries.gains([f"noun:{slot.entry}"]) < IRRELEVANT, entries.counts, 0.0)
+    seen = entries.observed(f"noun:{slot.entry}")
+    expected = entries.counts * (seen.sum() / max(entries.counts.sum(), 1.0))
+    masses = np.where((expected >= EXPECTED) & (seen == 0), entries.counts, 0.0)
     masses[_vaguely_added(entries.names, is_person(slot.entry))] = 0.0
     return masses
 

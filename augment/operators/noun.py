@@ -18,9 +18,11 @@ from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
+# The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
+SHARPNESS = 1.5
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
-ODD = 0.002
+ODD = 0.001
 
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -50,7 +52,7 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
     slots = _slots(caption, nouns)
     likely = []
     for slot in slots:
-        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry])
+        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry]) ** SHARPNESS
         probabilities[context.lexicon.same_things(slot.entry)] = 0.0
         likely.append(probabilities)
     odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)

@@ -13,7 +13,7 @@ from augment.edits import Candidate, Edit
 from augment.language.grammar import agreement_edits, article
 from augment.language.places import NounSlot
 from augment.language.wordnet import first_sense
-from augment.operators.noun import noun_candidate, noun_choices
+from augment.operators.noun import SHARPNESS, noun_candidate, noun_choices
 from augment.sampling import draw
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
@@ -42,8 +42,10 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 def _appends(caption: Caption, slot: NounSlot) -> bool:
-    """Whether "and a cat" can follow a noun: no list, nothing "of" it, no possessor, no predicate."""
+    """Whether "and a cat" can follow a noun: no list, nothing "of" it, no possessor, no predicate, no mass."""
     root = caption.tokens[slot.root]
+    if not slot.plural and slot.form not in ("a", "the"):
+        return False
     behind = caption.lowered[slot.end] if slot.end < len(caption.tokens) else ""
     listed = root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "cc", "appos"))
     return root.dep in APPENDED and not listed and behind not in ("of", "'s", "'", "and", "or", ",", "-")
@@ -52,7 +54,7 @@ def _appends(caption: Caption, slot: NounSlot) -> bool:
 def _mass(slot: NounSlot, context: Context) -> np.ndarray:
     """The weight of every noun beside that of the slot: as its governor likes it."""
     nouns = context.lexicon.nouns
-    mass = nouns.probabilities(slot.places[:1], _form(slot), nouns.number[slot.entry])
+    mass = nouns.probabilities(slot.places[:1], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
     mass[context.lexicon.same_things(slot.entry)] = 0.0
     return mass
 

@@ -11,9 +11,9 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import ADJECTIVE_TAGS
 
 # What says the same of both sides, when it stands between two noun phrases and nothing else does.
+COORDINATING = (("and",), ("or",))
 SYMMETRIC = (
-    ("and",),
-    ("or",),
+    *COORDINATING,
     ("next", "to"),
     ("beside",),
     ("near",),
@@ -21,6 +21,7 @@ SYMMETRIC = (
     ("close", "to"),
     ("across", "from"),
 )
+COPULAS = {"is", "are", "was", "were"}
 PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
@@ -38,11 +39,20 @@ def paraphrase(caption: Caption, context: Context, rng: Random, draws: int) -> I
 def _noun_phrases(caption: Caption) -> Iterator[Candidate]:
     lowered = caption.lowered
     for one, other in zip(caption.chunks, caption.chunks[1:], strict=False):
-        if lowered[one.end : other.start] not in SYMMETRIC or not _bare(caption, one, other):
+        between = lowered[one.end : other.start]
+        if between[:1] and between[0] in COPULAS and _number(caption, one) == _number(caption, other):
+            between = between[1:]
+        if between not in SYMMETRIC or not _bare(caption, one, other):
             continue
+        if between not in COORDINATING and caption.tokens[one.root].dep not in ("ROOT", "nsubj", "attr"):
+            continue  # "in a canoe near a forest" is not "in a forest near a canoe"
         if caption.lowered[other.root] == caption.lowered[one.root]:
             continue
         yield _swap(caption, (one.start, one.end), (other.start, other.end), one.root, other.root)
+
+
+def _number(caption: Caption, chunk: Chunk) -> str:
+    return caption.tokens[chunk.root].tag
 
 
 def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
@@ -91,7 +101,8 @@ def _adjectives(caption: Caption) -> Iterator[Candidate]:
 def _swap(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, other: int) -> Candidate:
     tokens = caption.tokens
     first, second = caption.span(*a), caption.span(*b)
-    if a[0] == 0 and first[:1].isupper() and not first[:2].isupper():
+    word = tokens[0].text
+    if a[0] == 0 and word[:1].isupper() and (len(word) == 1 or not word.isupper()) and tokens[0].pos != "PROPN":
         first, second = first[:1].lower() + first[1:], cased(second, "Xx", first=True)
     edits = (
         Edit(tokens[a[0]].start, tokens[a[1] - 1].end, second),

@@ -15,14 +15,14 @@ from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 6.0
+TEMPERATURE = 7.0
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
 
-    A pair is taken with probability p' / (p + p'), p and p' being how likely the corpus makes the heads in their own
-    places and exchanged (Barker's acceptance): what would read oddly is left out, and what is left gives no cue.
+    A pair is taken with probability min(1, p' / p), p and p' being how likely the corpus makes the heads in their own
+    places and exchanged (Metropolis): what would read oddly is left out, and what is left gives no cue.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     known = context.lexicon.nouns.number
@@ -33,7 +33,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             pairs.append((_gain(one, other, context), one, other))
     rng.shuffle(pairs)
     for gain, one, other in pairs[:draws]:
-        if rng.random() >= 1.0 / (1.0 + math.exp(min(-gain / TEMPERATURE, 50.0))):
+        if rng.random() >= math.exp(min(gain / TEMPERATURE, 0.0)):
             continue
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
         yield Candidate(

@@ -14,7 +14,7 @@ from augment.language.attributes import AttributeSlot, attribute_slots, exclude
 from augment.language.grammar import article_edit
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 2.0
+TEMPERATURE = 5.0
 
 
 def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -28,7 +28,7 @@ def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) 
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         gain = _gain(one, other, context)
-        if gain is None or rng.random() >= 1.0 / (1.0 + math.exp(min(-gain / TEMPERATURE, 50.0))):
+        if gain is None or rng.random() >= math.exp(min(gain / TEMPERATURE, 0.0)):
             continue
         edits = sorted([*_put(caption, one, other.entry), *_put(caption, other, one.entry)])
         yield Candidate(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from augment.caption import Caption, Token
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Attribute
-from augment.scene_graph.nouns import Nouns
-from augment.scene_graph.words import COLOURS, FORMS, LOOKS, QUANTIFIERS, SHADES, WRITTEN
+from augment.scene_graph.nouns import Nouns, in_colour, is_colour, is_look
+from augment.scene_graph.words import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN
 
 _MODIFIERS = ("amod", "nummod")
 
@@ -26,9 +26,14 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
             if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
                 for object in nouns.things(token.head)[:1]:
                     found.update((object, word) for word in _coordinated(caption, index))
-        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB"):
+        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
                 found.update((object, word) for word in _coordinated(caption, index))
+        elif token.dep == "pobj" and in_colour(caption, token):
+            holder = tokens[tokens[token.head].head]
+            things = nouns.things(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
+            found.update((object, index) for object in things[:1])
+            found.difference_update((object, holder.index) for object in things)
         elif lowered[index] in FORMS and index in nouns.stands_for:
             found.update((object, index) for object in nouns.things(index)[:1])
     spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}
@@ -43,7 +48,9 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
 def _coordinated(caption: Caption, index: int) -> list[int]:
     found = [index]
     for at in found:
-        found.extend(t.index for t in caption.dependents(at, "conj") if t.pos not in ("NOUN", "PROPN"))
+        for token in caption.dependents(at, "conj"):
+            if token.index > at and (token.pos not in ("NOUN", "PROPN") or is_colour(token)):
+                found.append(token.index)
     return found
 
 
@@ -61,8 +68,11 @@ def _span(caption: Caption, token: Token) -> tuple[int, int]:
         end += 1
     elif lowered[start] in FORMS and end < len(lowered) and FORMS[lowered[start]]:
         end += 1
-    elif lowered[start] in LOOKS or start and lowered[start - 1] == "-":
+    elif is_look(token) or start and lowered[start - 1] == "-":
         start -= 2 if start > 1 and lowered[start - 1] == "-" else 1 if start and _is_word(caption, start - 1) else 0
+    elif in_colour(caption, token):
+        start = token.head
+        end = max((t.index for t in caption.dependents(token.index, "conj")), default=token.index) + 1
     elif lowered[start] in COLOURS and start and lowered[start - 1] in SHADES:
         start -= 1
     return start, end

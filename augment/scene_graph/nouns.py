@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from augment.caption import Caption, Token
 from augment.language.attributes import attributes
 from augment.language.overlaps import is_person
 from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
-from augment.scene_graph.words import AGES, COLOURS, COVERING, MATERIALS, PLACES, PORTIONS, SIDES
+from augment.scene_graph.words import (
+    AGES,
+    COLOURS,
+    COVERING,
+    LOOKS,
+    MATERIALS,
+    MUTUAL,
+    NAMELESS,
+    PLACES,
+    PORTIONS,
+    SIDES,
+)
 
+_LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _WARMTH = frozenset(("heat",))
+_SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
 
 
@@ -22,7 +36,7 @@ class Nouns:
 
     `modifiers`: noun modifiers that are attributes, not part of a name ("**brick** wall"), with their object's head.
     `named`: adjectives that are part of a name ("**hot** dog", "**right** hand"). `covers`: participle -> the noun
-    before it ("a **snow**-covered field").
+    before it ("a **snow**-covered field"). `mutual`: the last word of "each other" and "one another".
     """
 
     caption: Caption
@@ -31,6 +45,7 @@ class Nouns:
     modifiers: dict[int, int]
     named: frozenset[int]
     covers: dict[int, int]
+    mutual: frozenset[int]
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
@@ -42,11 +57,13 @@ class Nouns:
         covers = _covers(caption)
         tokens, lowered = caption.tokens, caption.lowered
         covering = set(covers.values())
+        mutual = frozenset(i for i, pair in enumerate(pairwise(lowered), start=1) if pair in MUTUAL)
+        silent = mutual | _paired(caption)
         for token in tokens:
             index = token.index
-            if token.pos not in ("NOUN", "PROPN") or lowered[index] == "front" and token.dep == "pobj":
+            if not _is_noun(token) or index in silent or _names_nothing(caption, token):
                 continue
-            if token.dep in _NAMED and tokens[token.head].pos in ("NOUN", "PROPN") and index not in covering:
+            if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
                 continue
             behind = _behind_of(caption, token)
             if behind is not None and token.lemma in PORTIONS:
@@ -65,7 +82,7 @@ class Nouns:
                 named.add(start)
             name = " ".join([*lowered[start:index], token.lemma])
             objects[index] = Object(index, start, name)
-        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers)
+        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
     def things(self, index: int) -> list[int]:
         """The objects that a noun stands for, with those coordinated with it."""
@@ -90,17 +107,26 @@ class Nouns:
 
         Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
         last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
+        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather";
+        nothing is where another has its own: "a man on a bench and a woman holding umbrellas".
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
-        while tokens[first].dep == "conj" and tokens[tokens[first].head].pos in ("NOUN", "PROPN"):
+        while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
-            if is_person(tokens[first].lemma) != person:
+            own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
+            if own or is_person(tokens[first].lemma) != person:
                 return self.things(index)[:1]
+        if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
+            first = index
         found = self.things(first)
         if len(found) < 2:
             return found
         return [thing for thing in found if thing < clause]
+
+
+def _is_noun(token: Token) -> bool:
+    return token.pos in ("NOUN", "PROPN")
 
 
 def _behind_of(caption: Caption, token: Token) -> int | None:
@@ -114,7 +140,53 @@ def _behind_of(caption: Caption, token: Token) -> int | None:
 
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
-    return word in MATERIALS or word in COLOURS or word in AGES
+    sizes = attributes().dimensions.get(word, _WARMTH) & _SIZES
+    return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
+
+
+def _paired(caption: Caption) -> set[int]:
+    """The nouns of "side by side", "hand in hand", "back to back"."""
+    lowered = caption.lowered
+    pairs = zip(lowered, lowered[2:], strict=False)
+    at = [i for i, (a, b) in enumerate(pairs, start=2) if a == b and lowered[i - 1] in ("by", "in", "to")]
+    return {i - 2 for i in at} | set(at)
+
+
+def is_look(token: Token) -> bool:
+    """Whether a word is one attribute with the word before it: "heart-**shaped** cake", not "a woman looking up"."""
+    return token.dep in ("amod", "compound", "nmod") and token.head > token.index and token.lower in LOOKS
+
+
+def is_colour(token: Token) -> bool:
+    """Whether a noun is a colour that is said of something: "the car is **blue**", "red, white and **blue**"."""
+    return token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN" and token.lower in COLOURS
+
+
+def in_colour(caption: Caption, token: Token) -> bool:
+    """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
+    while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
+        token = caption.tokens[token.head]
+    if token.dep != "pobj" or token.head >= token.index or token.lower not in COLOURS:
+        return False
+    behind = caption.tokens[token.index + 1].tag if token.index + 1 < len(caption.tokens) else ""
+    return caption.lowered[token.index - 1] in ("in", "all") and behind not in ("NN", "NNS", "JJ", "VBN")
+
+
+def _names_nothing(caption: Caption, token: Token) -> bool:
+    """Whether a noun names no thing of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
+    lowered, behind = caption.lowered, token.index + 1
+    if lowered[token.index] in NAMELESS or lowered[token.index] == "front" and token.dep == "pobj":
+        return True
+    if behind < len(lowered) and lowered[behind] == "-":
+        behind += 1
+    if behind < len(lowered) and lowered[behind] in LOOKS and is_look(caption.tokens[behind]):
+        return True
+    for child in caption.children[token.index]:
+        if lowered[child] in ("no", "zero"):
+            return True
+    if is_colour(token):
+        return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
+    return in_colour(caption, token)
 
 
 def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
@@ -133,10 +205,12 @@ def _is_listed(name: str) -> bool:
 
 def _covers(caption: Caption) -> dict[int, int]:
     """Participles with the noun right before them, behind which a noun follows: "a snow-covered field"."""
-    covers = {}
+    covers: dict[int, int] = {}
+    if COVERING.isdisjoint(caption.lowered):
+        return covers
     for token in caption.tokens:
         if token.lower in COVERING and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
             before = token.index - 1 - (caption.lowered[token.index - 1] == "-")
-            if before >= 0 and caption.tokens[before].pos in ("NOUN", "PROPN"):
+            if before >= 0 and _is_noun(caption.tokens[before]):
                 covers[token.index] = before
     return covers

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from augment.caption import Caption, Token
+from augment.language.verbs import verbs
+from augment.language.wordnet import WordNet
 from augment.scene_graph.clauses import Clauses
 from augment.scene_graph.graph import Relation
 from augment.scene_graph.nouns import Nouns
 from augment.scene_graph.phrases import Phrase, phrases
-from augment.scene_graph.words import CONTAINERS, INVERTED
+from augment.scene_graph.words import CONTAINERS, INVERTED, STUFF, STUFF_KINDS
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
@@ -33,6 +36,14 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
     return tuple(sorted(found.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
 
 
+@cache
+def is_stuff(noun: str) -> bool:
+    """Whether a noun names a food, a liquid or another stuff, by its first sense."""
+    wordnet = WordNet.load()
+    senses = wordnet.senses(noun, "n")
+    return noun in STUFF or bool(senses) and not wordnet.closure(senses[0]).isdisjoint(map(wordnet.synset, STUFF_KINDS))
+
+
 class _Reader:
     def __init__(self, caption: Caption, nouns: Nouns) -> None:
         self.caption, self.nouns = caption, nouns
@@ -48,6 +59,11 @@ class _Reader:
                     self.found.append(Relation(subject, object, tokens, name))
         return len(self.found) > before
 
+    def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
+        """Relate the first of several things to the others, several of a kind to themselves: "dogs face each other"."""
+        self.found += [Relation(subjects[0], other, tokens, name) for other in subjects[1:] or subjects]
+        return bool(subjects)
+
     def noun(self, token: Token, its: list[Phrase]) -> None:
         """Phrases of a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
@@ -57,16 +73,25 @@ class _Reader:
             if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
                 continue
+            if phrase.object in self.nouns.mutual:
+                self.mutual(subjects, phrase.tokens, phrase.name)
+                continue
             objects = self.nouns.things(phrase.object)
             if phrase.name == "of":
                 if not is_noun or token.index in self.nouns.stands_for:
                     continue
-                if token.lemma in CONTAINERS:
+                if token.lemma in CONTAINERS or self._is_stuff(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
                 else:
                     self.add(objects, subjects, phrase.tokens, "have")
             else:
                 self.add(subjects, objects, phrase.tokens, phrase.name)
+
+    def _is_stuff(self, noun: int) -> bool:
+        """Whether a noun without determiner is what something holds or is made of: "a pool of water"."""
+        tokens = self.caption.tokens
+        deps = {tokens[child].dep for child in self.caption.children[noun]}
+        return deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_stuff(tokens[noun].lemma)
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
         """What a verb says; (object, verb) pairs where it says something of one thing alone."""
@@ -75,30 +100,35 @@ class _Reader:
         words: tuple[int, ...] = (verb.index,)
         name = verb.lemma
         objects: list[int] = []
+        said = False
         for child in caption.children[verb.index]:
             token = caption.tokens[child]
             if token.dep == "prt":
                 words, name = (*words, child), f"{name} {token.lower}"
+            elif token.dep == "dobj" and child in self.nouns.mutual:
+                said = self.mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.things(child)
         passive = clauses.is_passive(verb)
-        said = False
         gap = clauses.gap(verb.index)
         stranded = [phrase for phrase in its if phrase.object is None]
         if gap and not objects and not stranded:
             objects = gap
         if not passive or objects:
-            said = self.add(subjects, objects, words, name)
-        first = True
+            said |= self.add(subjects, objects, words, name)
+        first = not said
         for phrase in its:
             ends = gap if phrase.object is None else self.nouns.things(phrase.object)
             if passive and (phrase.name == "by" or verb.lemma in INVERTED and phrase.name in ("with", "in")):
                 said |= self.add(ends, subjects, words, name)
             elif objects or not first:
                 said |= self.add(subjects, ends, phrase.tokens, phrase.name)
+            elif phrase.object in self.nouns.mutual:
+                said |= self.mutual(subjects, (*words, *phrase.tokens), f"{name} {phrase.name}")
+                first = False
             else:
                 said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
                 first = False
-        if said or gap or verb.dep in ("amod", "compound"):
+        if said or gap or verb.dep in ("amod", "compound") or verb.tag == "VB" or verb.lemma in verbs().vague:
             return []
         return [(subject, verb.index) for subject in subjects]

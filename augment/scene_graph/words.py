@@ -22,20 +22,24 @@ LOOKS = frozenset(
 )
 # With the noun before them they relate it to the noun behind: "a snow-covered field", "a tree lined street".
 COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
-# How many or which, not how they look.
+# How many, which, or what is to come: not how things look.
 QUANTIFIERS = frozenset(
     """one several many few multiple various numerous other another same such own more most each every only next last
-    first second third""".split()
+    first second third about able""".split()
 )
 # Where on a thing: part of the name ("right hand", "front wheel").
 SIDES = frozenset("left right front back rear top bottom".split())
 # Nouns before "of" that say in which form a thing comes, and so are its attribute, some with "of".
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
+MUTUAL = frozenset((("each", "other"), ("one", "another")))
+# Nouns that name nothing by themselves: "the other", "a close up".
+NAMELESS = frozenset("one ones other others another up".split())
 # Nouns before "of" that count or portion what follows: the thing is the noun behind.
 PORTIONS = frozenset(
-    """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
+    """group bunch piece slice pair couple lot pile row stack bit patch number set variety crowd cluster part
     portion section kind type sort array assortment handful herd flock clump series line collection half dozen
-    dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse""".split()
+    hundred thousand amount ton grouping pack team mound heap blob chunk strip sheet stretch expanse
+    family inside interior outside""".split()
 )
 PLACES = frozenset(
     """side top front back edge middle center centre end bottom corner left right rear face rim tip base foreground
@@ -46,5 +50,8 @@ INVERTED = frozenset(("cover", "surround"))
 BETWEEN = frozenset("left right other far both either each".split())
 CONTAINERS = frozenset(
     """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
-    statue jar mug bucket""".split()
+    statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
 )
+# What a field, a pool or a bowl of it has: by WordNet's kinds, and these.
+STUFF_KINDS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
+STUFF = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())

@@ -136,21 +136,26 @@ def run_stage(
 
 def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str]) -> Identity:
     """All that decides the stage's output; FileNotFoundError when an input is missing or unfinished."""
-    inputs = (stage.input, *stage.whole)
-    for table in inputs:
-        manifest = read_manifest(run / table)
-        if manifest is None or not manifest.complete:
-            state = "which is unfinished" if list_shards(run / table) else "which is not there"
-            raise FileNotFoundError(f"{stage.name} needs {run / table}, {state}: run its stage first")
+    inputs = hash_inputs(stage.name, run, (stage.input, *stage.whole))
     return Identity(
         stage=stage.name,
         config=describe(config),
         metadata=dict(metadata),
         schemas={table: hash_schema(schema) for table, schema in stage.outputs.items()},
         code=hash_code(stage.code),
-        inputs={table: hash_table(run, table) for table in inputs},
+        inputs=inputs,
         sharded=stage.input if isinstance(stage, Stage) else "",
     )
+
+
+def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
+    """The hash of every table that `name` reads; FileNotFoundError when one is missing or unfinished."""
+    for table in tables:
+        manifest = read_manifest(run / table)
+        if manifest is None or not manifest.complete:
+            state = "which is unfinished" if list_shards(run / table) else "which is not there"
+            raise FileNotFoundError(f"{name} needs {run / table}, {state}: run its stage first")
+    return {table: hash_table(run, table) for table in tables}
 
 
 def _map(
@@ -234,7 +239,7 @@ def _reduce(
         try:
             result = stage.finish(_unpack(total), config, **_whole(stage, run, identity))
         except Exception as error:
-            raise StageError(f"{stage.name} stopped: {_reason(error)}") from error
+            raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
     finally:
         progress.end()
@@ -319,13 +324,13 @@ def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]
         yield
     except TaskError as failed:
         shard = shard_path(Path(stage.input), shards[failed.position])
-        reason = _reason(failed.__cause__)
+        reason = cause(failed.__cause__)
         if failed.killed:
             reason = "its worker was killed each time it was tried (out of memory?)"
         raise StageError(f"{stage.name} stopped at {shard}: {reason}") from failed.__cause__
 
 
-def _reason(error: BaseException | None) -> str:
+def cause(error: BaseException | None) -> str:
     """What a stage raised, in one line."""
     if isinstance(error, DamagedShardError):
         return f"{error}; run the stage that makes it again"

@@ -1,0 +1,61 @@
+"""COCO captions: `captions_{split}.json` with `images` and `annotations`; these have their `negatives` beside them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.publish.publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
+
+COLUMNS = (
+    Column("id", "number of the caption", INTEGER, "$.annotations[*].id"),
+    Column("image_id", "number of its image", INTEGER, "$.annotations[*].image_id"),
+    Column("caption", "the true caption", path="$.annotations[*].caption"),
+)
+
+
+class CocoRows(JsonRows):
+    """A COCO file: annotations row by row, then the images that were collected on the way."""
+
+    def __init__(self, file: Path, license: str) -> None:
+        """Open the file; all images get the one license."""
+        self.license = json.dumps(license)
+        super().__init__(file)
+        self.images: dict[str, dict[str, Any]] = {}
+
+    def start(self) -> str:
+        """What stands before the rows."""
+        info = '{"info": {"description": "captions and negative captions"},'
+        return f'{info}\n"licenses": [{{"id": 1, "name": {self.license}}}],\n"annotations": ['
+
+    def end(self) -> str:
+        """What stands behind the rows."""
+        images = ",\n".join(json.dumps(image) for image in self.images.values())
+        return f'],\n"images": [\n{images}\n]}}'
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write a file a split. An image's number is its id where all ids are numbers, else its position from 1."""
+    bare = replace(publication, selection=replace(publication.selection, operators=()))
+    names = {example.image_id: example.image_id for example in bare.examples()}
+    numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
+    numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}
+    caption = 0
+    with Files(folder, lambda file: CocoRows(file, publication.license)) as files:
+        for example in publication.examples():
+            caption += 1
+            file = files[f"captions_{example.split}.json"]
+            number = numbers[example.image_id]
+            image: dict[str, Any] = {"id": number, "file_name": example.image, "license": 1}
+            if publication.images is not None and example.image_id not in file.images:
+                box = publication.images.box(example.image)
+                image |= {"width": box.width, "height": box.height}
+            file.images.setdefault(example.image_id, image)
+            negatives = [
+                {"caption": n.text, "operator": n.operator, "replaced": n.replaced, "replacement": n.replacement}
+                for n in example.negatives
+            ]
+            file.add({"id": caption, "image_id": number, "caption": example.text, "negatives": negatives})
+    return [RecordSet(name, "true captions", COLUMNS) for name in files]

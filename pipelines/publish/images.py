@@ -1,0 +1,112 @@
+"""Image files: found in a folder under the name that the captions give, measured, and never outside of it."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+DRIVE = re.compile(r"[a-zA-Z]:")
+SHOWN = 5
+
+
+class Box(NamedTuple):
+    """A part of an image in pixels: its left upper corner and its size."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def inside(image: str) -> str:
+    """An image's path, if it stays inside the folder it is relative to: `val/a.jpg`.
+
+    Raises ValueError for an absolute path, one with `..`, a backslash or a control character.
+    """
+    parts = image.split("/")
+    if not image or ".." in parts or image[0] in "/~" or "\\" in image or DRIVE.match(image) or not image.isprintable():
+        raise ValueError(f"image must be a path inside the image folder, was: {image!r}")
+    return image
+
+
+@dataclass(frozen=True)
+class Images:
+    """A folder of image files."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        """Raise FileNotFoundError where there is no such folder."""
+        if not self.folder.is_dir():
+            raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
+
+    def find(self, image: str) -> str | None:
+        """An image's path in the folder: as it is given, or its name alone, with or without a suffix.
+
+        None where there is none, or only through a link that leads out. Raises ValueError as `inside`.
+        """
+        path = PurePosixPath(inside(image))
+        for name in dict.fromkeys((str(path), path.name)):
+            for suffix in ("", *SUFFIXES):
+                if self._has(name + suffix):
+                    return name + suffix
+        return None
+
+    def _has(self, name: str) -> bool:
+        file = self.folder / name
+        return file.is_file() and file.resolve().is_relative_to(self.folder.resolve())
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an image that was found."""
+        return (self.folder / name).read_bytes()
+
+    def box(self, name: str) -> Box:
+        """The whole of an image that was found. Raises ValueError for a file that is no image."""
+        return _whole(self.folder / name)
+
+
+@lru_cache(maxsize=65536)
+def _whole(file: Path) -> Box:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise ImportError("image sizes need Pillow: pip install negcap[publish]") from error
+    try:
+        with Image.open(file) as image:
+            return Box(0, 0, *image.size)
+    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{file}: must be an image file, {error}") from error
+
+
+def read_boxes(file: Path) -> dict[str, Box]:
+    """Boxes by image_id from a CSV with the columns image_id, x, y, width, height (pixels).
+
+    Raises ValueError naming the line, FileNotFoundError.
+    """
+    boxes = {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(lines)
+        missing = [name for name in ("image_id", *Box._fields) if name not in (rows.fieldnames or ())]
+        if missing:
+            raise ValueError(f"{file}: lacks the column {missing[0]}")
+        for row in rows:
+            try:
+                box = Box(*(int(row[name]) for name in Box._fields))
+            except (ValueError, TypeError):
+                box = Box(0, 0, 0, 0)
+            if min(box.x, box.y) < 0 or min(box.width, box.height) < 1:
+                raise ValueError(f"{file}:{rows.line_num}: a box must be whole pixels, at least one each way")
+            boxes[row["image_id"]] = box
+    return boxes
+
+
+def name_some(names: Iterable[str]) -> str:
+    """The first names of many: `a.jpg, b.jpg, … (12 in all)`."""
+    named = list(names)
+    return ", ".join(named[:SHOWN]) + (f", … ({len(named):,} in all)" if len(named) > SHOWN else "")

@@ -1,0 +1,89 @@
+"""NegCLIP: a TSV a split with an index column, `title filepath neg_caption neg_image`.
+
+Yuksekgonul et al. 2023; https://github.com/vinid/neg_clip reads `neg_caption` and `neg_image` as Python lists and draws
+one of each; `neg_image` are positions of rows in the same file. Theirs are nearest neighbours of image features; here
+they are rows of the images whose captions are most alike (tf-idf cosine).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.publish.publication import Column, Publication, RecordSet, TableRows
+from pipelines.publish.selection import Example
+
+COLUMNS = (
+    Column("title", "the true caption"),
+    Column("filepath", "the image, opened as it is written"),
+    Column("neg_caption", "its negatives, as a Python list of strings"),
+    Column("neg_image", "rows of images alike, as a Python list of positions from 0"),
+)
+NEIGHBOURS = 3
+COMMON = 0.1
+BLOCK = 256
+WORD = re.compile(r"\w+")
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write `{split}.tsv`. Raises ValueError for a split of a single image."""
+    splits: dict[str, list[list[Example]]] = {}
+    for examples in publication.by_image():
+        for split in dict.fromkeys(example.split for example in examples):
+            splits.setdefault(split, []).append([example for example in examples if example.split == split])
+    for split, images in splits.items():
+        _write(images, publication.prefix, folder / f"{split}.tsv")
+    return [RecordSet(f"{split}.tsv", "captions, their negatives and images alike", COLUMNS) for split in splits]
+
+
+def _write(images: Sequence[Sequence[Example]], prefix: str, file: Path) -> None:
+    if len(images) < 2:
+        raise ValueError(f"negclip needs two images a split, {file.stem} has {len(images)}")
+    alike = neighbours(
+        [" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images]
+    )
+    first = [0]
+    for examples in images:
+        first.append(first[-1] + len(examples))
+    rows = TableRows(file, ["", *(column.name for column in COLUMNS)], "\t")
+    for i, examples in enumerate(images):
+        for n, example in enumerate(examples):
+            positions = [first[j] + n % len(images[j]) for j in alike[i]]
+            texts = [negative.text for negative in example.negatives]
+            rows.add([first[i] + n, example.text, prefix + example.image, repr(texts), repr(positions)])
+    rows.close()
+
+
+def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]:
+    """For every text the `count` others most like it (all, where there are fewer), the nearest first; ties by position.
+
+    Cosine of tf-idf vectors over the words of at least two texts and at most a tenth of them (or two).
+    """
+    import numpy as np
+    from scipy.sparse import csr_matrix
+
+    words = [Counter(WORD.findall(text.lower())) for text in texts]
+    seen = Counter(word for counts in words for word in counts)
+    most = max(2, COMMON * len(texts))
+    number = {word: i for i, word in enumerate(sorted(word for word, n in seen.items() if 2 <= n <= most))}
+    weight = {word: np.log(len(texts) / seen[word]) for word in number}
+    entries = [
+        (i, number[w], n * weight[w]) for i, counts in enumerate(words) for w, n in counts.items() if w in number
+    ]
+    rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
+    matrix = csr_matrix((values, (rows, columns)), shape=(len(texts), len(number)), dtype=np.float32)
+    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    matrix = matrix.multiply(1 / np.maximum(norms, 1e-9)[:, None]).tocsr()
+    across, found = matrix.T.tocsr(), []
+    for start in range(0, len(texts), BLOCK):
+        scores = (matrix[start : start + BLOCK] @ across).toarray()
+        for i, row in enumerate(scores):
+            row[start + i] = -1.0
+            kept = min(count, len(texts) - 1)
+            least = np.partition(row, -kept)[-kept]
+            near = np.flatnonzero(row >= least)
+            near = near[np.argsort(-row[near], kind="stable")][:kept]
+            found.append([int(j) for j in near])
+    return found

@@ -1,0 +1,60 @@
+"""The folder that is published: what may stand there before, how it is put in place, and its digests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.engine.shards import sha256_file
+
+CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
+
+
+class File(NamedTuple):
+    """A published file."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def check_output(output: Path, overwrite: bool) -> None:
+    """Raise FileExistsError for a folder with something in it, unless it may be overwritten."""
+    if output.exists() and not output.is_dir():
+        raise FileExistsError(f"output must be a folder, was: {output}")
+    if output.is_dir() and any(output.iterdir()) and not overwrite:
+        raise FileExistsError(
+            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
+        )
+
+
+def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
+    """Path, size and sha256 of every file of a folder, or of those named."""
+    paths = [folder / name for name in names] or sorted(path for path in folder.rglob("*") if path.is_file())
+    return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
+
+
+def put(staged: Path, output: Path) -> list[str]:
+    """Move what was written into place, after removing an earlier publication there; other files stay."""
+    output.mkdir(exist_ok=True)
+    written = sorted(path for path in staged.rglob("*") if path.is_file())
+    for path in written:
+        if not (output / path.relative_to(staged)).resolve().is_relative_to(output):
+            raise ValueError(f"{output / path.relative_to(staged)} leads out of the output folder: remove the link")
+    sums, emptied = output / SUMS, set[Path]()
+    if sums.is_file():
+        listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
+        for name in (*listed, CARD, CROISSANT, SUMS):
+            old = output / name
+            if name and old.is_file() and old.resolve().is_relative_to(output):
+                old.unlink()
+                emptied |= {folder for folder in old.relative_to(output).parents if folder.name}
+    for path in written:
+        target = output / path.relative_to(staged)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    for folder in sorted((output / folder for folder in emptied), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+    return [path.relative_to(staged).as_posix() for path in written]

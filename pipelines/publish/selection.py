@@ -1,0 +1,210 @@
+"""What of a run is published: captions of some splits with some of their negatives, image by image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from augment.rng import record_rng
+from pipelines.engine.shards import list_shards
+from pipelines.publish.tables import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
+from pipelines.quality.bias import Pick
+
+POSITIVE = "positive"
+LANGUAGE = "en"
+CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
+NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
+
+
+class Negative(NamedTuple):
+    """A negative of a caption."""
+
+    negative_id: str
+    operator: str
+    family: str
+    text: str
+    replaced: str
+    replacement: str
+
+
+class Sibling(NamedTuple):
+    """Another caption of the same image."""
+
+    caption_id: str
+    text: str
+
+
+class Example(NamedTuple):
+    """A caption, the other captions of its image, and the negatives of it that are published.
+
+    `image` is the path of its image, as the source gives it or as the image folder has it.
+    """
+
+    caption_id: str
+    image_id: str
+    image: str
+    split: str
+    text: str
+    siblings: tuple[Sibling, ...]
+    negatives: tuple[Negative, ...]
+
+
+Prepare = Callable[[list[Example]], list[Example]]
+
+
+def with_negatives(examples: list[Example]) -> list[Example]:
+    """An image's captions that have negatives."""
+    return [example for example in examples if example.negatives]
+
+
+def everything(examples: list[Example]) -> list[Example]:
+    """All captions of an image."""
+    return examples
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Splits, operators and negatives of a run. `prepare` keeps, of an image's captions, what a format can hold.
+
+    per_caption: negatives a caption and operator; None: all there are. pick: the first draws, or random ones.
+    table: negatives, or refined; empty: captions only. left_out: caption_ids that are not published.
+    """
+
+    run: Path
+    splits: tuple[str, ...]
+    operators: tuple[str, ...]
+    per_caption: int | None = None
+    pick: Pick = "first"
+    seed: int = 0
+    prepare: Prepare = with_negatives
+    table: str = "negatives"
+    left_out: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def images(self) -> Iterator[list[Example]]:
+        """The examples of an image after the other, in the order of the run.
+
+        Raises ValueError for a shard that lacks a column or a negative whose caption is not there,
+        DamagedShardError for one that cannot be read.
+        """
+        negatives = {shard.name: shard for shard in list_shards(self.run / self.table)} if self.operators else {}
+        for shard in list_shards(self.run / "captions"):
+            found = self._negatives(negatives.pop(shard.name, None))
+            rows = read_columns(shard, CAPTIONS).to_pylist()
+            missing = found.keys() - {row["caption_id"] for row in rows}
+            if missing:
+                raise ValueError(f"{self.table}/{shard.name} has {min(missing)}, which captions/{shard.name} lacks")
+            for _, group in groupby(rows, key=lambda row: row["image_id"]):
+                examples = self.prepare(self._examples(list(group), found))
+                if examples:
+                    yield examples
+        for name in negatives:
+            raise ValueError(f"{self.table}/{name} has no captions/{name} beside it: build the run again")
+
+    def _examples(self, rows: Sequence[Mapping[str, Any]], found: Mapping[str, list[Negative]]) -> list[Example]:
+        kept = [
+            {**row, "split": row["split"] or UNSPLIT}
+            for row in rows
+            if (row["split"] or UNSPLIT) in self.splits
+            and row["language"] == LANGUAGE
+            and row["caption_id"] not in self.left_out
+        ]
+        return [
+            Example(
+                row["caption_id"],
+                row["image_id"],
+                row["image"],
+                row["split"],
+                row["text"],
+                tuple(
+                    Sibling(other["caption_id"], other["text"])
+                    for other in kept
+                    if other is not row and other["split"] == row["split"]
+                ),
+                tuple(found.get(row["caption_id"], ())),
+            )
+            for row in kept
+        ]
+
+    def _negatives(self, shard: Path | None) -> dict[str, list[Negative]]:
+        """A shard's chosen negatives by caption, in the order of the operators, then of their numbers."""
+        if shard is None:
+            return {}
+        rows = read_columns(shard, NEGATIVES).filter(self._wanted()).to_pydict()
+        drawn: dict[str, dict[str, list[tuple[int, Negative]]]] = {}
+        columns = [rows[name] for name in ("negative_id", "operator", "family", "text", "replaced", "replacement")]
+        for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
+            negative = Negative(*values)
+            by_operator = drawn.setdefault(caption_id, {})
+            by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))
+        return {
+            caption_id: [
+                negative
+                for name in self.operators
+                for negative in self._choose(f"{caption_id}#{name}", by_operator.get(name, []))
+            ]
+            for caption_id, by_operator in drawn.items()
+        }
+
+    def _choose(self, key: str, drawn: list[tuple[int, Negative]]) -> list[Negative]:
+        drawn = sorted(drawn)
+        if self.per_caption is not None and len(drawn) > self.per_caption:
+            if self.pick == "first":
+                drawn = drawn[: self.per_caption]
+            else:
+                drawn = sorted(record_rng(self.seed, "publish", key).sample(drawn, self.per_caption))
+        return [negative for _, negative in drawn]
+
+    def _wanted(self) -> Any:
+        import pyarrow.compute as pc
+
+        splits = ["" if name == UNSPLIT else name for name in self.splits]
+        wanted = pc.field("split").isin([*splits, *self.splits]) & pc.field("operator").isin(self.operators)
+        return wanted & (pc.field("family") != POSITIVE)
+
+
+def _draw(negative_id: str) -> int:
+    number = negative_id.rpartition(":")[2]
+    if not number.isdigit():
+        raise ValueError(f"negative_id must end with :<k>, was: {negative_id}")
+    return int(number)
+
+
+def select(
+    run: Path,
+    splits: Sequence[str] = (),
+    operators: Sequence[str] = (),
+    per_caption: int | None = None,
+    pick: Pick = "first",
+    seed: int = 0,
+    prepare: Prepare = with_negatives,
+    table: str = "negatives",
+) -> Selection:
+    """The selection that splits and operators name; none named: all there are, without the positives.
+
+    Raises ValueError for a split the run lacks, an operator without rows in the splits or one that makes true
+    captions, a split that cannot name a file, and as `operators_of`; FileNotFoundError as that and `splits_of`.
+    """
+    there = splits_of(run)
+    for name in splits:
+        if name not in there:
+            raise ValueError(f"split must be one of {', '.join(there)} in {run}, was: {name}")
+    wanted = tuple(dict.fromkeys(splits)) or there
+    made: dict[str, str] = {}
+    if table:
+        families = operators_of(run, wanted, table)
+        made = {name: family for name, family in families.items() if family != POSITIVE}
+        for name in operators:
+            if families.get(name) == POSITIVE:
+                raise ValueError(f"operator {name} makes true captions, which are not published as negatives")
+            if name not in made:
+                raise ValueError(
+                    f"operator {name} has no negatives in {run} ({', '.join(wanted)}), "
+                    f"must be one of: {', '.join(made) or 'none'}"
+                )
+        made = {name: made[name] for name in dict.fromkeys(operators)} if operators else made
+    for name in wanted:
+        check_file_name("split", name)
+    return Selection(run, wanted, tuple(made), per_caption, pick, seed, prepare, table)

@@ -1,0 +1,28 @@
+"""SugarCrepe: a JSON an operator, `{"0": {"filename", "caption", "negative_caption"}}`.
+
+Hsieh et al. 2023, read by https://github.com/RAIVNLab/sugar-crepe and by CLIP_benchmark, which both count the keys
+from "0".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
+
+COLUMNS = (
+    Column("filename", "the image, relative to the image folder", path="$.*.filename"),
+    Column("caption", "the true caption", path="$.*.caption"),
+    Column("negative_caption", "the negative caption", path="$.*.negative_caption"),
+)
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write `{operator}.json`, in a folder a split where there are several."""
+    with Files(folder, lambda file: JsonRows(file, "{}")) as files:
+        for example in publication.examples():
+            for negative in example.negatives:
+                files[f"{publication.place(example.split)}{negative.operator}.json"].add(
+                    {"filename": example.image, "caption": example.text, "negative_caption": negative.text}
+                )
+    return [RecordSet(name, "pairs of a true caption and its negative", COLUMNS) for name in files]

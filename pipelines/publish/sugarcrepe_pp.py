@@ -1,0 +1,43 @@
+"""SugarCrepe++: a JSON an operator, a list of `{"id", "filename", "caption", "caption2", "negative_caption"}`.
+
+Dumpala et al. 2024: two true captions against one negative. Here the second is another caption of the image.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from augment.rng import record_rng
+from pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
+from pipelines.publish.selection import Example, with_negatives
+
+COLUMNS = (
+    Column("id", "number of the row, from 0", "sc:Integer", "$[*].id"),
+    Column("filename", "the image, relative to the image folder", path="$[*].filename"),
+    Column("caption", "a true caption", path="$[*].caption"),
+    Column("caption2", "another true caption of the image", path="$[*].caption2"),
+    Column("negative_caption", "a negative of caption", path="$[*].negative_caption"),
+)
+
+
+def others(example: Example) -> list[str]:
+    """The image's captions that say it in other words."""
+    return [text for _, text in example.siblings if text.casefold() != example.text.casefold()]
+
+
+def with_another(examples: list[Example]) -> list[Example]:
+    """An image's captions that have negatives, where another caption says it in other words."""
+    return [example for example in with_negatives(examples) if others(example)]
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write `{operator}.json`, in a folder a split where there are several."""
+    seed = publication.selection.seed
+    with Files(folder, JsonRows) as files:
+        for example in publication.examples():
+            second = record_rng(seed, "caption2", example.caption_id).choice(others(example))
+            for negative in example.negatives:
+                file = files[f"{publication.place(example.split)}{negative.operator}.json"]
+                row = {"filename": example.image, "caption": example.text, "caption2": second}
+                file.add({"id": file.rows, **row, "negative_caption": negative.text})
+    return [RecordSet(name, "two true captions and a negative of the first", COLUMNS) for name in files]

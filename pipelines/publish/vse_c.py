@@ -1,0 +1,49 @@
+"""VSE-C: a folder a family with `{split}_caps.txt` and `{split}_ex/{i}.txt`, the negatives of line i, one a line.
+
+Shi et al. 2018, in the precomp layout of VSE++: five lines an image, in the order of its features; `{split}_images.txt`
+names the images. A caption without negatives of the family has an empty file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.publish.publication import Publication, RecordSet
+from pipelines.publish.selection import Example
+
+CAPTIONS_PER_IMAGE = 5
+
+
+def five(examples: list[Example]) -> list[Example]:
+    """The first five captions of an image in one split; nothing where it has fewer, as all need the same number."""
+    one = [example for example in examples if example.split == examples[0].split]
+    return one[:CAPTIONS_PER_IMAGE] if len(one) >= CAPTIONS_PER_IMAGE else []
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write the captions, image names and negatives of every family that has any."""
+    families = {negative.family for example in publication.examples() for negative in example.negatives}
+    for family in sorted(families):
+        _write(publication, family, folder / family)
+    return []
+
+
+def _write(publication: Publication, family: str, folder: Path) -> None:
+    captions: dict[str, list[str]] = {}
+    images: dict[str, list[str]] = {}
+    for examples in publication.by_image():
+        split = examples[0].split
+        images.setdefault(split, []).append(examples[0].image)
+        lines = captions.setdefault(split, [])
+        for example in examples:
+            file = folder / f"{split}_ex" / f"{len(lines)}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _lines(file, [negative.text for negative in example.negatives if negative.family == family])
+            lines.append(example.text)
+    for split, lines in captions.items():
+        _lines(folder / f"{split}_caps.txt", lines)
+        _lines(folder / f"{split}_images.txt", images[split])
+
+
+def _lines(file: Path, lines: list[str]) -> None:
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")

@@ -1,0 +1,62 @@
+"""WebDataset: tar shards `{split}-00000.tar`; a sample a caption: the image, `.txt` and `.neg.json`."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path, PurePosixPath
+
+from pipelines.publish.publication import Publication, RecordSet
+
+SAMPLES = 5000
+SUFFIXES = {".jpeg": ".jpg", "": ".jpg"}
+
+
+class Shards:
+    """A split's tar files, a new one after every 5,000 samples; the bytes depend on nothing but the samples."""
+
+    def __init__(self, folder: Path, split: str) -> None:
+        """Shards of `folder`."""
+        self.folder, self.split = folder, split
+        self.samples = 0
+        self.tar: tarfile.TarFile | None = None
+
+    def add(self, parts: dict[str, bytes]) -> None:
+        """Add a sample: the bytes of its parts by their suffix."""
+        if self.tar is None or self.samples % SAMPLES == 0:
+            self.close()
+            name = f"{self.split}-{self.samples // SAMPLES:05d}.tar"
+            self.tar = tarfile.open(self.folder / name, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+        for suffix, data in parts.items():
+            entry = tarfile.TarInfo(f"{self.samples:09d}{suffix}")  # no time, no owner
+            entry.size = len(data)
+            self.tar.addfile(entry, io.BytesIO(data))
+        self.samples += 1
+
+    def close(self) -> None:
+        """Close the last file."""
+        if self.tar is not None:
+            self.tar.close()
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write the shards of every split."""
+    assert publication.images is not None
+    splits: dict[str, Shards] = {}
+    for example in publication.examples():
+        suffix = PurePosixPath(example.image).suffix.lower()
+        negatives = [negative._asdict() for negative in example.negatives]
+        keys = {"caption_id": example.caption_id, "image_id": example.image_id, "image": example.image}
+        if example.split not in splits:
+            splits[example.split] = Shards(folder, example.split)
+        splits[example.split].add(
+            {
+                SUFFIXES.get(suffix, suffix): publication.images.read(example.image),
+                ".txt": example.text.encode(),
+                ".neg.json": json.dumps({**keys, "negatives": negatives}, ensure_ascii=False).encode(),
+            }
+        )
+    for shards in splits.values():
+        shards.close()
+    return []

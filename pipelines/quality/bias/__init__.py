@@ -1,0 +1,56 @@
+"""Blind baselines: how often a model that never sees the image tells a true caption from its negative.
+
+50 % is perfect. On (true, negative) pairs: a format rule, "the shorter is true", the log-odds of words, a trigram
+language model of true captions, and a logistic regression on n-gram differences, the last three out of fold by image.
+Needs the `quality` extra. `measure` takes pairs, `measure_run` a run.
+"""
+
+from pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
+from pipelines.quality.bias.pairs import (
+    Pair,
+    Pick,
+    flow_table,
+    one_per_caption,
+    operators_of,
+    read_all,
+    read_corpus,
+    read_pairs,
+    some_images,
+)
+from pipelines.quality.bias.report import (
+    BlindReport,
+    Cue,
+    blind,
+    measure,
+    measure_run,
+    ngram_regression,
+)
+from pipelines.quality.bias.rules import format_faults, format_rule, shorter
+from pipelines.quality.bias.table import to_json, to_markdown, to_text
+
+__all__ = [
+    "Accuracy",
+    "BlindReport",
+    "Cue",
+    "Pair",
+    "Pick",
+    "accuracy",
+    "blind",
+    "by_image",
+    "flow_table",
+    "format_faults",
+    "format_rule",
+    "measure",
+    "measure_run",
+    "ngram_regression",
+    "one_per_caption",
+    "operators_of",
+    "read_all",
+    "read_corpus",
+    "read_pairs",
+    "shorter",
+    "some_images",
+    "to_json",
+    "to_markdown",
+    "to_text",
+]

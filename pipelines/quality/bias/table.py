@@ -1,0 +1,53 @@
+"""Blind reports for readers: Markdown, plain text with the cues, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from pipelines.quality.bias.report import BlindReport
+
+
+def to_markdown(reports: Sequence[BlindReport]) -> str:
+    """The reports as a Markdown table."""
+    if not reports:
+        return ""
+    names = list(reports[0].baselines)
+    lines = [f"| operator | pairs | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    for report in reports:
+        cells = [f"{a.percent:.1f} ({a.low:.1f}–{a.high:.1f})" for a in report.baselines.values()]
+        lines.append(f"| {report.name} | {report.ngrams.pairs:,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def to_text(reports: Sequence[BlindReport]) -> str:
+    """A table of the accuracies, then the cues of every operator: words with counts, n-grams with weights."""
+    if not reports:
+        return ""
+    rows = [["blind accuracy, %", "pairs", *reports[0].baselines]]
+    for report in reports:
+        cells = [f"{a.percent:.1f} ±{(a.high - a.low) / 2:.1f}" for a in report.baselines.values()]
+        rows.append([report.name, f"{report.ngrams.pairs:,}", *cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *cells in rows:
+        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("   ".join([name.ljust(widths[0]), *shown]).rstrip())
+    for report in reports:
+        lines += ["", *_cues(report)]
+    return "\n".join(lines)
+
+
+def _cues(report: BlindReport) -> Iterator[str]:
+    """What gives an operator's texts away, a line a kind."""
+    said = ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words)
+    yield f"{report.name}: words only in the true text : only in the negative: {said or 'none on one side'}"
+    for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
+        said = ", ".join(f"{gram!r} {weight:+.1f}" for gram, weight in cues)
+        yield f"{report.name}: n-grams that tell the {side} text: {said or 'none'}"
+
+
+def to_json(reports: Sequence[BlindReport]) -> str:
+    """The reports as a JSON object, one an operator."""
+    return json.dumps({report.name: asdict(report) for report in reports}, indent=1, ensure_ascii=False)

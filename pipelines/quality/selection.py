@@ -1,0 +1,179 @@
+"""Choose at most one negative a caption so that models without the images are left nothing.
+
+Every candidate has a gap for every blind model: the model's score of the true text minus the negative's. A model is
+right where its gap is positive, so it is at chance when the chosen gaps lie symmetrically about 0. Candidates are
+chosen to that end against several models at once, each trained on the images of other folds; then a regression is
+trained on what was chosen, its gaps join those to be balanced, and the choice is made again. (SugarCrepe, Hsieh et al.
+2023, balances the joint gaps of two given models in a grid; adversarial filtering, Zellers et al. 2018, refits.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from pipelines.quality.bias.language_model import train
+from pipelines.quality.bias.learned import (
+    FOLDS,
+    Fit,
+    features,
+    fold_weights,
+    folds_of,
+    log_odds,
+    regression,
+    right,
+    scores,
+    words,
+)
+from pipelines.quality.bias.ngrams import Vocabulary
+from pipelines.quality.bias.rules import format_faults
+
+ROUNDS = 8
+SEEDS = 1_000  # of folds, apart from those that the result is measured on
+SATISFIED = 1.0  # points from chance that end the rounds, two in a row
+POOL_PENALTY = 0.3  # of the regression on the first draws of all captions, chosen or not
+POOL_DRAWS = 3
+# Costs of a choice. A row costs the imbalance that it adds; one that costs more than GAIN is left out.
+DENSE = 0.05  # of a model's gaps, for every pair that they lean to one side
+SPARSE = 5.0  # of an n-gram, for every occurrence that it leans beyond chance, by its frequency
+SMOOTH = 10.0
+COMMON = 5  # occurrences that make an n-gram count by itself
+DRAW = 0.05  # of taking a later, less likely draw
+GAIN = 0.1
+
+
+class Pool(NamedTuple):
+    """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], likeliest draw first.
+
+    matrix: n-gram differences, a row a candidate; words: its columns of single words; gaps: (candidates, models)
+    scores of the true text minus the negative's by models that saw no pairs; images: of every caption.
+    """
+
+    start: np.ndarray
+    matrix: csr_matrix
+    words: np.ndarray
+    gaps: np.ndarray
+    images: Sequence[str]
+
+    @property
+    def caption(self) -> np.ndarray:
+        """The caption of every candidate."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+
+def pool(
+    captions: Sequence[str],
+    images: Sequence[str],
+    negatives: Sequence[Sequence[str]],
+    corpus: Sequence[tuple[str, str]] = (),
+    seed: int = 0,
+) -> Pool:
+    """Read captions, each with its candidates (at least one), and score those by rules and a language model.
+
+    corpus: (text, image_id) of further true captions for the language model. Raises ValueError with fewer images than
+    folds.
+    """
+    vocabulary = Vocabulary()
+    start = np.concatenate([[0], np.cumsum([len(some) for some in negatives])])
+    of = np.repeat(np.arange(len(captions)), np.diff(start))
+    texts = [text for some in negatives for text in some]
+    own, negative = vocabulary.encode(captions), vocabulary.encode(texts)
+    true = own.take(of)
+    read = vocabulary.encode([text for text, _ in corpus]) if corpus else own
+    folds = folds_of([*images, *(image for _, image in corpus)], seed=seed + SEEDS)
+    model = train(read, folds[len(captions) :] if corpus else folds, FOLDS, len(vocabulary.number))
+    likely = model.gaps(true, negative, folds[: len(captions)][of])
+    lengths = _gaps(len, captions, texts, of)
+    faults = _gaps(format_faults, captions, texts, of)
+    found = features(true, negative)
+    single = np.flatnonzero(np.isin(found.keys, words(found).keys))
+    return Pool(start, found.matrix, single, np.column_stack([likely, lengths, faults]), images)
+
+
+def _gaps(measure: Callable[[str], int], captions: Sequence[str], texts: Sequence[str], of: np.ndarray) -> np.ndarray:
+    """What a negative has more of than its true caption."""
+    own = np.array([measure(text) for text in captions], float)
+    return np.array([measure(text) for text in texts], float) - own[of]
+
+
+def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
+    """The row chosen for every caption, -1 where none: as many as leave blind models at chance.
+
+    The same pool and seed give the same choice. Raises ValueError with fewer images than folds.
+    """
+    rng = np.random.default_rng(seed)
+    matrix, caption = candidates.matrix, candidates.caption
+    folds = folds_of(candidates.images, seed=seed + SEEDS)
+    dense = [_squashed(gaps) for gaps in candidates.gaps.T]
+    early = np.flatnonzero(np.arange(matrix.shape[0]) - candidates.start[caption] < POOL_DRAWS)
+    dense.append(_squashed(_judge(matrix, early, folds[caption], _smooth)))
+    chosen = candidates.start[:-1].copy()
+    near = 0
+    for turn in range(rounds):
+        kept = chosen[chosen >= 0]
+        folds = folds_of(candidates.images, seed=seed + SEEDS + turn + 1)[caption]
+        gaps = _judge(matrix, kept, folds, regression)
+        near = near + 1 if abs(100 * right(gaps[kept]).mean() - 50) <= SATISFIED else 0
+        if near == 2:
+            break
+        dense.append(_squashed(gaps))
+        dense.append(_squashed(_judge(matrix[:, candidates.words], kept, folds, log_odds)))
+        _choose(candidates, chosen, np.concatenate(dense, axis=1), rng)
+    return chosen
+
+
+def _smooth(matrix: csr_matrix) -> np.ndarray:
+    return regression(matrix, POOL_PENALTY)
+
+
+def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: Fit) -> np.ndarray:
+    """The gaps of all candidates by models fitted to these rows, each to those outside the candidate's fold."""
+    return scores(matrix, fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
+
+
+def _squashed(gaps: np.ndarray) -> np.ndarray:
+    """(candidates, 2): a model's gaps as what is to be balanced, the side and, bounded, how far."""
+    apart = np.abs(gaps[gaps != 0])
+    scale = 2 * np.median(apart) if len(apart) else 1.0
+    return np.column_stack([np.sign(gaps), np.tanh(gaps / scale)]).astype(np.float32)
+
+
+def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:
+    """Go over the captions in random order and give each the candidate, or none, that costs least beside the others.
+
+    An n-gram's lean counts from where it exceeds the standard deviation of as many coin flips: less would be a cue of
+    its own, since what one half of the pairs has too often the other half would lack.
+    """
+    matrix = candidates.matrix
+    bounds, columns, values = matrix.indptr, matrix.indices, matrix.data
+    kept = chosen[chosen >= 0]
+    often = np.bincount(matrix[kept].indices, np.abs(matrix[kept].data), matrix.shape[1])
+    chance = np.sqrt(often)
+    price = np.where(often >= COMMON, SPARSE / (often + SMOOTH), 0.0)
+    weighted = price[columns] * values
+    lean = np.bincount(matrix[kept].indices, matrix[kept].data, matrix.shape[1])
+    leans = dense[kept].sum(axis=0, dtype=np.float64)
+    start = candidates.start.tolist()
+    later = DRAW * np.arange(np.diff(candidates.start).max(initial=0))
+    for i in rng.permutation(len(chosen)).tolist():
+        old = chosen[i]
+        if old >= 0:
+            lean[columns[bounds[old] : bounds[old + 1]]] -= values[bounds[old] : bounds[old + 1]]
+            leans -= dense[old]
+        low, high = start[i], start[i + 1]
+        first, last = bounds[low], bounds[high]
+        part = columns[first:last]
+        here = lean[part]
+        beyond = np.copysign(np.maximum(np.abs(here) - chance[part], 0), here) * weighted[first:last]
+        running = np.concatenate([[0.0], np.cumsum(beyond)])
+        cost = running[bounds[low + 1 : high + 1] - first] - running[bounds[low:high] - first]
+        cost += DENSE * (dense[low:high] @ leans) + later[: high - low]
+        best = int(cost.argmin())
+        new = low + best if cost[best] < GAIN else -1
+        if new >= 0:
+            lean[columns[bounds[new] : bounds[new + 1]]] += values[bounds[new] : bounds[new + 1]]
+            leans += dense[new]
+        chosen[i] = new

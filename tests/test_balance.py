@@ -1,0 +1,96 @@
+from collections import Counter
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from augment.balance import BOUND, balance
+from augment.caption import Caption, from_parses
+from augment.context import contexts
+from augment.contradiction import check
+from augment.language.lexicon import Lexicon
+from augment.operators import OPERATORS
+from augment.rng import record_rng
+from pipelines.stages.balance import TRAIN, BalanceConfig, merge, sample_shard
+from tests.augment_fixtures import sample_lexicon, sample_parses
+
+
+@pytest.fixture(scope="module")
+def images() -> list[list[Caption]]:
+    return [list(group) for _, group in groupby(from_parses(sample_parses()), key=lambda caption: caption.image_id)]
+
+
+def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> float:
+    """The sum over words of how much oftener one side has it than the other, among first negatives, as a share."""
+    left, entered = Counter[str](), Counter[str]()
+    for captions in images:
+        for caption, context in zip(captions, contexts(captions, lexicon), strict=True):
+            rng = record_rng(7, operator, caption.caption_id)
+            for one in OPERATORS[operator].propose(caption, context, rng, 24):
+                if check(one, caption, context) is None:
+                    left[one.replaced] += 1
+                    entered[one.replacement] += 1
+                    break
+    return sum(abs(left[word] - entered[word]) for word in left | entered) / left.total()
+
+
+def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption]]) -> None:
+    lexicon = sample_lexicon()
+    before = imbalance("noun", images, lexicon)
+    weights = balance("noun", images, lexicon)
+    lexicon.nouns.balance[:] = [weights[name] for name in lexicon.nouns.names]
+    try:
+        after = imbalance("noun", images, lexicon)
+    finally:
+        lexicon.nouns.balance[:] = 1.0
+    assert after < 0.8 * before
+
+
+def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]]) -> None:
+    lexicon = sample_lexicon()
+    once, again = balance("preposition", images[:20], lexicon), balance("preposition", images[:20], lexicon)
+    assert once == again
+    assert (lexicon.prepositions.balance == 1.0).all()
+    assert set(once) == set(lexicon.prepositions.names)
+    assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
+
+
+def test_without_captions_all_weigh_the_same() -> None:
+    assert set(balance("verb", [], sample_lexicon()).values()) == {1.0}
+
+
+def test_an_unknown_kind_lists_the_valid_ones() -> None:
+    with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
+        balance("surface", [], sample_lexicon())
+
+
+def test_a_sample_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="sample must be >= 1, was: 0"):
+        BalanceConfig(sample=0)
+
+
+def parses(splits: dict[str, str]) -> pa.Table:
+    rows = [
+        {"caption_id": f"{image}:{n}", "image_id": image, "split": split}
+        for image, split in splits.items()
+        for n in range(3)
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
+    table = parses({f"i{n}": "" for n in range(20)})
+    config = BalanceConfig(sample=10)
+    whole = merge([sample_shard(table, config)], config.sample)
+    parts = [sample_shard(table.slice(start, 15), config) for start in range(0, 60, 15)]
+    assert merge(parts[::-1], config.sample).equals(whole)
+    assert whole.num_rows == 12
+    assert set(Counter(whole["image_id"].to_pylist()).values()) == {3}
+
+
+def test_train_splits_come_first() -> None:
+    table = parses({"a": "test", "b": "train", "c": "test", "d": "restval"})
+    sampled = merge([sample_shard(table, BalanceConfig(sample=6))], 6)
+    assert set(sampled["split"].to_pylist()) == {"train", "restval"}
+    assert set(sampled[TRAIN].to_pylist()) == {0}
