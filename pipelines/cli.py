@@ -161,7 +161,10 @@ def parse(run: Path, **given: Any) -> None:
 @options.lexicon
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
-    """Count what the corpus says: which replacements it allows, where."""
+    """Count what the corpus says, and where.
+
+    The counts decide which replacements it allows in which place.
+    """
     from pipelines.summary import opening
 
     _make("lexicon", run, given)
@@ -202,7 +205,7 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 @options.balance
 @options.workers
 def balance(run: Path, **given: Any) -> None:
-    """Weigh what may replace what, so that no word gives a negative away.
+    """Weigh the replacements so that no word tells.
 
     A word that leaves captions more often than it enters them tells a reader which caption is true. The weights are
     fitted on a sample of the captions, of train splits where there are any.

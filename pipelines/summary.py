@@ -92,16 +92,17 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
-    """Refused candidates: a row a reason, a column an operator. None when nothing was refused."""
+    """Refused candidates: a row an operator, its reasons by number. None when nothing was refused."""
     by_operator = {operator: under(counts, f"rejected.{operator}") for operator in operators}
-    reasons = sorted({reason for refused in by_operator.values() for reason in refused})
-    if not reasons:
+    if not any(by_operator.values()):
         return None
-    table = _table("refused because", *by_operator)
-    for reason in reasons:
-        table.add_row(
-            reason, *(f"{refused[reason]:,}" if reason in refused else "" for refused in by_operator.values())
-        )
+    table = _table("", "refused", "because")
+    table.columns[-1].justify = "left"
+    for operator, refused in by_operator.items():
+        if refused:
+            reasons = sorted(refused.items(), key=lambda item: (-item[1], item[0]))
+            said = ", ".join(f"{reason} {n:,}" for reason, n in reasons)
+            table.add_row(operator, f"{sum(refused.values()):,}", said)
     return table
 
 

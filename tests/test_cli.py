@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from augment.operators import OPERATORS, PRESETS
 from pipelines.cli import main, negcap
 from pipelines.engine.manifest import MANIFEST
 from pipelines.engine.shards import list_shards, read_table, shard_path
@@ -153,7 +154,7 @@ def quietly(arguments: list[str]) -> list[str]:
 
 
 def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    again = ["--scheduler", "synchronous", "--quiet"]
+    again = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
     before = (run / "negatives" / MANIFEST).read_bytes()
     assert negcap_exits("negatives", run, "--seed", 5, *again) == 2
     assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
@@ -180,11 +181,22 @@ def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) 
 
 
 def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["build", SAMPLE, "--output", sample_run, "--limit", 40, "--scheduler", "synchronous"]
+    arguments = [
+        "build",
+        SAMPLE,
+        "--output",
+        sample_run,
+        "--limit",
+        40,
+        "--preset",
+        "all",
+        "--scheduler",
+        "synchronous",
+    ]
     assert negcap_exits(*arguments) == 0
     shown = capsys.readouterr()
     assert "200 captions of 40 images" in shown.out
-    for word in ("noun", "numeral", "relation", "shuffle", "preposition", "refused because", "captions/s"):
+    for word in (*OPERATORS, "because", "captions/s"):
         assert word in shown.out
     assert "up to date" in shown.out
     assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)
@@ -196,7 +208,7 @@ def test_the_summary_counts_what_the_tables_hold(sample_run: Path) -> None:
     counts = json.loads((sample_run / "negatives" / MANIFEST).read_text())["counts"]
     rows = [row for table in read_table(sample_run, "negatives") for row in table.to_pylist()]
     assert counts["captions"] == 200
-    for name in ("noun", "numeral", "shuffle", "preposition"):
+    for name in PRESETS["univse"] + PRESETS["vse-c"]:
         mine = [row for row in rows if row["operator"] == name]
         assert counts[f"{name}.rows"] == len(mine)
         assert counts[f"{name}.captions"] == len({row["caption_id"] for row in mine})
@@ -221,15 +233,26 @@ def test_a_shard_explains_itself(sample_run: Path) -> None:
 def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_path: Path) -> None:
     whole, verbs = tmp_path / "whole", tmp_path / "verbs"
     shards = ["--limit", 40, "--shard-size", 50]
-    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, "--workers", 2, "--quiet") == 0
+    everything = ["--preset", "all"]
+    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
     for verb in ("parse", "lexicon", "components", "balance", "negatives"):
-        assert negcap_exits(verb, verbs, "--scheduler", "synchronous", "--quiet") == 0
+        options = everything if verb == "negatives" else []
+        assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4
     assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {
         path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
     }
-    for table in ("captions", "parses", "lexicon", *COMPONENT_TABLES, "negatives", "rejections"):
+    for table in (
+        "captions",
+        "parses",
+        "lexicon",
+        *COMPONENT_TABLES,
+        "balance",
+        "negatives",
+        "positives",
+        "rejections",
+    ):
         assert rows_of(whole, table) == rows_of(sample_run, table)
 
 
@@ -273,7 +296,7 @@ def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsy
     shown = capsys.readouterr()
     assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
     assert shown.err.endswith(": 1 problems\n")
-    assert negcap_exits("negatives", run, "--scheduler", "synchronous", "--quiet") == 0
+    assert negcap_exits("negatives", run, "--preset", "all", "--scheduler", "synchronous", "--quiet") == 0
     assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
     capsys.readouterr()
     assert negcap_exits("verify", run) == 0

@@ -6,16 +6,16 @@ import pytest
 
 from augment.operators import OPERATORS
 from pipelines.engine.shards import read_table
-from pipelines.quality.show import headline, marked
+from pipelines.quality.show import headline, marked, table_of
 
-IMAGES = 12
+IMAGES = 20
 
 
 def rows(run: Path, table: str) -> list[dict]:
     """The rows of the first images; the others are there for the lexicon."""
     found = [row for part in read_table(run, table) for row in part.to_pylist()]
-    first = sorted({row["image_id"] for row in found})[:IMAGES]
-    return [row for row in found if row["image_id"] in first]
+    images = sorted({row["image_id"] for part in read_table(run, "captions") for row in part.to_pylist()})
+    return [row for row in found if row["image_id"] in images[:IMAGES]]
 
 
 def shown(chosen: list[dict]) -> str:
@@ -24,9 +24,11 @@ def shown(chosen: list[dict]) -> str:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
-    mine = [row for row in rows(sample_run, "negatives") if row["negative_id"].endswith(f"#{operator}:0")]
+    table = table_of(operator)
+    key = table.removesuffix("s") + "_id"
+    mine = [row for row in rows(sample_run, table) if row[key].endswith(f"#{operator}:0")]
     assert mine
-    golden(f"negatives.{operator}.txt", shown(mine))
+    golden(f"{table}.{operator}.txt", shown(mine))
 
 
 def test_the_first_refusals_for_every_reason(sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]

@@ -35,7 +35,10 @@ def test_coverage_and_yield_of_families_and_their_operators() -> None:
 
 def test_refusals_by_reason_and_operator() -> None:
     table = rejections_table(COUNTS, FAMILIES)
-    assert shown(table)[1:] == [["interchangeable", "7"], ["related_in_sibling", "40"], ["unchanged", "2"]]
+    assert shown(table)[1:] == [
+        ["noun", "42", "related_in_sibling", "40,", "unchanged", "2"],
+        ["shuffle", "7", "interchangeable", "7"],
+    ]
     assert rejections_table({"captions": 3}, FAMILIES) is None
 
 
