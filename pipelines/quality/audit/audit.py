@@ -64,7 +64,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     if config.blind:
         for table in ("negatives", "refined"):
             if table in figures.made:
-                blindness[table] = measured(run, table, config.limit, config.seed, progress)
+                blindness[table] = measured(run, table, config.limit, config.seed, progress, list(figures.families))
     few = -(-config.n // REFUSED_SHARE)
     samples = Samples(
         {name: rows for (name,), rows in draw(run, shown, ["operator"], config.n, config.seed).items()},

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from pipelines.quality.audit.words import Use
 
-WIDTH, HEIGHT = 320, 150
-LEFT, RIGHT, TOP, BOTTOM = 34, 8, 8, 26
+WIDTH, HEIGHT = 320, 160
+LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
 SHOWN = 60  # words of a plot
-NAMED = 7  # of them with their name
+NAMED = 14  # of them with their name
 SPAN = 12  # characters more or less that have a bar of their own
 LIMITS = (55.0, 60.0)  # of a blind accuracy: from here suspicious, from here too high to publish
 
@@ -96,7 +96,7 @@ def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
         for n, a, b in zip(range(low, high + 1), shares, own, strict=True)
     ]
     steps = " ".join(f"{x(n + side)},{y(b)}" for n, b in zip(range(low, high + 1), own, strict=True) for side in (-0.5, 0.5))
-    ticks = [Label(x(n), HEIGHT - 12, str(n)) for n in range(low, high + 1) if n % 5 == 0]
+    ticks = [Label(x(n), HEIGHT - 17, str(n)) for n in range(low, high + 1) if n % 5 == 0]
     mean = [sum(n * k for n, k in counter.items()) / (sum(counter.values()) or 1) for counter in (caption, negative)]
     summary = f"Words a text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
     return Chart(summary, bars, [Line(steps, "outline"), *_frame(y)], labels=[*ticks, *_percents(y, top), _axis("words")])
@@ -126,7 +126,7 @@ def added(counter: Counter[int]) -> Chart:
         Bar(x(n - 0.5) + 0.5, y(a), wide, round(y(0) - y(a), 1), f"{_beyond(n)} characters: {a:.1f} %", "middle" if n == 0 else "")
         for n, a in shares.items()
     ]
-    ticks = [Label(x(n), HEIGHT - 12, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)]
+    ticks = [Label(x(n), HEIGHT - 17, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)]
     sides = [100 * sum(c for n, c in counter.items() if (n > 0) - (n < 0) == sign) / total for sign in (-1, 0, 1)]
     summary = "Negatives that are shorter than their caption {:.1f} %, as long {:.1f} %, longer {:.1f} %".format(*sides)
     return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("characters more")])
@@ -148,7 +148,7 @@ def positions(counter: Counter[int], bins: int) -> Chart:
         Bar(x(n) + 0.5, y(a), wide, round(y(0) - y(a), 1), f"{100 * n // bins}–{100 * (n + 1) // bins} % of the caption: {a:.1f} % of the edits")
         for n, a in enumerate(shares)
     ]
-    ticks = [Label(x(bins * share), HEIGHT - 12, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))]
+    ticks = [Label(x(bins * share), HEIGHT - 17, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))]
     halves = [sum(shares[: bins // 2]), sum(shares[bins // 2 :])]
     summary = "Edits in the first half of the caption {:.1f} %, in the second {:.1f} %".format(*halves)
     return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("place in the caption")])
@@ -159,14 +159,17 @@ def words(found: Sequence[Use]) -> Chart | None:
     some = [use for use in found if use.corpus][:SHOWN]
     if not some:
         return None
-    height = 240
+    width, height = 2 * WIDTH, 260
     counts = [use.corpus or 1 for use in some]
-    most = max(max(use.out, use.put) for use in some)
-    x = Scale(floor(log10(min(counts))), log10(max(counts)) + 0.1, LEFT, WIDTH - RIGHT)
-    y = Scale(-0.35, max(log10(most), 1) + 0.1, height - BOTTOM, TOP)
+    numbers = [n for use in some for n in (use.out, use.put)]
+    least = floor(log10(min(n for n in numbers if n)))
+    zero = least - 0.35  # none at all, below the least power of ten
+    x = Scale(floor(log10(min(counts))), log10(max(counts)) + 0.1, LEFT, width - RIGHT)
+    low = zero if 0 in numbers else least
+    y = Scale(low, max(log10(max(numbers)), least + 1) + 0.1, height - BOTTOM, TOP)
 
     def place(n: int) -> float:
-        return y(log10(n) if n else -0.35)
+        return y(log10(n) if n else zero)
 
     lines, dots, labels = [], [], []
     for use, corpus in zip(some, counts, strict=True):
@@ -176,18 +179,19 @@ def words(found: Sequence[Use]) -> Chart | None:
     taken: list[tuple[float, float]] = []
     for use in sorted(some, key=lambda use: (-abs(use.lean), use.word)):
         at, above = x(log10(use.corpus or 1)), min(place(use.out), place(use.put)) - 4
-        if len(taken) < NAMED and all(abs(at - a) > 44 or abs(above - b) > 11 for a, b in taken):
+        if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
             taken.append((at, above))
-            labels.append(Label(min(max(at, LEFT + 16), WIDTH - 22), max(above, 9), use.word, kind="word"))
+            labels.append(Label(min(max(at, LEFT + 16), width - 22), max(above, 9), use.word, kind="word"))
     for power in range(ceil(x.low), floor(x.high) + 1):
-        labels.append(Label(x(power), height - 12, f"{10**power:,}"))
-    for power in range(0, floor(y.high) + 1):
+        labels.append(Label(x(power), height - 17, f"{10**power:,}"))
+    for power in range(least, floor(y.high) + 1):
         labels.append(Label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
-    labels.append(Label(LEFT - 4, y(-0.35) + 3, "0", "end"))
-    labels.append(_axis("occurrences in the corpus", height))
-    frame = Line(f"{LEFT},{TOP} {LEFT},{height - BOTTOM} {WIDTH - RIGHT},{height - BOTTOM}", "frame")
+    if 0 in numbers:
+        labels.append(Label(LEFT - 4, y(zero) + 3, "0", "end"))
+    labels.append(_axis("occurrences in the corpus", width, height))
+    frame = Line(f"{LEFT},{TOP} {LEFT},{height - BOTTOM} {width - RIGHT},{height - BOTTOM}", "frame")
     summary = f"How often the {len(some)} words used most are taken out and put in, over their count in the corpus"
-    return Chart(summary, (), [frame, *lines], dots, labels, height=height)
+    return Chart(summary, (), [frame, *lines], dots, labels, width, height)
 
 
 def accuracy(percent: float, low: float, high: float) -> Chart:
@@ -217,5 +221,5 @@ def _percents(y: Scale, top: float) -> Iterator[Label]:
         yield Label(LEFT - 4, y(value) + 3, f"{value:g} %", "end")
 
 
-def _axis(text: str, height: float = HEIGHT) -> Label:
-    return Label((LEFT + WIDTH - RIGHT) / 2, height - 1, text, kind="axis")
+def _axis(text: str, width: float = WIDTH, height: float = HEIGHT) -> Label:
+    return Label((LEFT + width - RIGHT) / 2, height - 3, text, kind="axis")
