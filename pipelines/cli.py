@@ -234,7 +234,7 @@ def negatives(run: Path, **given: Any) -> None:
 @options.refine
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
-    """Keep what leaves models without the images at chance.
+    """Keep negatives that models without the images cannot tell.
 
     At most one a caption and operator goes to the table refined: chosen so that the gaps of several models, each
     fitted to other images, lie evenly around 0; the regression on n-grams is fitted again and again to what was
@@ -255,11 +255,11 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 @options.run
 @options.blind
 def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
-    """Measure how often models without the images tell the negatives; 50 % is perfect.
+    """Measure how far the negatives can be told without the images.
 
-    One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language model of true
-    captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's, with the
-    design effect of several pairs an image). Then the words and n-grams that give most away.
+    50 % is perfect. One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language
+    model of true captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's,
+    with the design effect of several pairs an image). Then the words and n-grams that give most away.
     """
     from pipelines.quality.bias import measure_run, to_json, to_text
 

@@ -91,6 +91,7 @@ refine = together(
     click.option("--operators", type=Names(), help="Only these operators; default: all."),
     click.option("--splits", type=Names(), help="Only rows of these splits; default: all."),
     click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10."),
+    click.option("--flows", type=Names(), help="Operators kept with A for B as often as B for A; default: numeral."),
     click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8."),
     seed,
 )

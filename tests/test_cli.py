@@ -154,7 +154,7 @@ def quietly(arguments: list[str]) -> list[str]:
 
 
 def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    again = ["--scheduler", "synchronous", "--quiet"]
+    again = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
     before = (run / "negatives" / MANIFEST).read_bytes()
     assert negcap_exits("negatives", run, "--seed", 5, *again) == 2
     assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err

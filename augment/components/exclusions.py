@@ -118,10 +118,11 @@ def _rows(
     image: str, kind: str, of: set[str], said: set[tuple[str, str]], meant: Callable[[str], Ids]
 ) -> Iterator[Row]:
     """A row an object in `of`: what is said of it, of what may be the same, or of something not named ("")."""
-    words: dict[str, list[str]] = {}
+    ids: dict[str, set[int]] = {}
     for word, noun in said:
-        words.setdefault(noun, []).append(word)
-    ids = {noun: frozenset[int]().union(*map(meant, its)) for noun, its in words.items()}
+        numbers = meant(word)
+        if numbers:
+            ids.setdefault(noun, set()).update(numbers)
     for object in sorted(of):
         same = [its for noun, its in ids.items() if not noun or noun == object or same_things(noun, object)]
         yield Row(image, kind, object, sorted(frozenset().union(*same)))

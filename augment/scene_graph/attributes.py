@@ -29,10 +29,11 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
         elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
                 found.update((object, word) for word in _coordinated(caption, index))
-        elif in_colour(caption, token) and token.dep == "pobj":
+        elif token.dep == "pobj" and in_colour(caption, token):
             holder = tokens[tokens[token.head].head]
             things = nouns.things(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
             found.update((object, index) for object in things[:1])
+            found.difference_update((object, holder.index) for object in things)
         elif lowered[index] in FORMS and index in nouns.stands_for:
             found.update((object, index) for object in nouns.things(index)[:1])
     spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}

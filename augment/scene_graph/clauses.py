@@ -6,6 +6,7 @@ from augment.caption import Caption, Token
 from augment.scene_graph.nouns import Nouns
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
+PRONOUNS = frozenset(("he", "she", "they", "it"))
 _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
 
@@ -58,6 +59,8 @@ class Clauses:
             if tokens[child].dep in ("nsubj", "nsubjpass"):
                 if tokens[child].lower in RELATIVE and token.dep in ("relcl", "acl"):
                     break
+                if tokens[child].lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
+                    return self.subjects(token.head)
                 return self.nouns.things(child)
         if token.pos in ("NOUN", "PROPN", "PRON"):
             return self.nouns.things(index)

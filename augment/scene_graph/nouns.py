@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from augment.caption import Caption, Token
 from augment.language.attributes import attributes
@@ -56,7 +57,7 @@ class Nouns:
         covers = _covers(caption)
         tokens, lowered = caption.tokens, caption.lowered
         covering = set(covers.values())
-        mutual = frozenset(i for i in range(1, len(tokens)) if (lowered[i - 1], lowered[i]) in MUTUAL)
+        mutual = frozenset(i for i, pair in enumerate(pairwise(lowered), start=1) if pair in MUTUAL)
         silent = mutual | _paired(caption)
         for token in tokens:
             index = token.index
@@ -106,13 +107,15 @@ class Nouns:
 
         Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
         last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
-        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather".
+        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather";
+        nothing is where another has its own: "a man on a bench and a woman holding umbrellas".
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
         while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
-            if is_person(tokens[first].lemma) != person:
+            own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
+            if own or is_person(tokens[first].lemma) != person:
                 return self.things(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
@@ -144,38 +147,43 @@ def _is_attribute(token: Token, caption: Caption) -> bool:
 def _paired(caption: Caption) -> set[int]:
     """The nouns of "side by side", "hand in hand", "back to back"."""
     lowered = caption.lowered
-    at = [i for i in range(2, len(lowered)) if lowered[i - 1] in ("by", "in", "to") and lowered[i] == lowered[i - 2]]
+    pairs = zip(lowered, lowered[2:], strict=False)
+    at = [i for i, (a, b) in enumerate(pairs, start=2) if a == b and lowered[i - 1] in ("by", "in", "to")]
     return {i - 2 for i in at} | set(at)
 
 
 def is_look(token: Token) -> bool:
     """Whether a word is one attribute with the word before it: "heart-**shaped** cake", not "a woman looking up"."""
-    return token.lower in LOOKS and token.head > token.index and token.dep in ("amod", "compound", "nmod")
+    return token.dep in ("amod", "compound", "nmod") and token.head > token.index and token.lower in LOOKS
 
 
 def is_colour(token: Token) -> bool:
     """Whether a noun is a colour that is said of something: "the car is **blue**", "red, white and **blue**"."""
-    return token.lower in COLOURS and token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN"
+    return token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN" and token.lower in COLOURS
 
 
 def in_colour(caption: Caption, token: Token) -> bool:
     """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
     while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
         token = caption.tokens[token.head]
-    if token.lower not in COLOURS or token.dep != "pobj" or token.head >= token.index:
+    if token.dep != "pobj" or token.head >= token.index or token.lower not in COLOURS:
         return False
-    return caption.lowered[token.index - 1] in ("in", "all")
+    behind = caption.tokens[token.index + 1].tag if token.index + 1 < len(caption.tokens) else ""
+    return caption.lowered[token.index - 1] in ("in", "all") and behind not in ("NN", "NNS", "JJ", "VBN")
 
 
 def _names_nothing(caption: Caption, token: Token) -> bool:
     """Whether a noun names no thing of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
-    if token.lower in NAMELESS or token.lower == "front" and token.dep == "pobj":
+    lowered, behind = caption.lowered, token.index + 1
+    if lowered[token.index] in NAMELESS or lowered[token.index] == "front" and token.dep == "pobj":
         return True
-    behind = [other for other in caption.tokens[token.index + 1 : token.index + 3] if other.text != "-"]
-    if behind and is_look(behind[0]):
+    if behind < len(lowered) and lowered[behind] == "-":
+        behind += 1
+    if behind < len(lowered) and lowered[behind] in LOOKS and is_look(caption.tokens[behind]):
         return True
-    if any(caption.lowered[child] in ("no", "zero") for child in caption.children[token.index]):
-        return True
+    for child in caption.children[token.index]:
+        if lowered[child] in ("no", "zero"):
+            return True
     if is_colour(token):
         return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
     return in_colour(caption, token)
@@ -197,7 +205,9 @@ def _is_listed(name: str) -> bool:
 
 def _covers(caption: Caption) -> dict[int, int]:
     """Participles with the noun right before them, behind which a noun follows: "a snow-covered field"."""
-    covers = {}
+    covers: dict[int, int] = {}
+    if COVERING.isdisjoint(caption.lowered):
+        return covers
     for token in caption.tokens:
         if token.lower in COVERING and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
             before = token.index - 1 - (caption.lowered[token.index - 1] == "-")

@@ -116,7 +116,7 @@ class _Reader:
             objects = gap
         if not passive or objects:
             said |= self.add(subjects, objects, words, name)
-        first = True
+        first = not said
         for phrase in its:
             ends = gap if phrase.object is None else self.nouns.things(phrase.object)
             if passive and (phrase.name == "by" or verb.lemma in INVERTED and phrase.name in ("with", "in")):

@@ -36,9 +36,9 @@ MUTUAL = frozenset((("each", "other"), ("one", "another")))
 NAMELESS = frozenset("one ones other others another up".split())
 # Nouns before "of" that count or portion what follows: the thing is the noun behind.
 PORTIONS = frozenset(
-    """group bunch piece slice pair couple lot lots pile row stack bit patch number set variety crowd cluster part
+    """group bunch piece slice pair couple lot pile row stack bit patch number set variety crowd cluster part
     portion section kind type sort array assortment handful herd flock clump series line collection half dozen
-    dozens hundreds amount ton tons grouping pack team mound heap blob chunk strip sheet stretch expanse
+    hundred thousand amount ton grouping pack team mound heap blob chunk strip sheet stretch expanse
     family inside interior outside""".split()
 )
 PLACES = frozenset(
