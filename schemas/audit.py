@@ -31,7 +31,9 @@ AUDIT = schema(
     field("table", pa.string(), "the table measured: captions, negatives, refined, positives or rejections"),
     field("operator", pa.string(), "the operator; all for all together, empty where it is of the run"),
     field("measure", pa.string(), "one of: " + ", ".join(MEASURES)),
-    field("item", pa.string(), "of what: a reason, baseline, word, n-gram, exchange or bin; empty where it is one value"),
+    field(
+        "item", pa.string(), "of what: a reason, baseline, word, n-gram, exchange or bin; empty where it is one value"
+    ),
     field("value", pa.float64(), "a count; for blind a percentage, for ngram_weight a weight, for p_true a mean"),
     field("low", pa.float64(), "lower bound of its 95 % interval, where it has one", nullable=True),
     field("high", pa.float64(), "upper bound", nullable=True),

@@ -23,9 +23,7 @@ class Blindness:
     unmeasured: Mapping[str, str]
 
 
-def measured(
-    run: Path, table: str, limit: int, seed: int, progress: Progress, order: Sequence[str] = ()
-) -> Blindness:
+def measured(run: Path, table: str, limit: int, seed: int, progress: Progress, order: Sequence[str] = ()) -> Blindness:
     """The baselines on every operator of a table, in this order, at most `limit` pairs each.
 
     An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.

@@ -1,83 +1,19 @@
-"""Charts as shapes with coordinates, which a template draws as SVG: histograms, intervals, words on two axes."""
+"""The charts of an audit: histograms, intervals, words on two axes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
-from typing import NamedTuple
 
+from pipelines.quality.audit.shapes import HEIGHT, WIDTH, Bar, Chart, Dot, Label, Line, Scale
 from pipelines.quality.audit.words import Use
 
-WIDTH, HEIGHT = 320, 160
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
 SHOWN = 60  # words of a plot
 NAMED = 14  # of them with their name
 SPAN = 12  # characters more or less that have a bar of their own
 LIMITS = (55.0, 60.0)  # of a blind accuracy: from here suspicious, from here too high to publish
-
-
-class Bar(NamedTuple):
-    """A rectangle; `kind` is its CSS class, `title` what it says when pointed at."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str = ""
-    kind: str = ""
-
-
-class Line(NamedTuple):
-    """A line through points "x,y x,y"."""
-
-    points: str
-    kind: str
-
-
-class Dot(NamedTuple):
-    """A circle."""
-
-    x: float
-    y: float
-    title: str
-    kind: str
-
-
-class Label(NamedTuple):
-    """A text; `anchor` is start, middle or end."""
-
-    x: float
-    y: float
-    text: str
-    anchor: str = "middle"
-    kind: str = ""
-
-
-class Chart(NamedTuple):
-    """A drawing of `width` by `height` units; `summary` says in words what it shows."""
-
-    summary: str
-    bars: Sequence[Bar] = ()
-    lines: Sequence[Line] = ()
-    dots: Sequence[Dot] = ()
-    labels: Sequence[Label] = ()
-    width: float = WIDTH
-    height: float = HEIGHT
-
-
-class Scale(NamedTuple):
-    """Values from `low` to `high` as places from `start` to `end`."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The place of a value."""
-        span = self.high - self.low or 1.0
-        return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
 
 
 def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
@@ -92,14 +28,24 @@ def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
     x, y = Scale(low - 0.5, high + 0.5, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
     wide = x(low + 1) - x(low)
     bars = [
-        Bar(x(n - 0.5) + 0.5, y(a), round(wide - 1, 1), round(y(0) - y(a), 1), f"{n} words: negatives {a:.1f} %, captions {b:.1f} %")
+        Bar(
+            x(n - 0.5) + 0.5,
+            y(a),
+            round(wide - 1, 1),
+            round(y(0) - y(a), 1),
+            f"{n} words: negatives {a:.1f} %, captions {b:.1f} %",
+        )
         for n, a, b in zip(range(low, high + 1), shares, own, strict=True)
     ]
-    steps = " ".join(f"{x(n + side)},{y(b)}" for n, b in zip(range(low, high + 1), own, strict=True) for side in (-0.5, 0.5))
+    steps = " ".join(
+        f"{x(n + side)},{y(b)}" for n, b in zip(range(low, high + 1), own, strict=True) for side in (-0.5, 0.5)
+    )
     ticks = [Label(x(n), HEIGHT - 17, str(n)) for n in range(low, high + 1) if n % 5 == 0]
     mean = [sum(n * k for n, k in counter.items()) / (sum(counter.values()) or 1) for counter in (caption, negative)]
     summary = f"Words a text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
-    return Chart(summary, bars, [Line(steps, "outline"), *_frame(y)], labels=[*ticks, *_percents(y, top), _axis("words")])
+    return Chart(
+        summary, bars, [Line(steps, "outline"), *_frame(y)], labels=[*ticks, *_percents(y, top), _axis("words")]
+    )
 
 
 def _quantile(counter: Counter[int], share: float) -> int:
@@ -123,7 +69,14 @@ def added(counter: Counter[int]) -> Chart:
     x, y = Scale(-SPAN - 0.5, SPAN + 0.5, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
     wide = round(x(1) - x(0) - 1, 1)
     bars = [
-        Bar(x(n - 0.5) + 0.5, y(a), wide, round(y(0) - y(a), 1), f"{_beyond(n)} characters: {a:.1f} %", "middle" if n == 0 else "")
+        Bar(
+            x(n - 0.5) + 0.5,
+            y(a),
+            wide,
+            round(y(0) - y(a), 1),
+            f"{_beyond(n)} characters: {a:.1f} %",
+            "middle" if n == 0 else "",
+        )
         for n, a in shares.items()
     ]
     ticks = [Label(x(n), HEIGHT - 17, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)]
@@ -145,10 +98,18 @@ def positions(counter: Counter[int], bins: int) -> Chart:
     x, y = Scale(0, bins, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
     wide = round(x(1) - x(0) - 1, 1)
     bars = [
-        Bar(x(n) + 0.5, y(a), wide, round(y(0) - y(a), 1), f"{100 * n // bins}–{100 * (n + 1) // bins} % of the caption: {a:.1f} % of the edits")
+        Bar(
+            x(n) + 0.5,
+            y(a),
+            wide,
+            round(y(0) - y(a), 1),
+            f"{100 * n // bins}–{100 * (n + 1) // bins} % of the caption: {a:.1f} % of the edits",
+        )
         for n, a in enumerate(shares)
     ]
-    ticks = [Label(x(bins * share), HEIGHT - 17, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))]
+    ticks = [
+        Label(x(bins * share), HEIGHT - 17, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))
+    ]
     halves = [sum(shares[: bins // 2]), sum(shares[bins // 2 :])]
     summary = "Edits in the first half of the caption {:.1f} %, in the second {:.1f} %".format(*halves)
     return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("place in the caption")])
@@ -207,7 +168,9 @@ def accuracy(percent: float, low: float, high: float) -> Chart:
         Line(f"{x(max(low, 25))},{tall / 2} {x(max(high, 25))},{tall / 2}", "interval"),
     ]
     said = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
-    return Chart(said, [Bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind)], marks, width=wide, height=tall)
+    return Chart(
+        said, [Bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind)], marks, width=wide, height=tall
+    )
 
 
 def _frame(y: Scale) -> list[Line]:

@@ -166,7 +166,11 @@ def _add(made: Made, rows: pa.Table) -> None:
 def _refused(run: Path) -> dict[str, dict[str, int]]:
     refused: dict[str, Counter[str]] = {}
     for shard in list_shards(run / "rejections"):
-        counts = read_shard(shard, ["operator", "reason"]).group_by(["operator", "reason"]).aggregate([([], "count_all")])
+        counts = (
+            read_shard(shard, ["operator", "reason"]).group_by(["operator", "reason"]).aggregate([([], "count_all")])
+        )
         for operator, reason, n in zip(*counts.to_pydict().values(), strict=True):
             refused.setdefault(operator, Counter())[reason] += n
-    return {name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in refused.items()}
+    return {
+        name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in refused.items()
+    }

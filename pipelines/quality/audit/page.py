@@ -120,7 +120,7 @@ def sections(
     shown: str,
 ) -> list[Section]:
     """What there is to say of every operator that makes negatives."""
-    found = []
+    found: list[Section] = []
     for name, family in figures.families.items():
         if family == POSITIVE:
             continue

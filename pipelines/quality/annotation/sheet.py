@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,7 +24,7 @@ LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numb
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"
 SHEET = ("item", "image", "text_a", "text_b")
 VOTES = ("describes", "fluent")
-KEY = ("item", "kind", "operator", "family", "split", "id", "caption_is", "caption", "text")
+KEY = ("item", "kind", "operator", "family", "split", "caption_id", "id", "caption_is", "caption", "text")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -57,6 +58,7 @@ class Item(NamedTuple):
     operator: str
     family: str
     split: str
+    caption_id: str
     id: str
     caption_is: str
     caption: str
@@ -83,7 +85,7 @@ def write_sheet(
     lines = [[*SHEET, *votes]]
     for item in found:
         texts = (item.caption, item.text) if item.caption_is == "a" else (item.text, item.caption)
-        lines.append([item.item, images[item.id.partition("#")[0]], *texts, *("" for _ in votes)])
+        lines.append([item.item, images[item.caption_id], *texts, *("" for _ in votes)])
     write_atomically(output, _csv(lines))
     write_atomically(key, _csv([list(KEY), *(list(item) for item in found)]))
     return output, key, found
@@ -107,6 +109,13 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     return sorted([*found, *_controls(run, config)])
 
 
+def summary(found: Sequence[Item]) -> str:
+    """What a sheet asks: `450 pairs (50 noun, …) and 50 controls`."""
+    counts = Counter(item.operator for item in found if item.kind == NEGATIVE)
+    operators = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
+    return f"{counts.total():,} pairs ({operators}) and {len(found) - counts.total():,} controls"
+
+
 def _only(config: SheetConfig) -> dict[str, Sequence[str]]:
     wanted = {"operator": config.operators, "split": config.splits}
     return {name: values for name, values in wanted.items() if values}
@@ -115,7 +124,9 @@ def _only(config: SheetConfig) -> dict[str, Sequence[str]]:
 def _values(run: Path, table: str, column: str) -> list[str]:
     """The values of a column, sorted. Raises FileNotFoundError naming the verb that makes the table."""
     try:
-        return sorted({value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()})
+        return sorted(
+            {value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()}
+        )
     except FileNotFoundError:
         verb = "refine" if table == "refined" else "negatives"
         raise FileNotFoundError(f"{run} has no {table}: run negcap {verb} {run} first") from None
@@ -159,15 +170,25 @@ def _item(row: Row, id: str, kind: str, seed: int) -> Item:
     for _ in range(8):
         number, letter = divmod(number, len(LETTERS))
         letters.append(LETTERS[letter])
-    keys = ("operator", "family", "split")
-    return Item("".join(letters), kind, *(row[name] for name in keys), id, "ab"[side], row["caption"], row["text"])
+    return Item(
+        item="".join(letters),
+        kind=kind,
+        operator=row["operator"],
+        family=row["family"],
+        split=row["split"],
+        caption_id=row["caption_id"],
+        id=id,
+        caption_is="ab"[side],
+        caption=row["caption"],
+        text=row["text"],
+    )
 
 
 def _captions(run: Path, found: Sequence[Item]) -> Iterator[list[Row]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = pa.array([item.id.partition("#")[0] for item in found])
+    wanted = pa.array([item.caption_id for item in found])
     for rows in read_table(run, "captions", ["caption_id", "image"]):
         yield rows.filter(pc.is_in(rows["caption_id"], wanted)).to_pylist()
 
