@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from augment.caption import Caption, remembered
-from augment.language.attributes import attribute_slots, attributes
+from augment.language.attribute_slots import attribute_slots
+from augment.language.attributes import attributes
 from augment.language.clashes import Clashing, union
 from augment.language.lexicon import Lexicon
 from augment.language.places import NOUN_TAGS, noun_slots, preposition_slots, quantity_slots

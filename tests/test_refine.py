@@ -1,6 +1,7 @@
 """Refining: planted cues vanish, the same input gives the same rows, bad input is named."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -9,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.cli import main
 from pipelines.engine.cluster import executor
@@ -18,7 +21,7 @@ from pipelines.engine.shards import read_table, write_shard
 from pipelines.engine.verify import verify
 from pipelines.progress import Silent
 from pipelines.quality.bias import Pair, blind, measure_run
-from pipelines.quality.refine import RefineConfig, refine, yields
+from pipelines.quality.refine import RefineConfig, both_ways, refine, yields
 from pipelines.quality.selection import pool, select
 from schemas.captions import CAPTIONS
 from schemas.negatives import NEGATIVES
@@ -159,7 +162,8 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
                 rows["negatives"].append({
                     **keys, "negative_id": f"{keys['caption_id']}#{operator}:{draw}", "operator": operator,
                     "family": "positive" if operator == "paraphrase" else "noun", "caption": text, "text": negative,
-                    "edits": [], "replaced": "a", "replacement": "b", "replaced_synset": None,
+                    "edits": [], "replaced": text.split()[2],
+                    "replacement": negative.split()[2], "replaced_synset": None,
                     "replacement_synset": None,
                 })  # fmt: skip
     for name, schema in (("captions", CAPTIONS), ("negatives", NEGATIVES)):
@@ -235,6 +239,28 @@ def test_only_some_splits(run: Path) -> None:
     counts = run_refine(run, splits=("test",))
     assert {row["split"] for row in rows_of(run, "refined")} == {"test"}
     assert counts["noun.captions"] == 60
+
+
+def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", make=uniform, operators=("noun", "numeral"))
+    run_refine(run)
+    flows = {
+        name: Counter(
+            (row["replaced"], row["replacement"]) for row in rows_of(run, "refined") if row["operator"] == name
+        )
+        for name in ("noun", "numeral")
+    }
+    assert sum(flows["numeral"].values()) > 20
+    assert all(flows["numeral"][new, old] == n for (old, new), n in flows["numeral"].items())
+    assert any(flows["noun"][new, old] != n for (old, new), n in flows["noun"].items())
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc"))), st.integers(0, 9))
+def test_both_ways_keeps_all_that_has_a_match(flows: list[tuple[str, str]], seed: int) -> None:
+    before, kept = Counter(flows), both_ways(flows, seed)
+    after = Counter(flows[position] for position in kept)
+    assert len(set(kept)) == len(kept)
+    assert all(after[old, new] == min(n, before[new, old]) for (old, new), n in before.items())
 
 
 def test_too_few_images_keep_nothing(tmp_path: Path) -> None:

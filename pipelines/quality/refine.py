@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipelines.engine.cluster import Executor
@@ -38,8 +39,8 @@ class RefineConfig:
     """How the choice is made: see quality.selection.
 
     operators, splits: only these; empty: all that the negatives have. candidates: draws of a caption and operator to
-    choose from, likeliest first. rounds: how often the models are fitted again, at most. Raises ValueError for
-    candidates or rounds below 1, or a seed below 0.
+    choose from, likeliest first. rounds: how often the models are fitted again, at most. flows: operators of which
+    A for B is kept exactly as often as B for A. Raises ValueError for candidates or rounds below 1, or a seed below 0.
     """
 
     seed: int = 0
@@ -47,6 +48,7 @@ class RefineConfig:
     splits: tuple[str, ...] = ()
     candidates: int = 10
     rounds: int = 8
+    flows: tuple[str, ...] = ("numeral",)
 
     def __post_init__(self) -> None:
         for name, least in (("seed", 0), ("candidates", 1), ("rounds", 1)):
@@ -55,12 +57,16 @@ class RefineConfig:
 
 
 class Rows(NamedTuple):
-    """Candidates of an operator by caption: their row numbers in the whole table, the captions, images and texts."""
+    """Candidates of an operator by caption: their row numbers in the whole table, the captions, images and texts.
+
+    flows: what each replaced by what.
+    """
 
     numbers: list[list[int]]
     captions: list[str]
     images: list[str]
     texts: list[list[str]]
+    flows: list[list[tuple[str, str]]]
 
 
 def refine(
@@ -124,36 +130,51 @@ def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[in
         return len(rows.captions), []
     candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run), config.seed)
     chosen = select(candidates, config.seed, config.rounds)
-    pairs = zip(rows.numbers, (chosen - candidates.start[:-1]).tolist(), strict=True)
-    return len(rows.captions), [numbers[draw] for numbers, draw in pairs if draw >= 0]
+    kept = [(i, draw) for i, draw in enumerate((chosen - candidates.start[:-1]).tolist()) if draw >= 0]
+    if operator in config.flows:
+        matched = both_ways([rows.flows[i][draw] for i, draw in kept], config.seed)
+        kept = [kept[position] for position in matched]
+    return len(rows.captions), [rows.numbers[i][draw] for i, draw in kept]
+
+
+def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
+    """The positions to keep, at random, so that (a, b) is there as often as (b, a): of 3 and 1, 1 each."""
+    positions: dict[tuple[str, str], list[int]] = {}
+    for position, flow in enumerate(flows):
+        positions.setdefault(flow, []).append(position)
+    kept: list[int] = []
+    rng = Random(seed)
+    for (old, new), here in sorted(positions.items()):
+        kept += rng.sample(here, min(len(here), len(positions.get((new, old), ()))))
+    return sorted(kept)
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
     """The candidates of an operator, those of a caption together and in the order drawn."""
     import pyarrow.compute as pc
 
-    by_caption: dict[str, list[tuple[int, int, str]]] = {}
+    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str]]]] = {}
     said: dict[str, tuple[str, str]] = {}
     first = 0
-    columns = ["negative_id", "caption_id", "image_id", "split", "operator", "caption", "text"]
-    for table in read_columns(run, "negatives", columns):
+    names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement")
+    for table in read_columns(run, "negatives", (*names, "split", "operator")):
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()
         rows = table.filter(mine).to_pydict()
-        for number, negative_id, caption_id, image, caption, text in zip(
-            numbers, *(rows[name] for name in ("negative_id", "caption_id", "image_id", "caption", "text")), strict=True
-        ):
+        for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
+            negative_id, caption_id, image, caption, text, old, new = row
             draw = int(negative_id.rpartition(":")[2])
-            by_caption.setdefault(caption_id, []).append((draw, first + number, text))
+            by_caption.setdefault(caption_id, []).append((draw, first + number, text, (old, new)))
             said[caption_id] = (caption, image)
         first += table.num_rows
     drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
     captions, images = zip(*said.values(), strict=True) if said else ((), ())
     return Rows(
-        [[number for _, number, _ in some] for some in drawn],
+        [[row[1] for row in some] for some in drawn],
         list(captions),
         list(images),
-        [[text for *_, text in some] for some in drawn],
+        [[row[2] for row in some] for some in drawn],
+        [[row[3] for row in some] for some in drawn],
     )
 
 
