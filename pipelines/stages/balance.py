@@ -24,7 +24,7 @@ class BalanceConfig:
     Raises ValueError when sample is below 1.
     """
 
-    sample: int = 5000
+    sample: int = 10_000
 
     def __post_init__(self) -> None:
         if self.sample < 1:
