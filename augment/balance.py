@@ -31,6 +31,7 @@ from augment.operators.noun import noun_choices
 from augment.operators.numeral import numeral_candidate, numeral_choices
 from augment.operators.preposition import preposition_candidate, preposition_choices
 from augment.operators.verb import verb_candidate, verb_choices
+from augment.truth.estimates import Truth
 
 # What may stand where, and the candidate that puts it there, for every kind of entry but nouns.
 PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -55,15 +56,18 @@ class Candidates(NamedTuple):
     mass: np.ndarray
 
 
-def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> dict[str, float]:
+def balance(
+    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> dict[str, float]:
     """The weight of every entry of a kind, fitted on the captions of some images.
 
+    With `truth`, what is likely true is refused here as it is of negatives.
     Raises ValueError for a kind that no operator balances.
     """
     if kind not in BALANCED:
         raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     entries = lexicon.entries(kind)
-    found = candidates(kind, images, lexicon)
+    found = candidates(kind, images, lexicon, truth)
     size, rows = len(entries.names), int(found.row.max(initial=-1)) + 1
     log_weights = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
@@ -75,13 +79,15 @@ def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) ->
     return dict(zip(entries.names, np.exp(log_weights).tolist(), strict=True))
 
 
-def candidates(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> Candidates:
+def candidates(
+    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> Candidates:
     """The candidates of a kind that are not refused, of all captions of some images, unbalanced."""
     entries = lexicon.entries(kind)
     parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
     row = 0
     for captions in images:
-        for caption, context in zip(captions, contexts(captions, lexicon), strict=True):
+        for caption, context in zip(captions, contexts(captions, lexicon, truth), strict=True):
             open = _nouns(caption, context) if kind == "noun" else _others(kind, caption, context)
             for entry, masses in open:
                 (new,) = masses.nonzero()
@@ -98,11 +104,13 @@ def candidates(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon)
 
 
 def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
-    """The nouns that may stand in each slot, none that clashes with what is said; pronouns are not looked at."""
+    """The nouns that may stand in each slot, of which none clashes or is likely true; pronouns are not looked at."""
     slots, masses, _ = noun_choices(caption, context)
     refused = numbers(context.clash_own.all | context.clash_siblings.all)
     for slot, mass in zip(slots, masses, strict=True):
         mass[refused] = 0.0
+        if context.truth is not None:
+            mass[context.truth.likely_nouns] = 0.0
         yield slot.entry, mass
 
 

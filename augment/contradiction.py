@@ -222,6 +222,10 @@ CHECKS = {
 def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Why a candidate is refused (one of schemas.negatives.REASONS), or None when it is false of the image.
 
-    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through.
+    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through. What no caption
+    makes true may still be too likely to be: `likely_true`, see augment.truth.
     """
-    return candidate.refused or CHECKS[candidate.change](candidate, caption, context)
+    reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
+    if reason is None and context.truth is not None and context.truth.refuses(candidate, caption):
+        return "likely_true"
+    return reason

@@ -15,6 +15,7 @@ from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
+from schemas.truth import TRUTH
 
 TABLES = (
     CAPTIONS,
@@ -24,6 +25,7 @@ TABLES = (
     COMPONENTS,
     COMPONENT_VOCABULARY,
     COMPONENT_EXCLUSIONS,
+    TRUTH,
     BALANCE,
     NEGATIVES,
     REFINED,
