@@ -308,7 +308,7 @@ def test_estimates_of_truth_are_shown_where_there_are_some(tmp_path: Path) -> No
         pq.write_table(table.append_column("p_true", estimate), shard_path(run / "negatives", number))
     html, table = audited(run, tmp_path / "audit", blind=False)
     assert values(table, measure="p_true") == {("noun", ""): pytest.approx(0.02)}
-    assert '<th scope="col">likely true</th>' in html and "2.0 % likely true after all" in html
+    assert '<th scope="col">likely true</th>' in html and "true after all 2.0 %" in html
 
 
 def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
