@@ -121,13 +121,24 @@ class ImageTruth:
             if found is None:
                 found = self._turned[kind, claim] = self._turning(kind, *claim)
             return found
-        likely = self._likely.get(kind)
-        if likely is None:
-            likely = self._likely[kind] = self._estimates(kind)
-        return likely[self.truth.associations[kind].entries[candidate.replacement]]
+        return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
 
     @cached_property
-    def _likely(self) -> dict[str, list[float]]:
+    def likely_nouns(self) -> np.ndarray:
+        """The numbers of the lexicon's nouns that are too likely true."""
+        if "noun" not in self.truth.calibration:
+            return np.zeros(0, int)
+        return np.flatnonzero(np.array(self._likely("noun")) > self.most)
+
+    def _likely(self, kind: str) -> list[float]:
+        """The estimate of every entry of a kind of word, kept."""
+        found = self._estimated.get(kind)
+        if found is None:
+            found = self._estimated[kind] = self._estimates(kind)
+        return found
+
+    @cached_property
+    def _estimated(self) -> dict[str, list[float]]:
         return {}
 
     @cached_property

@@ -27,7 +27,7 @@ class BalanceConfig:
     max_true: as in NegativesConfig. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
     """
 
-    sample: int = 5000
+    sample: int = 10_000
     max_true: float = MAX_TRUE
 
     def __post_init__(self) -> None:
