@@ -270,6 +270,30 @@ def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: st
 
 
 @negcap.command()
+@click.argument("source", type=options.FOLDER)
+@options.output
+@options.features
+@options.overwrite
+@options.quiet
+def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Read or extract image features.
+
+    SOURCE is a folder of VSE++ arrays or one of them; with --onnx a folder of photos, or a run whose captions name
+    the photos in --images. Images without a feature go to rejected_images, with the reason.
+    """
+    from pipelines import provenance
+    from pipelines.progress import report
+    from pipelines.stages.features import FeaturesConfig, make_features
+    from pipelines.summary import extracted
+
+    with one_line_errors():
+        config = FeaturesConfig(**{name: value for name, value in given.items() if value is not None})
+        metadata = provenance.package()
+        make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+        print(extracted(run, config.table))
+
+
+@negcap.command()
 @options.run
 @options.quiet
 def verify(run: Path, quiet: bool) -> int:

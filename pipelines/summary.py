@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -68,6 +69,20 @@ def reading(run: Path) -> list[str]:
         kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
         lines.append(f"negative components of {kinds}, from {words['min_count']:,} occurrences")
     return lines
+
+
+def extracted(run: Path, table: str) -> str:
+    """What a table of features holds, in a line."""
+    manifest = read_manifest(run / table)
+    assert manifest is not None
+    counts, metadata = manifest.counts, manifest.identity.metadata
+    dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
+    line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
+    rejected = under(counts, "rejected")
+    if rejected:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
+        line += f"; {sum(rejected.values()):,} images rejected ({reasons})"
+    return line
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:

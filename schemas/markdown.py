@@ -10,6 +10,7 @@ import pyarrow as pa
 from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from schemas.features import FEATURES, REJECTED_IMAGES
 from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
@@ -28,6 +29,8 @@ TABLES = (
     REFINED,
     POSITIVES,
     REJECTIONS,
+    FEATURES,
+    REJECTED_IMAGES,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -37,7 +40,7 @@ def _short(type: pa.DataType) -> str:
         return f"list<{_short(type.value_type)}>"
     if pa.types.is_struct(type):
         return f"struct<{', '.join(child.name for child in type)}>"
-    return str(type)
+    return type.extension_name.removeprefix("arrow.") if isinstance(type, pa.BaseExtensionType) else str(type)
 
 
 def markdown() -> str:
