@@ -67,7 +67,7 @@ def finite(images: Sequence[Listed], features: np.ndarray, rejected: Sequence[Li
     """A part of the images whose features are finite numbers; the others join `rejected`."""
     import numpy as np
 
-    good = np.isfinite(features.reshape(len(features), -1)).all(axis=1)
+    good = np.isfinite(features).all(axis=tuple(range(1, features.ndim)))
     bad = [
         image._replace(reason="not_finite", detail=f"a feature must be finite in {features.dtype}, has nan or infinity")
         for image, fine in zip(images, good, strict=True)
