@@ -94,7 +94,7 @@ def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path) -> None:
     once = np.load(folder / "dev_ims.npy")
     np.save(folder / "dev_ims.npy", np.repeat(once, 5, axis=0))
     run = tmp_path / "run"
-    assert extract(folder / "dev_ims.npy", "--output", run, "--shard-size", 3) == 0
+    assert extract(folder / "dev_ims.npy", "--output", run, "--per-shard", 3) == 0
     assert np.array_equal(list(rows(run).values()), once)
 
 
@@ -188,7 +188,7 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("stored", [{"low": [1.0] * WIDTH}, {"low": [2.0], "high": [1.0]},
-                                    {"low": [0.0, 1.0], "high": [1.0, 2.0]}, {"low": ["a"], "high": ["b"]}])  # fmt: skip
+                                    {"low": [0, 1], "high": [1, 2]}, {"low": ["a"], "high": ["b"]}])  # fmt: skip
 def test_a_bad_scale_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: dict) -> None:
     np.savez(folder / "grid_scale.npz", **{name: np.array(value) for name, value in stored.items()})
     assert extract(folder, "--array", "grid", "--output", tmp_path / "run") == 2
@@ -216,8 +216,8 @@ def test_bad_arguments_are_one_line(
 
 def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
-    assert extract(folder, "--output", run, "--shard-size", 4) == 0
-    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, "--shard-size", 4) == 0
+    assert extract(folder, "--output", run, "--per-shard", 4) == 0
+    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, "--per-shard", 4) == 0
     files = {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
     assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*.*")}
 
@@ -225,17 +225,17 @@ def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: 
     damaged.write_bytes(damaged.read_bytes()[:-20])
     stamp = kept.stat().st_mtime_ns
     assert main(["verify", str(run), "--quiet"]) == 1
-    assert extract(folder, "--output", run, "--shard-size", 4) == 0
+    assert extract(folder, "--output", run, "--per-shard", 4) == 0
     assert kept.stat().st_mtime_ns == stamp
     assert files == {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
 
     capsys.readouterr()
-    assert extract(folder, "--output", run, "--shard-size", 4, "--limit", 9) == 2
+    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9) == 2
     assert "limit was unset, is now 9 (--overwrite replaces it)" in capsys.readouterr().err
-    assert extract(folder, "--output", run, "--shard-size", 4, "--limit", 9, "--overwrite") == 0
+    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9, "--overwrite") == 0
     assert len(rows(run)) == 9
     np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
-    assert extract(folder, "--output", run, "--shard-size", 4, "--limit", 9) == 2
+    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9) == 2
     assert "its input dev_ims.npy has changed" in capsys.readouterr().err
 
 
@@ -347,7 +347,7 @@ def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: P
     onnx = model(tmp_path / "m.onnx")
     for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
         assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--threads", threads,
-                       "--shard-size", 2) == 0  # fmt: skip
+                       "--per-shard", 2) == 0  # fmt: skip
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name / "features").iterdir()}
                 for name in ("one", "two"))  # fmt: skip
     assert one == two
