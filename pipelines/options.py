@@ -123,6 +123,10 @@ features = together(
     click.option("--per-shard", "shard_size", type=int, help="Images a shard, at most; default: 64 MiB."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it."),
 )
+scenes = together(
+    click.option("--images", type=int, help="Scenes to draw; default: 2000."),
+    seed,
+)
 publish = together(
     click.option(
         "--format",

@@ -15,6 +15,7 @@ from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
+from schemas.scenes import SCENES
 
 TABLES = (
     CAPTIONS,
@@ -31,6 +32,7 @@ TABLES = (
     REJECTIONS,
     FEATURES,
     REJECTED_IMAGES,
+    SCENES,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 

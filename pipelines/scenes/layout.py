@@ -188,7 +188,12 @@ def _place(anchor: Thing, slot: str) -> tuple[float, float, float, float]:
         half = max(0.35 * wide, 34)
         return anchor.middle - half, anchor.middle + half, SIDE - 6, 34
     if slot == "above":
-        return anchor.left - 4, anchor.right + 4, max(48, min(anchor.top - 18, 76)), 46 if anchor.kind not in BIG else 40
+        return (
+            anchor.left - 4,
+            anchor.right + 4,
+            max(48, min(anchor.top - 18, 76)),
+            46 if anchor.kind not in BIG else 40,
+        )
     return anchor.left, anchor.right, anchor.bottom - 10, 120
 
 
@@ -211,5 +216,3 @@ def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]
     held = Thing(kind.name, colour, "", _pattern(rng, kind), "", person.slot, person.group + 100,
                  *_box(left, bottom, width, height), held=number)  # fmt: skip
     return [person._replace(holds=number + 1), held]
-
-

@@ -80,7 +80,17 @@ SUPPORTS = ("table", "bench", "bed", "chair", "box", "car")
 ROOFS = ("table", "bench", "tree")  # what others may be under
 CONTAINERS = ("box", "basket")
 ANCHORS = ("table", "bench", "bed", "chair", "box", "basket", "car", "house", "tree")
-MOST = {"on": 5, "under": 3, "in": 3, "left": 3, "right": 3, "front": 3, "behind left": 1, "behind right": 1, "above": 4}
+MOST = {
+    "on": 5,
+    "under": 3,
+    "in": 3,
+    "left": 3,
+    "right": 3,
+    "front": 3,
+    "behind left": 1,
+    "behind right": 1,
+    "above": 4,
+}
 
 
 class Thing(NamedTuple):
