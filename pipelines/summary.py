@@ -134,7 +134,6 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
     """Print what a run's negatives are: opening lines, the three tables, `examples` rows an operator."""
-    from rich.console import Console
 
     from augment.operators import OPERATORS
     from pipelines.quality.show import print_rows, sample, table_of

@@ -248,8 +248,8 @@ def holding(scene: Scene, group: int, rng: Random) -> str:
 
 
 FORMS: tuple[Callable[[Scene, int, Random], str], ...] = (
-    is_there, is_there, fragment, fragment, there_is, there_is, does, does, does, does, inverted, with_on_it, with_on_it, both,
-    has_colour, two_things, two_things, two_things, side_by_side, side_by_side, holding, holding, holding, holding,
+    is_there, is_there, fragment, fragment, there_is, there_is, does, does, does, does, inverted, with_on_it, with_on_it,
+    both, has_colour, two_things, two_things, two_things, side_by_side, side_by_side, holding, holding, holding, holding,
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def _assignments(reading: Reading, scene: Scene) -> Iterator[tuple[tuple[int, ..
     options = []
     for entity in reading.entities:
         fitting = [at for at in range(len(scene.things)) if _fits(entity, scene, at) is not False]
-        sizes = [entity.count] if entity.count else range(2, len(fitting) + 1)
+        sizes = [entity.number] if entity.number else range(2, len(fitting) + 1)
         options.append([chosen for size in sizes for chosen in combinations(fitting, size)])
     for chosen in product(*options):
         everything = [at for one in chosen for at in one]
@@ -109,7 +109,7 @@ def _meets(condition: Condition, scene: Scene, at: int, chosen: tuple[tuple[int,
 
 def _counts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...], at: int) -> bool:
     """Whether there are no more things of which all that is said of an entity is surely true than it says."""
-    if not reading.entities[at].count:
+    if not reading.entities[at].number:
         return True
     about = [condition for condition in reading.conditions if at in (condition.one, condition.other)]
     for thing in range(len(scene.things)):

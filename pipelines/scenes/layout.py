@@ -10,7 +10,6 @@ from pipelines.scenes.world import (
     FLOATING,
     HELD,
     KINDS,
-    LIVING,
     MOST,
     PATTERNS,
     PEOPLE,
@@ -83,17 +82,17 @@ def _kind(rng: Random, slot: str, anchor: Thing, count: int) -> str:
     if slot == "above":
         return rng.choice(FLOATING)
     if slot == "on":
-        kinds = [*SMALL, "dog", "cat", "cat", "bird"] if count < 3 else list(SMALL)
+        kinds = [*SMALL, "dog", "dog", "cat", "cat", "bird"] if count < 3 else list(SMALL)
         return rng.choice([kind for kind in kinds if anchor.kind != "chair" or count == 1])
     if slot in ("under", "in"):
         return rng.choice([*(kind for kind in SMALL if slot == "under" or kind != "lamp"), *ANIMALS[: 3 - count]])
     if slot == "front":
-        return rng.choice([*SMALL, *ANIMALS])
+        return rng.choice([*SMALL, *ANIMALS, "dog", "cat"])
     if slot.startswith("behind"):
         return rng.choice([kind for kind in ("tree", "house", "horse", "chair", "boy", "girl") if kind != anchor.kind])
     if count > 1:
-        return rng.choice([*SMALL, *ANIMALS, "umbrella", *sorted(PEOPLE)])
-    tall = ("chair", "tree", "horse", "boy", "girl", "boy", "girl", "umbrella", "dog", "cat", "bird")
+        return rng.choice([*SMALL, *ANIMALS, "dog", "cat", "umbrella", *sorted(PEOPLE)])
+    tall = ("chair", "tree", "horse", "boy", "girl", "boy", "girl", "umbrella", "dog", "dog", "cat", "cat", "bird")
     return rng.choice([*SMALL, *(kind for kind in tall if kind != anchor.kind)])
 
 

@@ -18,8 +18,8 @@ NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split
 COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}
 SIZES = ("small", "large", "big", "little", "tiny", "huge")
 VAGUE = (
-    "with", "at", "against", "around", "from", "to", "toward", "towards", "across", "along", "among", "into", "onto", "off",
-    "out of", "outside", "past", "through", "up", "down", "without", "away from", "between", "of",
+    "with", "at", "against", "around", "from", "to", "toward", "towards", "across", "along", "among", "into", "onto",
+    "off", "out of", "outside", "past", "through", "up", "down", "without", "away from", "between", "of",
 )  # fmt: skip
 PREPOSITIONS = sorted((*RELATIONS, *VAGUE), key=lambda name: -len(name))
 HOLDING = ("hold", "carry")
@@ -33,10 +33,10 @@ class UnreadError(ValueError):
 
 
 class Entity(NamedTuple):
-    """Things that a noun phrase points at: `count` of a kind, 0 for more than one."""
+    """Things that a noun phrase points at: `number` of a kind, 0 for more than one."""
 
     kind: str
-    count: int
+    number: int
     attributes: tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ class _State(NamedTuple):
 def _verbs() -> dict[str, tuple[str, bool]]:
     """Form -> (verb, whether it is finite): sits, sit, sitting."""
     doubled = {"sit": "sitt"}
-    forms = {}
+    forms: dict[str, tuple[str, bool]] = {}
     for verb in (*VERBS, *HOLDING, "walk", "run", "jump", "swim"):
         stem = "ly" if verb == "lie" else doubled.get(verb, verb)
         third = {"carry": "carries", "fly": "flies"}.get(verb, verb + ("es" if verb.endswith("ch") else "s"))
@@ -123,7 +123,7 @@ def _next(words: list[str], at: int) -> tuple[_Item, int]:
         return noun
     if word in ("is", "are"):
         return _Item("be"), at + 1
-    if word in ("it", "them", "they"):
+    if word in ("it", "them", "they", "him", "her", "he", "she"):
         return _Item("pronoun"), at + 1
     if word == "there":
         return _Item("there"), at + 1
@@ -238,10 +238,10 @@ def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
     item = items[at]
     of = tuple(dict.fromkeys((state.subjects, state.last)))
     if item.what == "be" and at + 1 < len(items):
-        then = items[at + 1]
-        if then.what == "adjective":
-            yield from _tail(items, at + 2, state.say("attribute", then.word, state.subjects))
-        elif then.what in ("verb", "prep"):
+        said_of = items[at + 1]
+        if said_of.what == "adjective":
+            yield from _tail(items, at + 2, state.say("attribute", said_of.word, state.subjects))
+        elif said_of.what in ("verb", "prep"):
             yield from _tail(items, at + 1, state._replace(last=state.subjects))
     elif item.what == "verb":
         for ones in of if not item.finite else of[:1]:

@@ -135,7 +135,7 @@ def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOW
 
 
 def kinds(tally: Tally) -> list[tuple[str, int, dict[str, str]]]:
-    """Of the rows that are not as they should be: what replaced what, how often, and one of them; the commonest first."""
+    """Of the rows that are not as they should be: what replaced what, how often, and one of them; commonest first."""
     rows: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in tally.wrong:
         rows[f"{row['replaced']} → {row['replacement']}" if "replaced" in row else "caption"].append(row)

@@ -59,13 +59,13 @@ class Pen:
         self._draw.ellipse((left - radius, top - radius, left + radius, top + radius), fill=fill)
 
 
-def table(pen: Pen, thing: Thing) -> None:
+def _table(pen: Pen, thing: Thing) -> None:
     for x in (0.08, 0.84):
         pen.block(x, 0.1, x + 0.08, 1)
     pen.block(0, 0, 1, 0.2)
 
 
-def bench(pen: Pen, thing: Thing) -> None:
+def _bench(pen: Pen, thing: Thing) -> None:
     for x in (0.1, 0.82):
         pen.block(x, 0, x + 0.07, 1)
     for y in (0.03, 0.2):
@@ -73,21 +73,21 @@ def bench(pen: Pen, thing: Thing) -> None:
     pen.block(0, 0.42, 1, 0.56)
 
 
-def bed(pen: Pen, thing: Thing) -> None:
+def _bed(pen: Pen, thing: Thing) -> None:
     pen.block(0, 0, 0.06, 1, fill=WOOD)
     pen.block(0.94, 0.3, 1, 1, fill=WOOD)
     pen.block(0.05, 0.5, 0.95, 0.82)
     pen.block(0.06, 0.36, 0.24, 0.56, fill=(250, 250, 250))
 
 
-def chair(pen: Pen, thing: Thing) -> None:
+def _chair(pen: Pen, thing: Thing) -> None:
     pen.block(0.06, 0, 0.18, 1)
     pen.block(0.82, 0.55, 0.94, 1)
     pen.block(0.06, 0.04, 0.3, 0.5)
     pen.block(0.04, 0.53, 0.97, 0.65)
 
 
-def box(pen: Pen, thing: Thing) -> None:
+def _box(pen: Pen, thing: Thing) -> None:
     if thing.open:
         pen.shape(0, 0.28, 0.1, 0.06, 0.9, 0.06, 1, 0.28, fill=pen.edge)
     else:
@@ -95,7 +95,7 @@ def box(pen: Pen, thing: Thing) -> None:
     front(pen, thing)
 
 
-def basket(pen: Pen, thing: Thing) -> None:
+def _basket(pen: Pen, thing: Thing) -> None:
     pen.curve(0.12, 0, 0.88, 1.1, start=180, end=360, thick=3)
     pen.disc(0.02, 0.34, 0.98, 0.52, fill=pen.edge)
     front(pen, thing)
@@ -113,7 +113,7 @@ def front(pen: Pen, thing: Thing) -> None:
         pen.line(0.07, y, 0.93, y)
 
 
-def car(pen: Pen, thing: Thing) -> None:
+def _car(pen: Pen, thing: Thing) -> None:
     pen.shape(0.2, 0.42, 0.32, 0.02, 0.7, 0.02, 0.84, 0.42)
     pen.shape(0.28, 0.4, 0.36, 0.12, 0.49, 0.12, 0.49, 0.4, fill=(190, 226, 244))
     pen.shape(0.54, 0.4, 0.54, 0.12, 0.67, 0.12, 0.76, 0.4, fill=(190, 226, 244))
@@ -123,7 +123,7 @@ def car(pen: Pen, thing: Thing) -> None:
         pen.disc(x + 0.06, 0.72, x + 0.14, 0.88, fill=(200, 200, 200))
 
 
-def house(pen: Pen, thing: Thing) -> None:
+def _house(pen: Pen, thing: Thing) -> None:
     pen.block(0.08, 0.4, 0.92, 1)
     pen.shape(0, 0.42, 0.5, 0, 1, 0.42, fill=(110, 70, 64))
     pen.block(0.42, 0.66, 0.6, 1, fill=WOOD)
@@ -131,45 +131,45 @@ def house(pen: Pen, thing: Thing) -> None:
         pen.block(x, 0.54, x + 0.16, 0.72, fill=(190, 226, 244))
 
 
-def tree(pen: Pen, thing: Thing) -> None:
+def _tree(pen: Pen, thing: Thing) -> None:
     pen.block(0.43, 0.5, 0.57, 1, fill=WOOD)
     for circle in ((0, 0.2, 0.6, 0.6), (0.4, 0.2, 1, 0.6), (0.16, 0, 0.84, 0.48)):
         pen.disc(*circle)
     pen.disc(0.22, 0.1, 0.78, 0.56)
 
 
-def ball(pen: Pen, thing: Thing) -> None:
+def _ball(pen: Pen, thing: Thing) -> None:
     pen.disc(0, 0, 1, 1)
     pen.curve(0.16, 0.12, 0.9, 0.9, start=190, end=260)
 
 
-def cup(pen: Pen, thing: Thing) -> None:
+def _cup(pen: Pen, thing: Thing) -> None:
     pen.curve(0.6, 0.22, 1, 0.72, start=-90, end=90, thick=2)
     pen.shape(0.05, 0.04, 0.78, 0.04, 0.7, 1, 0.13, 1)
 
 
-def book(pen: Pen, thing: Thing) -> None:
+def _book(pen: Pen, thing: Thing) -> None:
     pen.block(0, 0.06, 1, 1)
     pen.block(0.1, 0.78, 1, 0.94, fill=(250, 250, 244))
     pen.block(0.3, 0.22, 0.8, 0.4, fill=(250, 250, 244))
 
 
-def hat(pen: Pen, thing: Thing) -> None:
+def _hat(pen: Pen, thing: Thing) -> None:
     pen.shape(0.24, 0.78, 0.3, 0.02, 0.7, 0.02, 0.76, 0.78)
     pen.disc(0, 0.66, 1, 1)
 
 
-def vase(pen: Pen, thing: Thing) -> None:
+def _vase(pen: Pen, thing: Thing) -> None:
     pen.shape(0.3, 0, 0.7, 0, 0.62, 0.24, 0.98, 0.6, 0.72, 1, 0.28, 1, 0.02, 0.6, 0.38, 0.24)
 
 
-def lamp(pen: Pen, thing: Thing) -> None:
+def _lamp(pen: Pen, thing: Thing) -> None:
     pen.block(0.46, 0.4, 0.54, 0.94, fill=DARK)
     pen.disc(0.2, 0.88, 0.8, 1, fill=DARK)
     pen.shape(0.28, 0, 0.72, 0, 1, 0.48, 0, 0.48)
 
 
-def clock(pen: Pen, thing: Thing) -> None:
+def _clock(pen: Pen, thing: Thing) -> None:
     for x in (0.2, 0.8):
         pen.line(x, 1, 0.5, 0.7, thick=3)
     pen.disc(0, 0, 1, 0.92)
@@ -177,7 +177,7 @@ def clock(pen: Pen, thing: Thing) -> None:
     pen.line(0.5, 0.24, 0.5, 0.46, 0.68, 0.52, fill=DARK, thick=1.5)
 
 
-def apple(pen: Pen, thing: Thing) -> None:
+def _apple(pen: Pen, thing: Thing) -> None:
     pen.line(0.52, 0.26, 0.58, 0.02, fill=WOOD, thick=2)
     pen.disc(0.0, 0.18, 0.62, 1)
     pen.disc(0.38, 0.18, 1, 1)
@@ -185,7 +185,7 @@ def apple(pen: Pen, thing: Thing) -> None:
     pen.shape(0.58, 0.14, 0.92, 0.02, 0.8, 0.2, fill=(60, 130, 50))
 
 
-def umbrella(pen: Pen, thing: Thing) -> None:
+def _umbrella(pen: Pen, thing: Thing) -> None:
     pen.line(0.5, 0.06, 0.5, 0.94, fill=DARK, thick=1.5)
     pen.curve(0.5, 0.84, 0.66, 1, start=0, end=180, thick=1.5)
     pen.half(0, 0.02, 1, 0.9)
@@ -193,13 +193,13 @@ def umbrella(pen: Pen, thing: Thing) -> None:
     pen.line(0.5, 0.04, 0.66, 0.46)
 
 
-def balloon(pen: Pen, thing: Thing) -> None:
+def _balloon(pen: Pen, thing: Thing) -> None:
     pen.line(0.5, 0.6, 0.44, 0.78, 0.54, 1, fill=DARK)
     pen.disc(0, 0, 1, 0.62)
     pen.shape(0.42, 0.66, 0.5, 0.6, 0.58, 0.66)
 
 
-def kite(pen: Pen, thing: Thing) -> None:
+def _kite(pen: Pen, thing: Thing) -> None:
     pen.line(0.5, 0.64, 0.34, 0.78, 0.6, 0.88, 0.46, 1, fill=DARK)
     pen.shape(0.5, 0, 1, 0.26, 0.5, 0.66, 0, 0.26)
     pen.line(0.5, 0, 0.5, 0.66)
@@ -243,7 +243,7 @@ def _pet(pen: Pen, thing: Thing, ears: Callable[[float, float, float], None]) ->
         pen.line(0.5, 0.02, 0.64, 0.02, 0.5, 0.26, 0.64, 0.26, fill=DARK, thick=1.4)
 
 
-def dog(pen: Pen, thing: Thing) -> None:
+def _dog(pen: Pen, thing: Thing) -> None:
     def ears(x: float, y: float, size: float) -> None:
         pen.disc(x + 0.6 * size, y + 0.1 * size, x + 1.05 * size, y + 1.1 * size, fill=pen.edge)
 
@@ -252,7 +252,7 @@ def dog(pen: Pen, thing: Thing) -> None:
     pen.disc(x + 0.62 * size, y + 0.08 * size, x + size, y + 1.1 * size, fill=pen.edge)
 
 
-def cat(pen: Pen, thing: Thing) -> None:
+def _cat(pen: Pen, thing: Thing) -> None:
     def ears(x: float, y: float, size: float) -> None:
         for at in (0.08, 0.58):
             pen.shape(x + at * size, y + 0.3 * size, x + (at + 0.12) * size, y - 0.25 * size, x + (at + 0.38) * size,
@@ -261,7 +261,7 @@ def cat(pen: Pen, thing: Thing) -> None:
     _pet(pen, thing, ears)
 
 
-def horse(pen: Pen, thing: Thing) -> None:
+def _horse(pen: Pen, thing: Thing) -> None:
     if thing.pose == "stand":
         for x in (0.26, 0.38, 0.7, 0.82):
             pen.block(x, 0.6, x + 0.07, 1)
@@ -278,7 +278,7 @@ def horse(pen: Pen, thing: Thing) -> None:
     _face(pen, 0.17, 0.15, False, 0.022)
 
 
-def bird(pen: Pen, thing: Thing) -> None:
+def _bird(pen: Pen, thing: Thing) -> None:
     if thing.pose == "fly":
         pen.shape(0.34, 0.44, 0.5, 0, 0.66, 0.44)
         pen.shape(0.4, 0.6, 0.62, 0.98, 0.68, 0.56)
@@ -310,7 +310,7 @@ def _person(pen: Pen, thing: Thing) -> None:
         pen.line(0.5, 0.38, 0.86, 0.58, fill=SKIN, thick=4)
 
 
-def boy(pen: Pen, thing: Thing) -> None:
+def _boy(pen: Pen, thing: Thing) -> None:
     _person(pen, thing)
     for x in (0.3, 0.54):
         pen.block(x, 0.64, x + 0.16, 1, fill=(70, 84, 120))
@@ -320,7 +320,7 @@ def boy(pen: Pen, thing: Thing) -> None:
     _eyes(pen)
 
 
-def girl(pen: Pen, thing: Thing) -> None:
+def _girl(pen: Pen, thing: Thing) -> None:
     _person(pen, thing)
     for x in (0.36, 0.54):
         pen.block(x, 0.74, x + 0.1, 1, fill=SKIN)
@@ -338,8 +338,30 @@ def _eyes(pen: Pen) -> None:
 
 
 SHAPES: dict[str, Callable[[Pen, Thing], None]] = {
-    "table": table, "bench": bench, "bed": bed, "chair": chair, "box": box, "basket": basket, "car": car, "house": house,
-    "tree": tree, "ball": ball, "cup": cup, "book": book, "hat": hat, "vase": vase, "lamp": lamp, "clock": clock,
-    "apple": apple, "umbrella": umbrella, "balloon": balloon, "kite": kite, "dog": dog, "cat": cat, "horse": horse,
-    "bird": bird, "boy": boy, "girl": girl,
-}  # fmt: skip
+    "table": _table,
+    "bench": _bench,
+    "bed": _bed,
+    "chair": _chair,
+    "box": _box,
+    "basket": _basket,
+    "car": _car,
+    "house": _house,
+    "tree": _tree,
+    "ball": _ball,
+    "cup": _cup,
+    "book": _book,
+    "hat": _hat,
+    "vase": _vase,
+    "lamp": _lamp,
+    "clock": _clock,
+    "apple": _apple,
+    "umbrella": _umbrella,
+    "balloon": _balloon,
+    "kite": _kite,
+    "dog": _dog,
+    "cat": _cat,
+    "horse": _horse,
+    "bird": _bird,
+    "boy": _boy,
+    "girl": _girl,
+}

@@ -12,7 +12,8 @@ from pipelines.scenes.world import Scene, Thing
 
 def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
     """A scene as a row: its things, all that is true of two of them, and what is a matter of opinion."""
-    true, opinions = [], []
+    true: list[dict[str, Any]] = []
+    opinions: list[dict[str, Any]] = []
     for one, thing in enumerate(scene.things):
         for other in range(len(scene.things)):
             if one == other or scene.things[other].group == thing.group:

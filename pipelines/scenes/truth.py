@@ -56,6 +56,8 @@ INVERSE = {**dict.fromkeys(LEFT, RIGHT), **dict.fromkeys(RIGHT, LEFT)}
 
 def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
     """Whether thing `one` stands in a relation to thing `other`: "a cup on a table"; None where opinions may differ."""
+    if one == other:
+        return FALSE
     a, b = scene.things[one], scene.things[other]
     if relation not in RELATIONS:
         return (relation == "with" and other == a.holds) or UNSURE

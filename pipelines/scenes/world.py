@@ -96,8 +96,9 @@ MOST = {
 class Thing(NamedTuple):
     """One thing in a scene: what it is, where it is drawn (pixels), and how it stands to the scene's anchor.
 
-    slot: on, under, in, left, right, front, behind left, behind right, above; empty for the anchor itself. open: of a box
-    or basket with something in it. holds: the number of the thing that a person holds, -1 for none; held: its holder's.
+    slot: on, under, in, left, right, front, behind left, behind right, above; empty for the anchor itself. open: of a
+    box or basket with something in it. holds: the number of the thing that a person holds, -1 for none; held: its
+    holder's.
     """
 
     kind: str
