@@ -248,9 +248,11 @@ def holding(scene: Scene, group: int, rng: Random) -> str:
 
 
 FORMS: tuple[Callable[[Scene, int, Random], str], ...] = (
-    is_there, is_there, fragment, fragment, there_is, there_is, does, does, does, does, inverted, with_on_it, with_on_it,
-    both, has_colour, two_things, two_things, two_things, side_by_side, side_by_side, holding, holding, holding, holding,
-)  # fmt: skip
+    *(is_there, fragment, there_is, with_on_it, side_by_side) * 2,
+    *(inverted, both, has_colour),
+    *(two_things,) * 3,
+    *(does, holding) * 4,
+)
 
 
 def all_forms(scene: Scene, group: int, rng: Random) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """A fixed small convolution net in numpy, so that pictures have features without a download.
 
 Five channels (RGB and the pixel's place) of 112 x 112 go through four convolutions with stride 2 and ReLU to 256
-channels of 7 x 7. Weights are drawn from a fixed seed; each channel's bias and scale come from 48 scenes that are always
-the same, so that none is dead and all weigh alike.
+channels of 7 x 7. Weights are drawn from a fixed seed; each channel's bias and scale come from 48 scenes that are
+always the same, so that none is dead and all weigh alike.
 """
 
 from __future__ import annotations

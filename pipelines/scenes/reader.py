@@ -62,7 +62,7 @@ class _Item(NamedTuple):
     what: str
     word: str = ""
     entity: Entity | None = None
-    finite: bool = False
+    form: str = ""  # of a verb: is, are; empty of participles
 
 
 class _State(NamedTuple):
@@ -72,6 +72,12 @@ class _State(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     subjects: tuple[int, ...] = ()
     last: tuple[int, ...] = ()
+    agrees: bool = True
+
+    def agree(self, form: str, subjects: Sequence[int]) -> _State:
+        """With a verb in the form of one thing or of several."""
+        several = len(subjects) > 1 or any(self.entities[one].number != 1 for one in subjects)
+        return self._replace(agrees=self.agrees and form in ("", "are" if several else "is"))
 
     def say(self, what: str, word: str, of: Sequence[int], others: Sequence[int] = (-1,)) -> _State:
         """With something said of each of `of`, to each of `others`."""
@@ -80,24 +86,25 @@ class _State(NamedTuple):
 
 
 @cache
-def _verbs() -> dict[str, tuple[str, bool]]:
-    """Form -> (verb, whether it is finite): sits, sit, sitting."""
+def _verbs() -> dict[str, tuple[str, str]]:
+    """Form -> (verb, with what it agrees): sits is, sit are, sitting ""."""
     doubled = {"sit": "sitt"}
-    forms: dict[str, tuple[str, bool]] = {}
+    forms: dict[str, tuple[str, str]] = {}
     for verb in (*VERBS, *HOLDING, "walk", "run", "jump", "swim"):
         stem = "ly" if verb == "lie" else doubled.get(verb, verb)
         third = {"carry": "carries", "fly": "flies"}.get(verb, verb + ("es" if verb.endswith("ch") else "s"))
-        forms |= {f"{stem}ing": (verb, False), third: (verb, True), verb: (verb, True)}
+        forms |= {f"{stem}ing": (verb, ""), third: (verb, "is"), verb: (verb, "are")}
     return forms
 
 
 def read(text: str) -> list[Reading]:
-    """All readings of a sentence. Raises UnreadError when there is none."""
+    """All readings of a sentence, those in which its verbs agree where there are any. Raises UnreadError if none."""
     items = _items(text)
-    found = list(dict.fromkeys(Reading(state.entities, state.conditions) for state in _clause(items, 0, _State())))
-    if not found:
+    states = list(_clause(items, 0, _State()))
+    if not states:
         raise UnreadError("not a sentence of the world")
-    return found
+    agreeing = [state for state in states if state.agrees] or states
+    return list(dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing))
 
 
 def _items(text: str) -> list[_Item]:
@@ -122,7 +129,7 @@ def _next(words: list[str], at: int) -> tuple[_Item, int]:
     if noun is not None:
         return noun
     if word in ("is", "are"):
-        return _Item("be"), at + 1
+        return _Item("be", form=word), at + 1
     if word in ("it", "them", "they", "him", "her", "he", "she"):
         return _Item("pronoun"), at + 1
     if word == "there":
@@ -132,8 +139,8 @@ def _next(words: list[str], at: int) -> tuple[_Item, int]:
     if word in (*COLOURS, *SIZES, *PATTERNS):
         return _Item("adjective", word), at + 1
     if word in _verbs():
-        verb, finite = _verbs()[word]
-        return _Item("verb", verb, finite=finite), at + 1
+        verb, form = _verbs()[word]
+        return _Item("verb", verb, form=form), at + 1
     raise UnreadError(f"unknown word: {word}")
 
 
@@ -147,10 +154,10 @@ def _noun_phrase(words: list[str], at: int) -> tuple[_Item, int] | None:
     attributes = []
     while at < len(words):
         word = words[at]
-        verb, finite = _verbs().get(word, ("", True))
+        verb, form = _verbs().get(word, ("", ""))
         if word in (*COLOURS, *SIZES, *PATTERNS):
             attributes.append(word)
-        elif verb in VERBS and not finite and words[start] in COUNTS:
+        elif verb in VERBS and not form and words[start] in COUNTS:
             attributes.append(verb)
         else:
             break
@@ -200,7 +207,8 @@ def _clause(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
     first = items[at].what
     if first == "there" and at + 1 < len(items) and items[at + 1].what == "be":
         for then, named in _name(items, at + 2, state):
-            yield from _tail(items, then, named._replace(subjects=named.last))
+            agreed = named.agree(items[at + 1].form, named.last)
+            yield from _tail(items, then, agreed._replace(subjects=named.last))
     elif first == "prep":
         yield from _inverted(items, at, state)
     elif first == "pronoun":
@@ -213,21 +221,27 @@ def _clause(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
 
 def _inverted(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
     """ "On the table (there) is a cup." """
-    for then, placed in _point(items, at + 1, state):
+    for then, placed in _placed(items, at + 1, state):
         while then < len(items) and items[then].what in ("and", "there") and items[then].word in (",", ""):
             then += 1
-        verb = ""
-        if then < len(items) and items[then].what == "verb":
-            verb, then = items[then].word, then + 1
-        elif then < len(items) and items[then].what == "be":
-            then += 1
-        else:
+        if then >= len(items) or items[then].what not in ("verb", "be"):
             continue
-        for end, named in _name(items, then, placed):
-            said = named.say("relation", items[at].word, named.last, placed.last)
-            if verb:
-                said = said.say("verb", verb, named.last)
+        does = items[then]
+        for end, named in _name(items, then + 1, placed):
+            said = named.say("relation", items[at].word, named.last, placed.last).agree(does.form, named.last)
+            if does.what == "verb":
+                said = said.say("verb", does.word, named.last)
             yield from _tail(items, end, said._replace(subjects=named.last))
+
+
+def _placed(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
+    """A place, and where that is: "the table", "the table next to a chair"."""
+    for then, named in _point(items, at, state):
+        yield then, named
+        if then < len(items) and items[then].what == "prep":
+            for end, other in _point(items, then + 1, named):
+                said = other.say("relation", items[then].word, named.last, other.last)
+                yield end, said._replace(last=named.last)
 
 
 def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
@@ -238,15 +252,16 @@ def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
     item = items[at]
     of = tuple(dict.fromkeys((state.subjects, state.last)))
     if item.what == "be" and at + 1 < len(items):
-        said_of = items[at + 1]
+        said_of, state = items[at + 1], state.agree(item.form, state.subjects)
         if said_of.what == "adjective":
             yield from _tail(items, at + 2, state.say("attribute", said_of.word, state.subjects))
         elif said_of.what in ("verb", "prep"):
             yield from _tail(items, at + 1, state._replace(last=state.subjects))
     elif item.what == "verb":
-        for ones in of if not item.finite else of[:1]:
-            yield from _tail(items, at + 1, state.say("verb", item.word, ones)._replace(last=ones))
-            for then, named in _name(items, at + 1, state):
+        for ones in of if not item.form else of[:1]:
+            agreed = state.agree(item.form, ones)
+            yield from _tail(items, at + 1, agreed.say("verb", item.word, ones)._replace(last=ones))
+            for then, named in _name(items, at + 1, agreed):
                 said = named.say("verb", item.word, ones, named.last)
                 yield from _tail(items, then, said)
     elif item.what == "prep":
