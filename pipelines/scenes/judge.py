@@ -22,10 +22,11 @@ class Answer(Enum):
 
 
 class Judgement(NamedTuple):
-    """A verdict and, where there is none, why."""
+    """A verdict and, where there is none, why; whether the sentence's verbs agree with their subjects."""
 
     verdict: Answer
     reason: str = ""
+    agrees: bool = True
 
 
 def judge(text: str, scene: Scene) -> Judgement:
@@ -35,16 +36,16 @@ def judge(text: str, scene: Scene) -> Judgement:
     its favour. It is miscounted when it is true in logic only: "a dog" where there are three.
     """
     try:
-        readings = read(text)
+        readings, agrees = read(text)
     except UnreadError as error:
         return Judgement(Answer.UNDECIDED, str(error))
     verdicts = [_of_reading(reading, scene) for reading in readings]
     if Answer.TRUE in verdicts:
-        return Judgement(Answer.TRUE)
+        return Judgement(Answer.TRUE, "", agrees)
     for verdict in (Answer.UNDECIDED, Answer.MISCOUNTED):
         if verdict in verdicts:
-            return Judgement(verdict, "opinions differ" if verdict is Answer.UNDECIDED else "")
-    return Judgement(Answer.FALSE)
+            return Judgement(verdict, "opinions differ" if verdict is Answer.UNDECIDED else "", agrees)
+    return Judgement(Answer.FALSE, "", agrees)
 
 
 def _of_reading(reading: Reading, scene: Scene) -> Answer:

@@ -56,6 +56,13 @@ class Reading(NamedTuple):
     conditions: tuple[Condition, ...]
 
 
+class Understood(NamedTuple):
+    """All readings of a sentence; those in which its verbs agree with their subjects, where there are any."""
+
+    readings: list[Reading]
+    agrees: bool
+
+
 class _Item(NamedTuple):
     """A word or phrase: np, prep, be, there, verb, adjective, and, pronoun, end of a clause."""
 
@@ -97,14 +104,15 @@ def _verbs() -> dict[str, tuple[str, str]]:
     return forms
 
 
-def read(text: str) -> list[Reading]:
-    """All readings of a sentence, those in which its verbs agree where there are any. Raises UnreadError if none."""
+def read(text: str) -> Understood:
+    """All readings of a sentence. Raises UnreadError when there is none."""
     items = _items(text)
     states = list(_clause(items, 0, _State()))
     if not states:
         raise UnreadError("not a sentence of the world")
-    agreeing = [state for state in states if state.agrees] or states
-    return list(dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing))
+    agreeing = [state for state in states if state.agrees]
+    readings = dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing or states)
+    return Understood(list(readings), bool(agreeing))
 
 
 def _items(text: str) -> list[_Item]:

@@ -27,13 +27,16 @@ SHOWN = 5
 class Tally:
     """The verdicts on the rows of one operator (or on the captions), and the rows that are as they should not be.
 
-    wrong: negatives that are true, positives and captions that are not; undecided: with the reason.
+    wrong: negatives that are true, positives and captions that are not; undecided: with the reason; disagreeing: rows
+    with a verb that does not agree with its subject, and one of them.
     """
 
     positive: bool = False
     answers: Counter[Answer] = field(default_factory=Counter)
     wrong: list[dict[str, str]] = field(default_factory=list)
     undecided: Counter[str] = field(default_factory=Counter)
+    disagreeing: int = 0
+    disagrees: str = ""
 
     @property
     def rows(self) -> int:
@@ -54,7 +57,9 @@ class Tally:
 
     def add(self, row: Mapping[str, str], scene: Scene) -> None:
         """Judge one more row."""
-        answer, reason = judge(row["text"], scene)
+        answer, reason, agrees = judge(row["text"], scene)
+        if not agrees:
+            self.disagreeing, self.disagrees = self.disagreeing + 1, self.disagrees or row["text"]
         self.answers[answer] += 1
         if answer is Answer.UNDECIDED:
             self.undecided[reason] += 1
@@ -99,6 +104,7 @@ def to_json(tallies: Mapping[str, Tally]) -> str:
             "rows": tally.rows,
             **{answer.value: tally.answers[answer] for answer in Answer},
             "share": tally.right / tally.decided if tally.decided else None,
+            "disagreeing": tally.disagreeing,
             "undecided_because": dict(tally.undecided.most_common()),
         }
         for name, tally in tallies.items()
@@ -127,6 +133,9 @@ def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOW
     for name, tally in tallies.items():
         for reason, count in tally.undecided.most_common(shown):
             print(f"{name}: {count:,} undecided: {reason}", file=stream)
+    for name, tally in tallies.items():
+        if tally.disagreeing:
+            print(f"{name}: {tally.disagreeing:,} with a verb that does not agree: {tally.disagrees}", file=stream)
     for name, tally in tallies.items():
         for kind, count, row in kinds(tally)[:shown]:
             print(f"{name}: {count:,} {'not true' if tally.positive else 'true'}: {kind}", file=stream)
