@@ -22,7 +22,7 @@ class Answer(Enum):
 
 
 class Judgement(NamedTuple):
-    """A verdict and, where there is none, why; whether the sentence's verbs agree with their subjects."""
+    """A verdict and, where there is none, why; whether the sentence's verbs and pronouns agree."""
 
     verdict: Answer
     reason: str = ""

@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 
 
 class Understood(NamedTuple):
-    """All readings of a sentence; those in which its verbs agree with their subjects, where there are any."""
+    """All readings of a sentence; those in which verbs and pronouns agree, where there are any."""
 
     readings: list[Reading]
     agrees: bool
@@ -139,7 +139,7 @@ def _next(words: list[str], at: int) -> tuple[_Item, int]:
     if word in ("is", "are"):
         return _Item("be", form=word), at + 1
     if word in ("it", "them", "they", "him", "her", "he", "she"):
-        return _Item("pronoun"), at + 1
+        return _Item("pronoun", form="are" if word.startswith("the") else "is"), at + 1
     if word == "there":
         return _Item("there"), at + 1
     if word in ("and", ",", "while"):
@@ -170,6 +170,8 @@ def _noun_phrase(words: list[str], at: int) -> tuple[_Item, int] | None:
         else:
             break
         at += 1
+    if at < len(words) and words[at] not in NOUNS and words[start] in COUNTS:
+        raise UnreadError(f"unknown word: {words[at]}")
     if at >= len(words) or words[at] not in NOUNS:
         return None
     noun = words[at]
@@ -204,7 +206,7 @@ def _point(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _S
     if at < len(items) and items[at].what == "pronoun":
         for one in range(len(state.entities)):
             if one not in state.subjects or len(state.subjects) == len(state.entities):
-                yield at + 1, state._replace(last=(one,))
+                yield at + 1, state.agree(items[at].form, (one,))._replace(last=(one,))
     yield from _name(items, at, state)
 
 
@@ -221,7 +223,8 @@ def _clause(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
         yield from _inverted(items, at, state)
     elif first == "pronoun":
         for one in range(len(state.entities)):
-            yield from _tail(items, at + 1, state._replace(subjects=(one,), last=(one,)))
+            agreed = state.agree(items[at].form, (one,))
+            yield from _tail(items, at + 1, agreed._replace(subjects=(one,), last=(one,)))
     else:
         for then, named in _name(items, at, state):
             yield from _tail(items, then, named._replace(subjects=named.last))

@@ -28,7 +28,7 @@ class Tally:
     """The verdicts on the rows of one operator (or on the captions), and the rows that are as they should not be.
 
     wrong: negatives that are true, positives and captions that are not; undecided: with the reason; disagreeing: rows
-    with a verb that does not agree with its subject, and one of them.
+    where a verb or pronoun does not agree, and one of them.
     """
 
     positive: bool = False
@@ -135,7 +135,9 @@ def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOW
             print(f"{name}: {count:,} undecided: {reason}", file=stream)
     for name, tally in tallies.items():
         if tally.disagreeing:
-            print(f"{name}: {tally.disagreeing:,} with a verb that does not agree: {tally.disagrees}", file=stream)
+            print(
+                f"{name}: {tally.disagreeing:,} where a verb or pronoun does not agree: {tally.disagrees}", file=stream
+            )
     for name, tally in tallies.items():
         for kind, count, row in kinds(tally)[:shown]:
             print(f"{name}: {count:,} {'not true' if tally.positive else 'true'}: {kind}", file=stream)
