@@ -277,7 +277,7 @@ def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
                 yield from _tail(items, then, said)
     elif item.what == "prep":
         for then, named in _point(items, at + 1, state):
-            for ones in of:
+            for ones in (ones for ones in of if set(ones).isdisjoint(named.last)):
                 yield from _tail(items, then, named.say("relation", item.word, ones, named.last))
         if item.word == "with":
             yield from _with(items, at, state)
