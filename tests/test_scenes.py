@@ -141,7 +141,6 @@ def test_the_judge_says_why_it_cannot_decide() -> None:
         ("Three cups are on a table.", True),
         ("Three cups is on a table.", False),
         ("A dog and a cat sit under a table.", True),
-        ("A table with three cups on them.", False),
         ("On a table is three cups.", False),
         ("There are a cup on a table.", False),
     ],
