@@ -277,7 +277,9 @@ def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
                 yield from _tail(items, then, said)
     elif item.what == "prep":
         for then, named in _point(items, at + 1, state):
-            for ones in (ones for ones in of if set(ones).isdisjoint(named.last)):
+            for ones in of:
+                if items[then - 1].what == "pronoun" and not set(ones).isdisjoint(named.last):
+                    continue  # "it" is something else
                 yield from _tail(items, then, named.say("relation", item.word, ones, named.last))
         if item.word == "with":
             yield from _with(items, at, state)
