@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from schemas.audit import AUDIT
 from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -16,6 +17,7 @@ from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
 from schemas.scenes import SCENES
+from schemas.truth import TRUTH
 
 TABLES = (
     CAPTIONS,
@@ -25,11 +27,13 @@ TABLES = (
     COMPONENTS,
     COMPONENT_VOCABULARY,
     COMPONENT_EXCLUSIONS,
+    TRUTH,
     BALANCE,
     NEGATIVES,
     REFINED,
     POSITIVES,
     REJECTIONS,
+    AUDIT,
     FEATURES,
     REJECTED_IMAGES,
     SCENES,

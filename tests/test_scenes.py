@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from pipelines.build import VERBS
 from pipelines.cli import main
 from pipelines.engine.shards import read_table
 from pipelines.scenes.captions import all_forms, captions
@@ -244,7 +245,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 drawn scenes with the negatives of every operator; copy it to change it."""
     run = tmp_path_factory.mktemp("world") / "run"
     assert scenes("--output", run, "--images", 60) == 0
-    for verb in ("parse", "lexicon", "components", "balance", "negatives"):
+    for verb in VERBS[1:]:
         options = ["--preset", "all"] if verb == "negatives" else []
         assert main([verb, str(run), "--scheduler", "synchronous", "--quiet", *options]) == 0
     return run

@@ -9,11 +9,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from augment.caption import Caption, Token, remembered
+from augment.language.attributes import is_part_of_name
 
 ARTICLES = {"a", "an"}
 NUMBERS = {
@@ -104,6 +105,8 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
             start -= 1
         if any(not tokens[i].text.replace("-", "").isalpha() for i in range(start, chunk.root)):
             continue
+        if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
+            start -= is_part_of_name(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
         plural = root.tag == "NNS"
         form = "plural"
@@ -235,6 +238,7 @@ def quantity(token: Token) -> tuple[str, int] | None:
     return None
 
 
+@lru_cache(maxsize=1 << 10)
 def quantity_value(entry: str) -> int:
     """The number an entry stands for: "a" -> 1, "three" -> 3, "12" -> 12."""
     return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
