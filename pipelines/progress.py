@@ -15,17 +15,18 @@ LINE_SECONDS = 10
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a stage took: wall seconds for the captions done just now, and the shards found ready."""
+    """How long a stage took: wall seconds for the captions (or other units) done now, and the shards found ready."""
 
     stage: str
     captions: int
     seconds: float
     shards: int
     reused: int
+    unit: str = "captions"
 
     @property
     def rate(self) -> float:
-        """Captions a second; 0 when nothing had to be done."""
+        """Captions (or other units) a second; 0 when nothing had to be done."""
         return self.captions / self.seconds if self.seconds else 0.0
 
 
@@ -41,13 +42,13 @@ class Silent:
     def __init__(self) -> None:
         """No timings yet."""
         self.timings: list[Timing] = []
-        self._stage, self._total, self._reused = "", 0, 0
+        self._stage, self._total, self._reused, self._unit = "", 0, 0, "captions"
         self._shards = self._captions = 0
         self._began = 0.0
 
-    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.run.Progress."""
-        self._stage, self._total, self._reused = stage, total or 0, reused
+        self._stage, self._total, self._reused, self._unit = stage, total or 0, reused, unit
         self._shards = self._captions = 0
         self._began = time.perf_counter()
 
@@ -59,7 +60,7 @@ class Silent:
     def end(self) -> None:
         """See engine.run.Progress."""
         seconds = time.perf_counter() - self._began if self._shards else 0.0
-        self.timings.append(Timing(self._stage, self._captions, seconds, self._shards, self._reused))
+        self.timings.append(Timing(self._stage, self._captions, seconds, self._shards, self._reused, self._unit))
 
 
 def line(timing: Timing) -> str:
@@ -67,7 +68,7 @@ def line(timing: Timing) -> str:
     if not timing.shards:
         return f"{timing.stage}: up to date"
     reused = f", {timing.reused:,} shards were ready" if timing.reused else ""
-    what = f"{timing.captions:,} captions in {timing.seconds:.1f} s ({timing.rate:,.0f}/s)"
+    what = f"{timing.captions:,} {timing.unit} in {timing.seconds:.1f} s ({timing.rate:,.0f}/s)"
     return f"{timing.stage}: {what}{reused}"
 
 
@@ -80,9 +81,9 @@ class Lines(Silent):
         self._stream = stream
         self._said = 0.0
 
-    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.run.Progress."""
-        super().begin(stage, total, reused)
+        super().begin(stage, total, reused, unit)
         self._said = self._began
 
     def advance(self, captions: int, shards: int = 1) -> None:
@@ -94,7 +95,7 @@ class Lines(Silent):
             of = f" of {self._total:,}" if self._total else ""
             done = self._shards + self._reused
             rate = self._captions / (now - self._began)
-            print(f"{self._stage}: {done:,}{of} shards ({rate:,.0f} captions/s)", file=self._stream, flush=True)
+            print(f"{self._stage}: {done:,}{of} shards ({rate:,.0f} {self._unit}/s)", file=self._stream, flush=True)
 
     def end(self) -> None:
         """See engine.run.Progress."""
@@ -111,17 +112,17 @@ class Bars(Silent):
         self._stream = stream
         self._rich: RichProgress | None = None
 
-    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
+    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.run.Progress."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        super().begin(stage, total, reused)
+        super().begin(stage, total, reused, unit)
         self._rich = Progress(
             TextColumn("{task.description:<10}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("shards {task.fields[rate]:>9,.0f} captions/s"),
+            TextColumn(f"shards {{task.fields[rate]:>9,.0f}} {unit}/s"),
             TimeRemainingColumn(),
             console=Console(file=self._stream),
             transient=True,

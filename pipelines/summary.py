@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -70,9 +71,23 @@ def reading(run: Path) -> list[str]:
     return lines
 
 
+def extracted(run: Path, table: str) -> str:
+    """What a table of features holds, in a line."""
+    manifest = read_manifest(run / table)
+    assert manifest is not None
+    counts, metadata = manifest.counts, manifest.identity.metadata
+    dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
+    line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
+    rejected = under(counts, "rejected")
+    if rejected:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
+        line += f"; {sum(rejected.values()):,} images rejected ({reasons})"
+    return line
+
+
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
     """Coverage and yield of each family and its operators; `families` maps an operator to its family."""
-    table = _table("", "captions", "coverage", "rows", "a caption", "refused")
+    table = plain_table("", "captions", "coverage", "rows", "a caption", "refused")
     captions = counts.get("captions", 0)
 
     def add(label: str, name: str, refused: int, style: str) -> None:
@@ -96,7 +111,7 @@ def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Tab
     by_operator = {operator: under(counts, f"rejected.{operator}") for operator in operators}
     if not any(by_operator.values()):
         return None
-    table = _table("", "refused", "because")
+    table = plain_table("", "refused", "because")
     table.columns[-1].justify = "left"
     for operator, refused in by_operator.items():
         if refused:
@@ -108,7 +123,7 @@ def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Tab
 
 def timings_table(timings: Sequence[Timing]) -> Table:
     """Captions, seconds and captions a second of every stage of this call."""
-    table = _table("stage", "captions", "seconds", "captions/s")
+    table = plain_table("stage", "captions", "seconds", "captions/s")
     for timing in timings:
         if timing.seconds:
             table.add_row(timing.stage, f"{timing.captions:,}", f"{timing.seconds:.1f}", f"{timing.rate:,.0f}")
@@ -119,7 +134,6 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
     """Print what a run's negatives are: opening lines, the three tables, `examples` rows an operator."""
-    from rich.console import Console
 
     from augment.operators import OPERATORS
     from pipelines.quality.show import print_rows, sample, table_of
@@ -127,7 +141,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     counts = counters(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
     # a pipe has no width: a fixed one, so that numbers are not cut
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
+    console = console_of(stream)
     for line in [*opening(run), *reading(run)]:
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
@@ -145,6 +159,13 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
             print_rows(sample(run, table_of(operator), examples, operator=operator), stream)
 
 
+def console_of(stream: TextIO) -> Console:
+    """Where tables are printed: as wide as the terminal, or 100 characters."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
+
+
 def _print(console: Console, table: Table) -> None:
     """Print a table after an empty line, without the blanks that fill its lines."""
     with console.capture() as capture:
@@ -153,7 +174,8 @@ def _print(console: Console, table: Table) -> None:
     console.file.write("\n".join(["", *filter(None, lines), ""]))
 
 
-def _table(first: str, *others: str) -> Table:
+def plain_table(first: str, *others: str) -> Table:
+    """An empty table: names on the left, numbers on the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -11,10 +11,12 @@ from schemas.audit import AUDIT
 from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from schemas.features import FEATURES, REJECTED_IMAGES
 from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
+from schemas.scenes import SCENES
 from schemas.truth import TRUTH
 
 TABLES = (
@@ -32,6 +34,9 @@ TABLES = (
     POSITIVES,
     REJECTIONS,
     AUDIT,
+    FEATURES,
+    REJECTED_IMAGES,
+    SCENES,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -41,7 +46,7 @@ def _short(type: pa.DataType) -> str:
         return f"list<{_short(type.value_type)}>"
     if pa.types.is_struct(type):
         return f"struct<{', '.join(child.name for child in type)}>"
-    return str(type)
+    return type.extension_name.removeprefix("arrow.") if isinstance(type, pa.BaseExtensionType) else str(type)
 
 
 def markdown() -> str:

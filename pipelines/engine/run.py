@@ -94,11 +94,11 @@ class ReduceStage:
 class Progress(Protocol):
     """Who is told of what is done."""
 
-    def begin(self, stage: str, total: int | None, reused: int = 0) -> None:
-        """A stage starts: shards to do in all, of which `reused` were current."""
+    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
+        """A stage starts: shards to do in all, of which `reused` were current; `unit` is what it counts."""
 
     def advance(self, captions: int, shards: int = 1) -> None:
-        """Shards are done, with so many captions in them."""
+        """Shards are done, with so many captions (or other units) in them."""
 
     def end(self) -> None:
         """The stage has ended, well or not."""

@@ -18,7 +18,7 @@ EXPECTED = "VSE++ captions, five lines an image"
 CAPTIONS_AN_IMAGE = 5
 GROUPED = True
 CAPTIONS = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
-_ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "test"))}
+SPLIT_ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "test"))}
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
@@ -57,7 +57,7 @@ def _splits(source: str) -> dict[str, tuple[str, str]]:
     found = {match["split"]: name for name in wanted if (match := CAPTIONS.fullmatch(name))}
     if not found:
         raise FileNotFoundError(f"{source}: has no VSE++ captions, expected files named <split>_caps.txt")
-    splits = sorted(found, key=lambda split: (_ORDER.get(split, len(_ORDER)), split))
+    splits = sorted(found, key=lambda split: (SPLIT_ORDER.get(split, len(SPLIT_ORDER)), split))
     return {split: (join(folder, found[split]), _if_there(join(folder, f"{split}_images.txt"))) for split in splits}
 
 

@@ -1,0 +1,174 @@
+"""Photos, all of a folder or those that a captions table names, as a source of features through an ONNX backbone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.engine.shards import list_shards, read_table, sha256_file
+from pipelines.features.backbone import Backbone
+from pipelines.features.preprocess import Crops, UnreadableError, crops
+from pipelines.features.source import Listed, Part, finite, listed
+from pipelines.publish.images import Images
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"])
+
+
+class Photos:
+    """Photo files, their backbone, and how they are cropped."""
+
+    def __init__(
+        self,
+        source: Path,
+        folder: Path | None,
+        backbone: Backbone,
+        how: Crops,
+        *,
+        batch: int = 32,
+        dtype: str = "",
+        threads: int = 1,
+    ) -> None:
+        """List and hash the photos. Raises FileNotFoundError or ValueError naming what is not there."""
+        fixed = (backbone.input.height, backbone.input.width)
+        if any(size not in (0, how.crop) for size in fixed):
+            raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crop}")
+        if how.ten and backbone.grid:
+            raise ValueError("ten crops and grid exclude each other: ten crops have no common regions")
+        self._backbone, self._how, self._batch, self._threads = backbone, how, batch, threads
+        self._folder = photo_folder(source, folder)
+        self.images, self._files = find_photos(source, self._folder)
+        self.backbone = backbone.name
+        self.dtype = dtype or "float32"
+        self.inputs = {**backbone.inputs(), "photos": hash_photos(self._folder, self._files, threads)}
+        blank = self.encode_crops([_blank(how)])
+        self.shape = tuple(int(size) for size in blank.shape[1:])
+
+    def encode_crops(self, photos: Sequence[np.ndarray]) -> np.ndarray:
+        """The features of photos from their crops, (1 or 10, 3, H, W) each: the mean over a photo's crops."""
+        import numpy as np
+
+        made = self._backbone.encode(np.concatenate(photos))
+        if self._how.count == 1:
+            return made
+        return made.reshape(len(photos), self._how.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
+
+    def read(self, start: int, stop: int) -> Part:
+        """See Source. Photos are decoded by threads while the backbone runs."""
+        import numpy as np
+
+        rejected = {at for at in range(start, stop) if self.images[at].reason}
+        unread: dict[int, Listed] = {}
+        wanted = [at for at in range(start, stop) if at not in rejected]
+        kept: list[int] = []
+        parts = [np.empty((0, *self.shape), np.float32)]
+        with ThreadPoolExecutor(self._threads) as pool:
+            for positions, futures in _ahead(pool, self._crops, _cut(wanted, max(1, self._batch // self._how.count))):
+                photos = []
+                for at, future in zip(positions, futures, strict=True):
+                    try:
+                        photos.append(future.result())
+                        kept.append(at)
+                    except UnreadableError as error:
+                        unread[at] = self.images[at]._replace(reason=error.reason, detail=error.detail)
+                if photos:
+                    parts.append(self.encode_crops(photos))
+        with np.errstate(over="ignore"):
+            features = np.concatenate(parts).astype(self.dtype)
+        missing = [unread.get(at, self.images[at]) for at in sorted(rejected | set(unread))]
+        return finite([self.images[at] for at in kept], features, missing)
+
+    def _crops(self, at: int) -> np.ndarray:
+        try:
+            data = (self._folder / self._files[at]).read_bytes()
+        except OSError as error:
+            raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
+        return crops(data, self._how)
+
+
+def photo_folder(source: Path, folder: Path | None) -> Path:
+    """Where the photos are: `folder`, or the source itself. Raises FileNotFoundError."""
+    if is_run(source) and folder is None:
+        raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
+    found = folder or source
+    if not found.is_dir():
+        raise FileNotFoundError(f"images must be a folder, was: {found}")
+    return found
+
+
+def is_run(source: Path) -> bool:
+    """Whether a source is a run with captions, which name the images."""
+    return bool(list_shards(source / "captions"))
+
+
+def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
+    """The images of a run's captions, or all photo files below a folder by name; and their paths in the folder.
+
+    Marked are unsafe names, repeated ids, missing files and links that lead out. Raises FileNotFoundError when there is
+    no photo at all.
+    """
+    if is_run(source):
+        named: dict[str, str] = {}
+        for table in read_table(source, "captions", ("image_id", "image")):
+            named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
+        images = listed(named.items())
+    else:
+        images = listed(("", name) for name in sorted(_walk(folder)))
+    there = Images(folder)
+    files = []
+    for at, image in enumerate(images):
+        file = None if image.reason else there.find(image.image)
+        files.append(file or "")
+        if not image.reason and file is None:
+            detail = "must be a file in the image folder, is not there or leads out of it"
+            images[at] = image._replace(reason="missing", detail=detail)
+    if not any(files):
+        first = next((f", the first: {image.image}: {image.reason}" for image in images), "")
+        raise FileNotFoundError(f"{folder}: must have photos ({', '.join(sorted(SUFFIXES))}), has none to read{first}")
+    return images, files
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = Path(where, name)
+            if path.suffix.lower() in SUFFIXES:
+                yield path.relative_to(folder).as_posix()
+
+
+def hash_photos(folder: Path, files: Sequence[str], threads: int) -> str:
+    """`60 files, sha256 …` over names and bytes."""
+    names = sorted({file for file in files if file})
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(threads) as pool:
+        for name, found in zip(names, pool.map(lambda name: sha256_file(folder / name), names), strict=True):
+            digest.update(f"{name}\0{found}\n".encode(errors="surrogateescape"))
+    return f"{len(names)} files, sha256 {digest.hexdigest()}"
+
+
+def _cut(positions: list[int], size: int) -> list[list[int]]:
+    return [positions[at : at + size] for at in range(0, len(positions), size)]
+
+
+def _ahead(
+    pool: ThreadPoolExecutor, function: object, batches: list[list[int]]
+) -> Iterator[tuple[list[int], list[Future]]]:
+    """Batches with their futures, one batch submitted ahead of the one given out."""
+    submitted: list[tuple[list[int], list[Future]]] = []
+    for batch in batches:
+        submitted.append((batch, [pool.submit(function, at) for at in batch]))  # type: ignore[arg-type]
+        if len(submitted) > 1:
+            yield submitted.pop(0)
+    yield from submitted
+
+
+def _blank(how: Crops) -> np.ndarray:
+    import numpy as np
+
+    return np.zeros((how.count, 3, how.crop, how.crop), np.float32)

@@ -1,0 +1,101 @@
+"""From a photo's bytes to what an ImageNet backbone reads: resized, cropped, normalised."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL.Image import Image
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+MAX_PIXELS = 100_000_000
+
+
+class UnreadableError(ValueError):
+    """A photo that cannot be used: `reason` is one of schemas.features.IMAGE_REASONS."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail = reason, detail
+
+
+@dataclass(frozen=True)
+class Crops:
+    """How a photo becomes crops: its shorter side `resize` pixels, crops of `crop` x `crop`, one in the centre or ten.
+
+    Raises ValueError where a crop would not fit.
+    """
+
+    resize: int = 256
+    crop: int = 224
+    ten: bool = False
+
+    def __post_init__(self) -> None:
+        if self.crop < 1:
+            raise ValueError(f"crop must be >= 1, was: {self.crop}")
+        if self.resize < self.crop:
+            raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
+
+    @property
+    def count(self) -> int:
+        """Crops a photo."""
+        return 10 if self.ten else 1
+
+    def corners(self, width: int, height: int) -> list[tuple[int, int]]:
+        """(left, top) of the crops that are not mirrored: the centre, or the four corners and the centre."""
+        right, bottom = width - self.crop, height - self.crop
+        centre = (round(right / 2), round(bottom / 2))
+        return [(0, 0), (right, 0), (0, bottom), (right, bottom), centre] if self.ten else [centre]
+
+
+def decode(data: bytes) -> Image:
+    """A photo as RGB, turned as its EXIF orientation says, what is transparent over white. Raises UnreadableError."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as file:
+            if file.width * file.height > MAX_PIXELS:
+                said = f"an image must have <= {MAX_PIXELS:,} pixels, has {file.width} x {file.height}"
+                raise UnreadableError("too_large", said)
+            photo = ImageOps.exif_transpose(file)
+            if photo.has_transparency_data:
+                photo = photo.convert("RGBA")
+                photo = Image.alpha_composite(Image.new("RGBA", photo.size, "white"), photo)
+            return photo.convert("RGB")
+    except UnreadableError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels: {error}") from None
+    except Exception as error:  # decoders of broken files raise whatever they stumble on
+        first = str(error).partition("<_io")[0].strip().split("\n")[0]
+        raise UnreadableError("unreadable", f"must be an image, {type(error).__name__}: {first}") from None
+
+
+def resized(photo: Image, shorter: int) -> Image:
+    """A photo with its shorter side `shorter` pixels long, the other in proportion, rounded down."""
+    from PIL import Image
+
+    width, height = photo.size
+    size = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)
+    return photo if size == photo.size else photo.resize(size, Image.Resampling.BILINEAR)
+
+
+def crops(data: bytes, how: Crops) -> np.ndarray:
+    """The crops of a photo, normalised: (1 or 10, 3, crop, crop) float32, the mirrored five after the five.
+
+    Raises UnreadableError.
+    """
+    import numpy as np
+
+    photo = resized(decode(data), how.resize)
+    numbers = np.asarray(photo, np.float32) / np.float32(255)
+    pixels: np.ndarray = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+    size = how.crop
+    cut = [pixels[top : top + size, left : left + size] for left, top in how.corners(*photo.size)]
+    if how.ten:
+        cut += [one[:, ::-1] for one in cut]
+    return np.ascontiguousarray(np.stack(cut).transpose(0, 3, 1, 2))

@@ -1,0 +1,132 @@
+"""Is a sentence true of a scene? Every reading of it against every way to point at the scene's things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from itertools import combinations, product
+from typing import NamedTuple
+
+from pipelines.scenes.reader import Condition, Entity, Reading, UnreadError, read
+from pipelines.scenes.truth import Verdict, does, does_to, has, holds
+from pipelines.scenes.world import Scene
+
+
+class Answer(Enum):
+    """What a judge says: true; false; false only as people count ("a dog" of three); or not to be decided."""
+
+    TRUE = "true"
+    FALSE = "false"
+    MISCOUNTED = "miscounted"
+    UNDECIDED = "undecided"
+
+
+class Judgement(NamedTuple):
+    """A verdict and, where there is none, why; whether the sentence's verbs and pronouns agree."""
+
+    verdict: Answer
+    reason: str = ""
+    agrees: bool = True
+
+
+def judge(text: str, scene: Scene) -> Judgement:
+    """Whether a sentence is true of a scene.
+
+    It is false when no reading is true, however the scene's things are pointed at and where opinions differ, taken in
+    its favour. It is miscounted when it is true in logic only: "a dog" where there are three.
+    """
+    try:
+        readings, agrees = read(text)
+    except UnreadError as error:
+        return Judgement(Answer.UNDECIDED, str(error))
+    verdicts = [_of_reading(reading, scene) for reading in readings]
+    if Answer.TRUE in verdicts:
+        return Judgement(Answer.TRUE, "", agrees)
+    for verdict in (Answer.UNDECIDED, Answer.MISCOUNTED):
+        if verdict in verdicts:
+            return Judgement(verdict, "opinions differ" if verdict is Answer.UNDECIDED else "", agrees)
+    return Judgement(Answer.FALSE, "", agrees)
+
+
+def _of_reading(reading: Reading, scene: Scene) -> Answer:
+    """One reading: true where an assignment is surely true and counts right, false where none may be true."""
+    found = Answer.FALSE
+    for chosen in _assignments(reading, scene):
+        verdict = _all(_verdicts(reading, scene, chosen))
+        if verdict is False:
+            continue
+        counted = all(_counts(reading, scene, chosen, at) for at in range(len(reading.entities)))
+        if verdict is True and counted:
+            return Answer.TRUE
+        if counted:
+            found = Answer.UNDECIDED
+        elif found is Answer.FALSE:
+            found = Answer.MISCOUNTED
+    return found
+
+
+def _assignments(reading: Reading, scene: Scene) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Every way to point at things for the entities: as many as each says, of its kind, none twice."""
+    options = []
+    for entity in reading.entities:
+        fitting = [at for at in range(len(scene.things)) if _fits(entity, scene, at) is not False]
+        sizes = [entity.number] if entity.number else range(2, len(fitting) + 1)
+        options.append([chosen for size in sizes for chosen in combinations(fitting, size)])
+    for chosen in product(*options):
+        everything = [at for one in chosen for at in one]
+        if len(set(everything)) == len(everything):
+            yield chosen
+
+
+def _fits(entity: Entity, scene: Scene, at: int) -> Verdict:
+    thing = scene.things[at]
+    if thing.kind != entity.kind:
+        return False
+    return _all(has(attribute, thing) for attribute in entity.attributes)
+
+
+def _verdicts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...]) -> Iterator[Verdict]:
+    """Of every thing pointed at, whether it fits; of every condition, whether it holds of each of its things."""
+    for entity, things in zip(reading.entities, chosen, strict=True):
+        for at in things:
+            yield _fits(entity, scene, at)
+    for condition in reading.conditions:
+        for at in chosen[condition.one]:
+            yield _meets(condition, scene, at, chosen)
+
+
+def _meets(condition: Condition, scene: Scene, at: int, chosen: tuple[tuple[int, ...], ...]) -> Verdict:
+    """Whether one thing meets a condition: of several things on the other side, with each of them."""
+    if condition.what == "attribute":
+        return has(condition.word, scene.things[at])
+    if condition.what == "verb" and condition.other < 0:
+        return does(condition.word, scene.things[at])
+    others = chosen[condition.other]
+    if condition.what == "verb":
+        verdicts = [does_to(condition.word, scene, at, other) for other in others]
+        return True if True in verdicts else None if None in verdicts else False
+    return _all(holds(condition.word, scene, at, other) for other in others)
+
+
+def _counts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...], at: int) -> bool:
+    """Whether there are no more things of which all that is said of an entity is surely true than it says."""
+    if not reading.entities[at].number:
+        return True
+    about = [condition for condition in reading.conditions if at in (condition.one, condition.other)]
+    for thing in range(len(scene.things)):
+        if thing in chosen[at] or _fits(reading.entities[at], scene, thing) is not True:
+            continue
+        pointed = (*chosen[:at], (thing,), *chosen[at + 1 :])
+        if all(_meets(one, scene, it, pointed) is True for one in about for it in pointed[one.one]):
+            return False
+    return True
+
+
+def _all(verdicts: Iterable[Verdict]) -> Verdict:
+    """The conjunction of three-valued verdicts."""
+    unsure = False
+    for verdict in verdicts:
+        if verdict is False:
+            return False
+        unsure |= verdict is None
+    return None if unsure else True

@@ -1,0 +1,197 @@
+"""scenes: a drawn world as a run: captions, pictures, their features, and what is true of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from augment.rng import record_rng
+from pipelines.engine import manifest
+from pipelines.engine.run import Progress
+from pipelines.engine.shards import (
+    Receipt,
+    is_current,
+    read_receipt,
+    read_shard,
+    remove_temporary,
+    sha256_file,
+    shard_path,
+    write_atomically,
+    write_shard,
+)
+from schemas.captions import CAPTIONS, REJECTED_RECORDS
+from schemas.features import features
+from schemas.scenes import SCENES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from PIL.Image import Image
+
+NAME = "scenes"
+IMAGES = "images"
+CODE = ("pipelines.scenes", "pipelines.stages.scenes", "augment.language.grammar", "augment.rng")
+SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
+SHARD_SIZE = 500
+BATCH = 25
+
+
+@dataclass(frozen=True)
+class ScenesConfig:
+    """How many scenes are drawn, and from which seed; 15 of 20 train, 2 val, 3 test.
+
+    Raises ValueError for less than 1 image, or a seed below 0.
+    """
+
+    images: int = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("images", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be >= {least}, was: {getattr(self, name)}")
+
+
+def outputs() -> dict[str, pa.Schema]:
+    """The tables made, the one with the manifest last."""
+    from pipelines.scenes.network import GRID, POOLED
+
+    return {
+        "scenes": SCENES,
+        "features": features(POOLED, "float16"),
+        "features_grid": features(GRID, "float16"),
+        "rejected_records": REJECTED_RECORDS,
+        "captions": CAPTIONS,
+    }
+
+
+def make_scenes(
+    run: Path, config: ScenesConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
+) -> dict[str, int]:
+    """Bring a run of drawn scenes up to date with its config; returns its counters, images and captions.
+
+    Pictures go to `images/`. What is done is kept, so an interrupted run goes on. Raises OtherConfigError when the run
+    holds other captions and `overwrite` is not given, ImportError without Pillow, OSError when it cannot be written.
+    """
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError("scenes need Pillow: pip install negcap[features]") from error
+    if run.exists() and not run.is_dir():
+        raise ValueError(f"{run}: the output must be a folder, is a file")
+    tables = outputs()
+    identity = identify(config, tables, metadata)
+    manifest.prepare(run / "captions", identity, overwrite=overwrite)
+    for table in tables:
+        remove_temporary(run / table)
+    (run / IMAGES).mkdir(parents=True, exist_ok=True)
+    remove_temporary(run / IMAGES)
+    parts = [range(at, min(at + SHARD_SIZE, config.images)) for at in range(0, config.images, SHARD_SIZE)]
+    made = {index: found for index in range(len(parts)) if (found := _current(run, tables, index, identity.key()))}
+    progress.begin(NAME, len(parts), len(made), unit="images")
+    try:
+        for index, numbers in enumerate(parts):
+            if index not in made:
+                made[index] = _make(run, config, numbers, index, identity, tables)
+                progress.advance(len(numbers))
+    finally:
+        progress.end()
+    receipts = [made[index] for index in range(len(parts))]
+    return dict(manifest.finish(run, tuple(tables), identity, receipts).counts)
+
+
+def identify(config: ScenesConfig, tables: Mapping[str, pa.Schema], metadata: Mapping[str, str]) -> manifest.Identity:
+    """All that decides the tables' bytes."""
+    from pipelines.scenes.network import NAME as BACKBONE
+
+    return manifest.Identity(
+        stage=NAME,
+        config=manifest.describe(config),
+        metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
+        schemas={table: manifest.hash_schema(schema) for table, schema in tables.items()},
+        code=manifest.hash_code(CODE),
+        inputs={},
+    )
+
+
+def name_of(number: int) -> str:
+    """The image_id of a scene: scene_000017."""
+    return f"scene_{number:06d}"
+
+
+def _make(
+    run: Path,
+    config: ScenesConfig,
+    numbers: range,
+    index: int,
+    identity: manifest.Identity,
+    tables: Mapping[str, pa.Schema],
+) -> dict[str, Receipt]:
+    """Compose, draw, describe and encode the scenes of one shard."""
+    import pyarrow as pa
+
+    from pipelines.scenes.captions import captions
+    from pipelines.scenes.draw import draw, png
+    from pipelines.scenes.layout import compose
+    from pipelines.scenes.table import row
+
+    scenes: list[dict[str, Any]] = []
+    lines: list[dict[str, str]] = []
+    pictures = []
+    for number in numbers:
+        name, split = name_of(number), SPLITS[number % len(SPLITS)]
+        scene = compose(record_rng(config.seed, "scene", name))
+        pictures.append(draw(scene))
+        data = png(pictures[-1])
+        write_atomically(run / IMAGES / f"{name}.png", data)
+        scenes.append(row(name, split, scene, hashlib.sha256(data).hexdigest()))
+        for at, text in enumerate(captions(scene, record_rng(config.seed, "captions", name))):
+            shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
+            lines.append({"caption_id": f"scenes:{name}:{at}", **shared, "text": text})
+    rows = {
+        "scenes": pa.Table.from_pylist(scenes, SCENES),
+        **_encode([name_of(number) for number in numbers], pictures),
+        "rejected_records": REJECTED_RECORDS.empty_table(),
+        "captions": pa.Table.from_pylist(lines, CAPTIONS),
+    }
+    counts = Counter({"captions": len(lines), "images": len(numbers)})
+    receipts = {}
+    for table, schema in tables.items():
+        provenance = identity.provenance()
+        if table.startswith("features"):
+            provenance["shape"] = json.dumps(schema.field("feature").type.shape)
+        own = counts if table == "captions" else {}
+        receipts[table] = write_shard(rows[table], run / table, index, identity.key(), schema, provenance, own)
+    return receipts
+
+
+def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
+    import numpy as np
+
+    from pipelines.scenes.network import encode
+    from pipelines.stages.features import table_of
+
+    parts = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
+    pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*parts, strict=True))
+    return {"features": table_of(names, pooled), "features_grid": table_of(names, grid)}
+
+
+def _current(run: Path, tables: Mapping[str, pa.Schema], index: int, key: str) -> dict[str, Receipt]:
+    """The receipts of a shard that need not be made again, its pictures being as they were; none otherwise."""
+    found = {}
+    for table in tables:
+        shard = shard_path(run / table, index)
+        receipt = read_receipt(shard)
+        if receipt is None or not is_current(shard, key):
+            return {}
+        found[table] = receipt
+    drawn = read_shard(shard_path(run / "scenes", index), ("image_id", "sha256"))
+    for name, expected in zip(*drawn.to_pydict().values(), strict=True):
+        picture = run / IMAGES / f"{name}.png"
+        if not picture.is_file() or sha256_file(picture) != expected:
+            return {}
+    return found
