@@ -1,0 +1,232 @@
+"""The training loop: a run's folder in, a model's folder out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from augment.vocabulary import Vocabulary, build_vocabulary
+from pipelines.engine.shards import write_atomically
+from pipelines.trainer import checkpoint
+from pipelines.trainer.config import TrainConfig
+from pipelines.trainer.curves import draw_curves
+from pipelines.trainer.data import Corpus, encode_run, read_captions, read_features, split_captions
+from pipelines.trainer.embed import embed_images, embed_sentences
+from pipelines.trainer.models import OBJECTIVES, EmbeddingModel, Embedded
+from pipelines.trainer.retrieval import rank, retrieval
+from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, pack, shuffled
+from pipelines.trainer.vectors import read_vectors
+
+LOSSES_AN_EPOCH = 20  # points of the loss curve
+MODEL_SEEDS = 1 << 20  # apart: an epoch's draws hang on the seed and the epoch alone
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is trained on, on the device but for what decides the layout of a batch."""
+
+    corpus: Corpus
+    vocabulary: Vocabulary
+    features: Tensor
+    backbone: str
+    image: Tensor
+    train: Tensor
+    validation: Tensor
+    pool: Pool | None
+    left_out: int
+    device: torch.device
+
+
+def device_of(name: str) -> torch.device:
+    """The device of a name; auto: a GPU where there is one. Raises ValueError for cuda where there is none."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be auto or cpu: this torch sees no GPU")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def gather(config: TrainConfig) -> Material:
+    """Read a run. Raises FileNotFoundError and ValueError for tables that are missing or cannot be trained on."""
+    device = device_of(config.device)
+    captions = read_captions(config.run)
+    features = read_features(config.run, captions.image_ids)
+    train, validation = split_captions(
+        captions, config.train_splits, config.validation_split, config.validation_images, features.there
+    )
+    if len(train) < 2:
+        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count)
+    corpus = encode_run(config.run, captions, vocabulary)
+    pool = None
+    if OBJECTIVES[config.model].negatives:
+        wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
+        trained = torch.zeros(corpus.captions, dtype=torch.bool)
+        trained[train] = True
+        pool = make_pool(corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions)
+        if not len(pool.rows):
+            there = ", ".join(corpus.families) or "none: run negcap negatives first"
+            raise ValueError(
+                f"negative_families must have negatives of train captions, have none: {', '.join(config.negative_families)}"
+                f" by {', '.join(config.negative_operators)} (families in {config.run}: {there})"
+            )
+    return Material(
+        corpus,
+        vocabulary,
+        features.values.to(device),
+        features.backbone,
+        captions.image,
+        train,
+        validation,
+        pool,
+        int((~features.there).sum()),
+        device,
+    )
+
+
+def to(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device; to a GPU without waiting for it."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def embed_batch(
+    model: EmbeddingModel, material: Material, tokens: Tensor, captions: Tensor, drawn: Drawn, amp: bool
+) -> Embedded:
+    """Captions (B,) with their images and the negatives drawn of them, in the joint space."""
+    device = material.device
+    packed = pack(material.corpus.offsets, torch.cat([captions, material.corpus.captions + drawn.rows]))
+    image = material.image[captions]
+    words = tokens[to(packed.positions, device)]
+    with torch.autocast("cuda", torch.bfloat16) if amp and device.type == "cuda" else nullcontext():
+        images = model.image(material.features[to(image, device)])
+        sentences = model.text(words, packed)
+    return Embedded(
+        images,
+        sentences[: len(captions)],
+        sentences[len(captions) :],
+        to(drawn.owner, device),
+        to(image[:, None] == image[None, :], device),
+    )
+
+
+def validate(model: EmbeddingModel, material: Material, tokens: Tensor) -> dict[str, float]:
+    """Retrieval metrics on the validation captions and their images."""
+    image, owner = material.image[material.validation].unique(return_inverse=True)
+    device = material.device
+    model.eval()
+    images = embed_images(model, material.features, image, device)
+    captions = embed_sentences(model, tokens, material.corpus.offsets, material.validation)
+    model.train()
+    return retrieval(rank(images, captions, owner.to(device)))
+
+
+def train_epoch(
+    model: EmbeddingModel,
+    optimizer: torch.optim.Optimizer,
+    material: Material,
+    tokens: Tensor,
+    config: TrainConfig,
+    epoch: int,
+) -> dict[str, Any]:
+    """One pass over the train captions; its loss a pair, and where its time went."""
+    generator = Generator().manual_seed(config.seed * MODEL_SEEDS + epoch)
+    objective = OBJECTIVES[config.model]
+    nothing = Drawn(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
+    losses, sizes = [], []
+    began, drawing = time.perf_counter(), 0.0
+    for group in optimizer.param_groups:
+        group["lr"] = config.learning_rate * config.decay ** ((epoch - 1) // config.decay_every)
+    for captions in shuffled(material.train, config.batch_size, generator):
+        start = time.perf_counter()
+        drawn = draw(material.pool, captions, config.negatives, generator) if material.pool else nothing
+        drawing += time.perf_counter() - start
+        batch = embed_batch(model, material, tokens, captions, drawn, config.amp)
+        loss = objective.loss(batch, config.margin, epoch <= config.warm_up)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        clip_grad_norm_(model.parameters(), config.clip)
+        optimizer.step()
+        losses.append(loss.detach())
+        sizes.append(len(captions))
+    each = torch.stack(losses).double().cpu()  # waits for the device: once an epoch
+    seconds = time.perf_counter() - began
+    if not each.isfinite().all():
+        raise ValueError(f"the loss is not finite in epoch {epoch}: lower the learning rate")
+    per_pair = each / torch.tensor(sizes)
+    return {
+        "loss": each.sum().item() / sum(sizes),
+        "losses": [part.mean().item() for part in per_pair.chunk(LOSSES_AN_EPOCH)],
+        "learning_rate": optimizer.param_groups[0]["lr"],
+        "steps": len(sizes),
+        "seconds": round(seconds, 2),
+        "drawing_share": round(drawing / seconds, 4),
+        "pairs_per_second": round(sum(sizes) / seconds, 1),
+    }
+
+
+def train(
+    config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None
+) -> Path:
+    """Train a model and return its folder; one that was interrupted goes on after its last whole epoch.
+
+    The folder holds config.json, vocabulary.json, metrics.jsonl (a line an epoch), curves.png, and the weights of the
+    epoch with the highest rsum on validation (best) and of the last one (last, with the optimizer), as safetensors with
+    JSON. On one machine, the same config gives the same weights, however often it was interrupted. `say` is told a line
+    an epoch. Raises FileNotFoundError and ValueError for a run that cannot be trained on, or a folder of another model.
+    """
+    torch.set_num_threads(config.threads)
+    material = gather(config)
+    size = material.features.shape[-1]
+    vectors = read_vectors(config.vectors, material.vocabulary, config.word_dim) if config.vectors else None
+    model = EmbeddingModel(config, size, len(material.vocabulary), vectors)
+    made = checkpoint.identity(config, size, material.backbone)
+    checkpoint.open_folder(config.output, made, material.vocabulary, overwrite=overwrite)
+    model.to(material.device)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=config.learning_rate, fused=material.device.type == "cuda")
+    done, best = 0, {"epoch": 0, "rsum": float("-inf")}
+    if (config.output / f"{checkpoint.LAST}.safetensors").exists():
+        state = checkpoint.restore(config.output, checkpoint.LAST, model, optimizer)
+        done, best = state["epoch"], state["best"]
+    history = _history(config.output / checkpoint.METRICS, done)
+    say(
+        f"{config.model}: {len(material.train):,} captions to train on, {len(material.validation):,} to validate, "
+        f"{len(material.vocabulary):,} words"
+        + (f", {len(material.pool.rows):,} negatives" if material.pool else "")
+        + (f"; {material.left_out:,} images have no features" if material.left_out else "")
+        + (f"; goes on after epoch {done}" if done else "")
+    )
+    tokens = material.corpus.tokens.to(material.device)
+    for epoch in range(done + 1, config.epochs + 1):
+        line = {"epoch": epoch, **train_epoch(model, optimizer, material, tokens, config, epoch)}
+        line["validation"] = validate(model, material, tokens)
+        rsum = line["validation"]["rsum"]
+        if rsum > best["rsum"]:
+            best = {"epoch": epoch, "rsum": rsum}
+            checkpoint.save(config.output, checkpoint.BEST, model, best)
+        checkpoint.save(config.output, checkpoint.LAST, model, {"epoch": epoch, "best": best}, optimizer)
+        history.append(line)
+        _write_history(config.output / checkpoint.METRICS, history)
+        draw_curves(history, config.output / "curves.png", config.model)
+        say(
+            f"epoch {epoch}: loss {line['loss']:.3f}, rsum {rsum:.1f} on validation "
+            f"(best {best['rsum']:.1f}, epoch {best['epoch']}), {line['seconds']:.0f} s"
+        )
+    return config.output
+
+
+def _history(path: Path, epochs: int) -> list[dict[str, Any]]:
+    """The lines of the epochs that the weights stand for."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
+    return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
+
+
+def _write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())
