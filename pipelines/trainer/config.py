@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import os
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from augment.operators import PRESETS
@@ -13,6 +14,11 @@ TRANSFORMS = ("root", "none")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = ("epochs", "batch_size", "negatives", "joint", "word_dim", "min_count", "decay_every", "threads")
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class TrainConfig:
     clip: float = 2.0
     device: str = "auto"
     amp: bool = True
-    threads: int = 1
+    threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
         for name, valid in (("model", MODELS), ("pooling", POOLINGS), ("transform", TRANSFORMS), ("device", DEVICES)):
@@ -87,3 +93,26 @@ NOT_IDENTITY = ("run", "output", "epochs", "threads")  # what may change when a 
 def identity_fields() -> tuple[str, ...]:
     """The names of the fields that make a model another one."""
     return tuple(item.name for item in fields(TrainConfig) if item.name not in NOT_IDENTITY)
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """What is evaluated. split: of the run; limit: only its first images; seed: of the bootstrap.
+
+    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. Raises ValueError.
+    """
+
+    split: str = "test"
+    per_family: int = 20
+    per_attack: int = 5
+    limit: int | None = None
+    seed: int = 0
+    device: str = "auto"
+    threads: int = field(default_factory=cores)
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise ValueError(f"device must be one of {', '.join(DEVICES)}, was: {self.device}")
+        for name in ("per_family", "per_attack", "threads", "limit"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")

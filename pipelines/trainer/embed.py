@@ -29,9 +29,7 @@ def embed_sentences(model: EmbeddingModel, tokens: Tensor, offsets: Tensor, rows
     return vectors
 
 
-def embedded(
-    model: EmbeddingModel, tokens: Tensor, offsets: Tensor, rows: Tensor
-) -> Iterator[tuple[Tensor, Tensor]]:
+def embedded(model: EmbeddingModel, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Sentences `rows` (n,), those of like length together: their places in `rows` (b,), unit vectors (b, d).
 
     Memory does not grow with n but for the indices. tokens may be on a GPU; offsets and rows are on the CPU.

@@ -70,7 +70,9 @@ def gather(config: TrainConfig) -> Material:
         wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
         trained = torch.zeros(corpus.captions, dtype=torch.bool)
         trained[train] = True
-        pool = make_pool(corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions)
+        pool = make_pool(
+            corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions
+        )
         if not len(pool.rows):
             there = ", ".join(corpus.families) or "none: run negcap negatives first"
             raise ValueError(
@@ -171,9 +173,7 @@ def train_epoch(
     }
 
 
-def train(
-    config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None
-) -> Path:
+def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
     """Train a model and return its folder; one that was interrupted goes on after its last whole epoch.
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (a line an epoch), curves.png, and the weights of the
