@@ -1,7 +1,7 @@
 """Words as numbers: which words a corpus knows, and sentences as flat arrays of them.
 
-A word is a token of NLTK's word tokenizer, lower-cased, on each stretch of text between white space; so the same stretch
-always gives the same words, and texts are encoded stretch by stretch, each distinct one looked up once.
+A word is a token of NLTK's word tokenizer, lower-cased, on each stretch of text between white space; so the same
+stretch always gives the same words, and texts are encoded stretch by stretch, each distinct one looked up once.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ train = together(
     click.option("--joint", type=int, help="Size of the joint space; default: 1024."),
     click.option("--word-dim", type=int, help="Size of the word vectors; default: 300."),
     click.option("--bidirectional/--forward", default=None, help="Directions of the GRU; default: both."),
-    click.option("--pooling", help="Of its states: max, mean or last; default: max."),
+    click.option("--pooling", help="Of its states: max or last; default: max."),
     click.option("--transform", help="Of the image features: root (then length 1) or none; default: root."),
     click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to begin with, GloVe's text or npz."),
     click.option("--tune-vectors/--keep-vectors", default=None, help="Train on them; default: yes."),

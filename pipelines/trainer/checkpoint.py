@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,9 @@ def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Voca
     vocabulary = Vocabulary(tuple(_json(folder / VOCABULARY)))
     known = {item.name for item in fields(TrainConfig)} - {*NOT_IDENTITY, "vectors"}
     try:
-        given = {name: tuple(v) if isinstance(v, list) else v for name, v in told["config"].items() if name in known}
+        given: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in told["config"].items() if name in known
+        }
         config = TrainConfig(run=Path(), output=folder, **given)
         model = EmbeddingModel(config, int(told["features"]), len(vocabulary))
     except (KeyError, TypeError) as error:
@@ -128,8 +130,3 @@ def _json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} must be JSON, is damaged: {error}") from None
-
-
-def told(config: TrainConfig) -> dict[str, Any]:
-    """A config as plain JSON, paths by their names."""
-    return {k: v.name if isinstance(v, Path) else v for k, v in asdict(config).items()}

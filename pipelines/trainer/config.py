@@ -9,7 +9,7 @@ from pathlib import Path
 from augment.operators import PRESETS
 
 MODELS = ("vse", "vse++", "vse-c")
-POOLINGS = ("max", "mean", "last")
+POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "none")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = ("epochs", "batch_size", "negatives", "joint", "word_dim", "min_count", "decay_every", "threads")

@@ -234,7 +234,7 @@ def _read(path: Path, captions: int) -> Corpus:
     try:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            named = {name: tuple(json.loads(text)) for name, text in file.metadata().items()}
+            operators, families = (tuple(json.loads(file.metadata()[name])) for name in ("operators", "families"))
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged ({error}): remove it, it is made again") from None
-    return Corpus(captions=captions, **tensors, **named)
+    return Corpus(captions=captions, operators=operators, families=families, **tensors)

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from pipelines.trainer.models import EmbeddingModel
-from pipelines.trainer.sampling import pack
 
-IMAGES, WORDS = 4096, 16384  # at a time: so much memory for states, whatever there is to embed
+IMAGES, WORDS = 4096, 1 << 15  # at a time: so much memory for states, whatever there is to embed
 
 
 def embed_images(model: EmbeddingModel, features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
@@ -30,18 +29,14 @@ def embed_sentences(model: EmbeddingModel, tokens: Tensor, offsets: Tensor, rows
 
 
 def embedded(model: EmbeddingModel, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Sentences `rows` (n,), those of like length together: their places in `rows` (b,), unit vectors (b, d).
+    """Sentences `rows` (n,), some at a time: their places in `rows` (b,), unit vectors (b, d).
 
-    Memory does not grow with n but for the indices. tokens may be on a GPU; offsets and rows are on the CPU.
+    Memory does not grow with n but for the indices. tokens may be on a GPU; offsets and rows are on the CPU. On a GPU
+    sentences of like length go together; on a CPU neighbours do, so that a caption's negatives share what they can.
     """
-    device = model.image.linear.weight.device
     lengths = offsets[rows + 1] - offsets[rows]
-    order = lengths.argsort(descending=True, stable=True)
-    at = 0
-    while at < len(order):
-        places = order[at : at + max(1, WORDS // int(lengths[order[at]]))]
-        packed = pack(offsets, rows[places])
+    order = lengths.argsort(descending=True, stable=True) if tokens.is_cuda else torch.arange(len(rows))
+    cuts = torch.div(lengths[order].cumsum(0), WORDS, rounding_mode="floor").bincount() if len(rows) else lengths
+    for places in order.split(cuts[cuts > 0].tolist()) if len(rows) else ():
         with torch.inference_mode():
-            words = tokens[packed.positions.to(tokens.device)].to(device)
-            yield places, model.text(words, packed)
-        at += len(places)
+            yield places, model.text(tokens, offsets, rows[places])

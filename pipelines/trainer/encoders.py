@@ -7,7 +7,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from pipelines.trainer.sampling import Packed
+from pipelines.trainer.prefixes import prefix_tree, states
+from pipelines.trainer.sampling import pack, to
 
 
 def root(features: Tensor) -> Tensor:
@@ -69,16 +70,34 @@ class TextEncoder(nn.Module):
             bound = hidden**-0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
-    def forward(self, tokens: Tensor, packed: Packed) -> Tensor:
-        """Sentences to unit vectors (B, joint) in float32, in the order they were packed from.
+    def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+        """Sentences `rows` (B,) of a flat array of words to unit vectors (B, joint) in float32.
 
-        tokens: (total,) ids of the words, laid out as `packed` says.
+        tokens: (total,) on the device of the encoder; offsets: (n + 1,) and rows on the CPU.
         """
-        states, last = self.gru(PackedSequence(self.embedding(tokens), packed.sizes))
+        pooled = self._packed if tokens.is_cuda else self._shared
+        return functional.normalize(pooled(tokens, offsets, rows).float(), dim=-1)
+
+    def _packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+        """All sentences side by side: what a GPU does best."""
+        packed = pack(offsets, rows)
+        words = tokens[to(packed.positions, tokens.device)]
+        states, last = self.gru(PackedSequence(self.embedding(words), packed.sizes))
         if self.pooling == "last":
             pooled = last.transpose(0, 1).flatten(1)
-        elif self.pooling == "max":
-            pooled = pad_packed_sequence(states, padding_value=float("-inf"))[0].amax(0)
         else:
-            pooled = pad_packed_sequence(states)[0].sum(0) / packed.lengths.to(tokens.device)[:, None]
-        return functional.normalize(pooled.float(), dim=-1)[packed.inverse.to(tokens.device, non_blocking=True)]
+            pooled = pad_packed_sequence(states, padding_value=float("-inf"))[0].amax(0)
+        return pooled[to(packed.inverse, tokens.device)]
+
+    def _shared(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+        """What sentences have in common computed once: fewer operations, in more steps."""
+        parts = []
+        for suffix in ("", "_reverse") if self.gru.bidirectional else ("",):
+            tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
+            words, which = tree.word.unique(return_inverse=True)
+            given, hidden = (
+                (getattr(self.gru, f"weight_{x}_l0{suffix}"), getattr(self.gru, f"bias_{x}_l0{suffix}"))
+                for x in ("ih", "hh")
+            )
+            parts.append(states(functional.linear(self.embedding(words), *given), *hidden, which, tree, self.pooling))
+        return torch.cat(parts, 1)

@@ -18,7 +18,7 @@ RESAMPLES = 2000
 
 
 class Ranks(NamedTuple):
-    """Of each image the rank of its best caption (I,) and that caption's score (I,); of each caption its image's (C,)."""
+    """Of each image its best caption's rank and that caption's score, (I,); of each caption its image's rank, (C,)."""
 
     images: Tensor
     captions: Tensor

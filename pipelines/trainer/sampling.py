@@ -9,16 +9,20 @@ import torch
 from torch import Generator, Tensor
 
 
+def to(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device; to a GPU without waiting for it."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
 class Packed(NamedTuple):
     """B sentences laid out step by step for a recurrent net: all first words, all second words, …, longest first.
 
     positions: (total,) where the words lie in the flat array of tokens; sizes: (T,) sentences that reach each step;
-    lengths: (B,) in packed order; inverse: (B,) the packed place of each sentence. All on the CPU.
+    inverse: (B,) the packed place of each sentence. All on the CPU.
     """
 
     positions: Tensor
     sizes: Tensor
-    lengths: Tensor
     inverse: Tensor
 
 
@@ -30,7 +34,7 @@ def pack(offsets: Tensor, rows: Tensor) -> Packed:
     reached = steps < lengths[None, :]
     inverse = torch.empty_like(order)
     inverse[order] = torch.arange(len(order))
-    return Packed((starts[order][None, :] + steps)[reached], reached.sum(1), lengths, inverse)
+    return Packed((starts[order][None, :] + steps)[reached], reached.sum(1), inverse)
 
 
 class Pool(NamedTuple):

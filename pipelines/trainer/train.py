@@ -21,9 +21,9 @@ from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.curves import draw_curves
 from pipelines.trainer.data import Corpus, encode_run, read_captions, read_features, split_captions
 from pipelines.trainer.embed import embed_images, embed_sentences
-from pipelines.trainer.models import OBJECTIVES, EmbeddingModel, Embedded
+from pipelines.trainer.models import OBJECTIVES, Embedded, EmbeddingModel
 from pipelines.trainer.retrieval import rank, retrieval
-from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, pack, shuffled
+from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, shuffled, to
 from pipelines.trainer.vectors import read_vectors
 
 LOSSES_AN_EPOCH = 20  # points of the loss curve
@@ -76,8 +76,9 @@ def gather(config: TrainConfig) -> Material:
         if not len(pool.rows):
             there = ", ".join(corpus.families) or "none: run negcap negatives first"
             raise ValueError(
-                f"negative_families must have negatives of train captions, have none: {', '.join(config.negative_families)}"
-                f" by {', '.join(config.negative_operators)} (families in {config.run}: {there})"
+                "negative_families must have negatives of train captions, have none: "
+                f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
+                f"(families in {config.run}: {there})"
             )
     return Material(
         corpus,
@@ -93,22 +94,15 @@ def gather(config: TrainConfig) -> Material:
     )
 
 
-def to(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device; to a GPU without waiting for it."""
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
-
-
 def embed_batch(
     model: EmbeddingModel, material: Material, tokens: Tensor, captions: Tensor, drawn: Drawn, amp: bool
 ) -> Embedded:
     """Captions (B,) with their images and the negatives drawn of them, in the joint space."""
     device = material.device
-    packed = pack(material.corpus.offsets, torch.cat([captions, material.corpus.captions + drawn.rows]))
-    image = material.image[captions]
-    words = tokens[to(packed.positions, device)]
+    corpus, image = material.corpus, material.image[captions]
     with torch.autocast("cuda", torch.bfloat16) if amp and device.type == "cuda" else nullcontext():
         images = model.image(material.features[to(image, device)])
-        sentences = model.text(words, packed)
+        sentences = model.text(tokens, corpus.offsets, torch.cat([captions, corpus.captions + drawn.rows]))
     return Embedded(
         images,
         sentences[: len(captions)],
