@@ -19,7 +19,7 @@ def by_hand(scores: Tensor, margin: float, same: Tensor, reduce: Callable[[list[
 
 
 def test_by_hand() -> None:
-    # image 0: caption 1 costs .1; image 1: caption 2 costs .3; caption 1: image 0 costs .5, image 2 .1; caption 2: image 1 .1
+    # image 0: caption 1 costs .1; image 1: caption 2 .3; caption 1: image 0 .5, image 2 .1; caption 2: image 1 .1
     assert sum_of_hinges(SCORES, 0.2).item() == pytest.approx(0.1 + 0.3 + 0.5 + 0.1 + 0.1)
     assert max_of_hinges(SCORES, 0.2).item() == pytest.approx(0.1 + 0.3 + 0.5 + 0.1)
     true = torch.tensor([0.9, 0.5, 0.7])

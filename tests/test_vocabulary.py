@@ -46,9 +46,7 @@ def test_encode() -> None:
 @given(st.lists(st.text(st.sampled_from("aB .,'!\n\té漢"), max_size=30), max_size=8))
 def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[str]) -> None:
     vocabulary = Vocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
-    expected = [
-        ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in words(text)), "<end>"] for text in texts
-    ]
+    expected = [["<start>", *(w if w in vocabulary.ids else "<unk>" for w in words(text)), "<end>"] for text in texts]
     assert decoded(vocabulary, texts) == expected
 
 

@@ -40,12 +40,20 @@ def _text(path: Path, size: int) -> Vectors:
             word, *values = line.rstrip().rsplit(" ", size)  # some published words have spaces in them
             if number == 1 and len(values) == 1 and size > 1:
                 continue  # word2vec's heading: words and size
-            if len(values) != size:
-                raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has {len(values)}")
+            if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
+                raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
             try:
                 yield word, np.array(values, np.float32)
             except ValueError:
                 raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other text") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _npz(path: Path, size: int) -> Vectors:
