@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from augment.caption import Caption, remembered
-from augment.language.attributes import attribute_slots, attributes
-from augment.language.clashes import Clashing
+from augment.language.attribute_slots import attribute_slots
+from augment.language.attributes import attributes
+from augment.language.clashes import Clashing, union
 from augment.language.lexicon import Lexicon
 from augment.language.places import NOUN_TAGS, noun_slots, preposition_slots, quantity_slots
 
@@ -103,12 +104,15 @@ class Context:
     @cached_property
     def clash_own(self) -> Clashing:
         """The lexicon's nouns that may be true by the caption itself."""
-        return self.lexicon.clashes.with_any(self.own.nouns)
+        return self._clash(self.own)
 
     @cached_property
     def clash_siblings(self) -> Clashing:
         """The lexicon's nouns that may be true by a sibling caption."""
-        return self.lexicon.clashes.with_any(self.siblings.nouns)
+        return self._clash(self.siblings)
+
+    def _clash(self, said: Mentions) -> Clashing:
+        return union(self.lexicon.clashes.with_any(nouns_said(caption)) for caption in said.captions)
 
 
 def contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[Context]:

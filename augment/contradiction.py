@@ -100,8 +100,13 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 
 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """The two heads name the same kind of thing, or stand in a conjunction or a symmetric relation."""
+    """The two heads name the same kind of thing, or stand in a conjunction, a symmetric relation, or alike.
+
+    "A trick on a bike on a ramp": what the same preposition says of the same thing may stand in either order.
+    """
     one, other = (caption.tokens[i] for i in candidate.slots)
+    if one.dep == other.dep == "pobj" and caption.lowered[one.head] == caption.lowered[other.head]:
+        return "interchangeable"
     if same_things(one.lemma, other.lemma):
         return "interchangeable"
     if _listed(caption, one, other):

@@ -39,18 +39,15 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
     Raises ValueError when edits overlap, are out of order or out of bounds.
     """
-    parts = []
-    position = 0
+    made, position = "", 0
     for start, end, new in edits:
         if start < position or end < start:
             raise ValueError(f"edits must be disjoint and in order, were: {list(edits)}")
-        parts.append(text[position:start])
-        parts.append(new)
+        made += text[position:start] + new
         position = end
     if position > len(text):
         raise ValueError(f"edits must end within the text's {len(text)} characters, was: {position}")
-    parts.append(text[position:])
-    return "".join(parts)
+    return made + text[position:]
 
 
 def cased(new: str, old: str, *, first: bool = False) -> str:

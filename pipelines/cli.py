@@ -310,6 +310,60 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 
 @negcap.command()
 @options.run
+@options.audit
+def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
+    """Write a page that shows what the negatives are like.
+
+    Coverage, yield, refusals, blind baselines, lengths, places and words of the edits, and random rows of every
+    operator and reason. audit.html needs no network and no script; audit.parquet has the figures as rows.
+    """
+    from pipelines.progress import report
+    from pipelines.quality.audit import AuditConfig
+    from pipelines.quality.audit import audit as write
+
+    with one_line_errors():
+        config = AuditConfig(**{name: value for name, value in given.items() if value is not None})
+        for file in write(run, output or run / "audit", config, report(quiet)):
+            print(file)
+
+
+@negcap.command()
+@options.run
+@options.sheet
+def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
+    """Write an annotation sheet for people, and its key.
+
+    A caption and its negative side by side, not saying which is which, among controls of two true texts. Annotators
+    answer which of them describes the image, and which is fluent: a, b, both, neither or unsure. Keep the key from
+    them; give each a copy of the sheet.
+    """
+    from pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
+
+    with one_line_errors():
+        config = SheetConfig(**{name: value for name, value in given.items() if value is not None})
+        sheet, key, items = write_sheet(run, output, config, key, overwrite=overwrite)
+        print(f"{sheet}: {summary(items)}")
+        print(f"{key}: the key, not for annotators")
+
+
+@negcap.command()
+@options.agree
+def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
+    """Read annotation sheets back: validity and agreement.
+
+    A sheet an annotator, or columns describes_1, fluent_1, describes_2 … in one. By operator, the share of negatives
+    that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's alpha.
+    """
+    from pipelines.quality.annotation.agree import agree as judged
+    from pipelines.quality.annotation.agree import to_json, to_text
+
+    with one_line_errors():
+        report = judged(sheets, key)
+        print(to_json(report) if as_json else to_text(report))
+
+
+@negcap.command()
+@options.run
 @options.publish
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in the format that others read.

@@ -103,6 +103,32 @@ workers = together(
     overwrite,
     quiet,
 )
+audit = together(
+    click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: audit in the run."),
+    click.option("--n", type=int, help="Random negatives an operator, thrice the refusals a reason; default: 12."),
+    click.option("--refined", is_flag=True, default=None, help="Plot and show what negcap refine kept."),
+    click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave the blind baselines out."),
+    click.option("--limit", type=int, help="Pairs an operator at most for the baselines; default: 100000."),
+    click.option("--title", help="Title of the page."),
+    seed,
+    quiet,
+)
+sheet = together(
+    click.option("--output", type=FOLDER, required=True, metavar="FILE", help="CSV to write the sheet to."),
+    click.option("--key", type=FOLDER, metavar="FILE", help="CSV of the answers; default: sheet.key.csv beside it."),
+    click.option("--n", type=int, help="Pairs an operator, and as many controls; default: 50."),
+    click.option("--operators", type=Names(), help="Only these operators; default: all."),
+    click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated."),
+    click.option("--refined", is_flag=True, default=None, help="Of what negcap refine kept."),
+    click.option("--votes", type=int, help="Annotators with columns in this one sheet; default: 1."),
+    seed,
+    click.option("--overwrite", is_flag=True, help="Replace a sheet and key that are there."),
+)
+agree = together(
+    click.argument("sheets", type=FOLDER, nargs=-1, required=True),
+    click.option("--key", type=FOLDER, metavar="FILE", help="The key; default: the only *.key.csv beside the sheet."),
+    click.option("--json", "as_json", is_flag=True, help="As JSON, with the ids of the negatives found not valid."),
+)
 publish = together(
     click.option(
         "--format",

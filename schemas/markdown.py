@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from schemas.audit import AUDIT
 from schemas.balance import BALANCE
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -28,6 +29,7 @@ TABLES = (
     REFINED,
     POSITIVES,
     REJECTIONS,
+    AUDIT,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 

@@ -1,6 +1,7 @@
 import pytest
 
-from augment.language.attributes import attribute_slots, attributes, exclude
+from augment.language.attribute_slots import attribute_slots
+from augment.language.attributes import attributes, exclude
 from augment.language.parse import parse
 from tests.augment_fixtures import accepted, proposals
 

@@ -114,6 +114,12 @@ def test_shuffle_never_across_a_symmetric_relation(text: str) -> None:
     assert not set().union(*(accepted("shuffle", text, seed=seed) for seed in range(40)))
 
 
+def test_shuffle_never_exchanges_what_one_preposition_says() -> None:
+    made = set().union(*(accepted("shuffle", "A man sits on a bench on a street.", seed=seed) for seed in range(40)))
+    assert made
+    assert "A man sits on a street on a bench." not in made
+
+
 def test_preposition_stays_outside_its_sets() -> None:
     made = accepted("preposition", "A cat is sleeping under the table.")
     assert any(" on the table" in text for text in made)

@@ -7,7 +7,7 @@ int whose bit n is entry n, so that what the many nouns of an image refuse is th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,6 +17,8 @@ from augment.language.wordnet import WordNet
 
 Clash = Literal["related", "overlap"]
 Key = TypeVar("Key")
+CAPTIONS = 64
+MEANINGS = 4096  # how many are kept: the rare nouns of a large corpus have no end
 
 
 class Meaning(NamedTuple):
@@ -29,7 +31,7 @@ class Meaning(NamedTuple):
     implied: frozenset[str]
 
 
-@cache
+@lru_cache(maxsize=MEANINGS)
 def meaning(noun: str) -> Meaning:
     """The meaning of a noun or compound."""
     wordnet, table = WordNet.load(), overlaps()
@@ -83,6 +85,7 @@ class Clashes:
         self._persons = _entries_by({is_person(name)} for name in names).get(True, 0)
         self._heads = _entries_by({head(name)} for name in names)
         self._known: dict[str, Clashing] = {}
+        self.with_any = lru_cache(maxsize=CAPTIONS)(self._with_any)
 
     def with_noun(self, said: str) -> Clashing:
         """The entries that clash with one noun."""
@@ -97,14 +100,18 @@ class Clashes:
             found = self._known[said] = Clashing(related, related | overlap)
         return found
 
-    def with_any(self, said: Iterable[str]) -> Clashing:
-        """The entries that clash with any of some nouns."""
-        related = both = 0
-        for noun in said:
-            found = self.with_noun(noun)
-            related |= found.related
-            both |= found.all
-        return Clashing(related, both)
+    def _with_any(self, said: frozenset[str]) -> Clashing:
+        """The entries that clash with any of some nouns; kept for the captions met last."""
+        return union(map(self.with_noun, said))
+
+
+def union(clashing: Iterable[Clashing]) -> Clashing:
+    """The entries that clash with this or that."""
+    related = both = 0
+    for one in clashing:
+        related |= one.related
+        both |= one.all
+    return Clashing(related, both)
 
 
 def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:

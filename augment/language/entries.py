@@ -28,7 +28,7 @@ DISCOUNT = 1.0
 SMOOTHING = 20.0
 KIND_SMOOTHING = 4.0
 FORM = "form:"
-RECENT = 4096
+RECENT = 2048
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class Entries:
     def masses(self, places: Iterable[str], prior: str = "", own: int | None = None, floor: float = 0.0) -> np.ndarray:
         """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced."""
         probabilities = self.probabilities(places, prior, own)
-        probabilities[probabilities <= floor] = 0.0
+        if floor:
+            probabilities[probabilities <= floor] = 0.0
         return self.balanced(probabilities, own)
 
     def balanced(self, probabilities: np.ndarray, own: int | None) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from augment.caption import Caption
-from augment.language.attributes import attribute_slots
+from augment.language.attribute_slots import attribute_slots
 from augment.language.clashes import Clashes, numbers
 from augment.language.entries import Entries, read_entries
 from augment.language.overlaps import head, is_person, overlaps

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -28,7 +30,8 @@ def load(spacy_model: str | None = None) -> Language:
 
     Raises ValueError when the model is not installed, or lacks a tagger or a parser.
     """
-    import spacy
+    with _hidden("torch") if spacy_model is None else nullcontext():  # the shipped parser's networks are thinc's own
+        import spacy
 
     try:
         nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
@@ -42,6 +45,19 @@ def load(spacy_model: str | None = None) -> Language:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
     _keep_answers(nlp)
     return nlp
+
+
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Let optional imports of a module fail for now: thinc's of torch takes 0.8 seconds and 250 MB of every worker."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
 
 
 def _keep_answers(nlp: Language) -> None:
@@ -78,10 +94,9 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     """The `parses` of a table with the columns caption_id, image_id, split, origin and text, row by row."""
     import numpy as np
     import pyarrow as pa
-    from spacy.attrs import DEP, HEAD, IDX, LEMMA, LENGTH, POS, TAG
 
     nlp = load(spacy_model)
-    attributes = [IDX, LENGTH, LEMMA, TAG, POS, DEP, HEAD]
+    attributes: list[int | str] = ["IDX", "LENGTH", "LEMMA", "TAG", "POS", "DEP", "HEAD"]
     arrays, lengths, chunk_counts = [], [], []
     chunk_rows: list[tuple[int, int, int]] = []
     for doc in nlp.pipe(captions.column("text").to_pylist(), batch_size=512):

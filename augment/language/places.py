@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from augment.caption import Caption, Token, remembered
+from augment.language.attributes import is_part_of_name
 
 ARTICLES = {"a", "an"}
 NUMBERS = {
@@ -104,6 +105,8 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
             start -= 1
         if any(not tokens[i].text.replace("-", "").isalpha() for i in range(start, chunk.root)):
             continue
+        if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
+            start -= is_part_of_name(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
         plural = root.tag == "NNS"
         form = "plural"

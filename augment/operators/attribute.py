@@ -11,7 +11,8 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.attributes import NOT_OF_PERSONS, AttributeSlot, attribute_slots, attributes, exclude
+from augment.language.attribute_slots import AttributeSlot, attribute_slots
+from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
 from augment.language.grammar import article_edit
 from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots

@@ -8,7 +8,7 @@ from random import Random
 from augment.caption import Caption, Chunk
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.attributes import ADJECTIVE_TAGS
+from augment.language.attribute_slots import ADJECTIVE_TAGS
 
 # What says the same of both sides, when it stands between two noun phrases and nothing else does.
 COORDINATING = (("and",), ("or",))

@@ -10,7 +10,8 @@ from random import Random
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.attributes import AttributeSlot, attribute_slots, exclude
+from augment.language.attribute_slots import AttributeSlot, attribute_slots
+from augment.language.attributes import exclude
 from augment.language.grammar import article_edit
 
 # How much of the implausibility of an exchange is forgiven (1: none).

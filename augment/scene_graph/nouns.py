@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 from augment.caption import Caption, Token
-from augment.language.attributes import attributes
+from augment.language.attributes import WARMTH, attributes, is_part_of_name
 from augment.language.overlaps import is_person
-from augment.language.wordnet import WordNet
 from augment.scene_graph.graph import Object
 from augment.scene_graph.words import (
     AGES,
@@ -25,7 +23,6 @@ from augment.scene_graph.words import (
 )
 
 _LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
-_WARMTH = frozenset(("heat",))
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
 
@@ -140,7 +137,7 @@ def _behind_of(caption: Caption, token: Token) -> int | None:
 
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
-    sizes = attributes().dimensions.get(word, _WARMTH) & _SIZES
+    sizes = attributes().dimensions.get(word, WARMTH) & _SIZES
     return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
 
 
@@ -193,14 +190,7 @@ def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
     """Whether an adjective is part of a name: "hot dog", which WordNet has; not "young man", for young is visible."""
     if adjective.dep != "amod" or adjective.head != noun.index:
         return False
-    word = adjective.lower
-    visible = attributes().dimensions.get(word, _WARMTH) != _WARMTH
-    return word in SIDES or alone and not visible and _is_listed(f"{word} {noun.lemma}")
-
-
-@cache
-def _is_listed(name: str) -> bool:
-    return bool(WordNet.load().senses(name, "n"))
+    return adjective.lower in SIDES or alone and is_part_of_name(adjective.lower, noun.lemma)
 
 
 def _covers(caption: Caption) -> dict[int, int]:

@@ -237,7 +237,8 @@ def _reduce(
                 make_partial, calls, combine, lambda position: progress.advance(inputs[position].rows)
             )
         try:
-            result = stage.finish(_unpack(total), config, **_whole(stage, run, identity))
+            with _collector_paused():
+                result = stage.finish(_unpack(total), config, **_whole(stage, run, identity))
         except Exception as error:
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
@@ -249,7 +250,8 @@ def make_partial(stage: ReduceStage, config: Any, run: Path, code: str, index: i
     """One shard's part of a ReduceStage's result, in a worker: a table as it travels."""
     _check_code(stage.code, code)
     table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
-    return _pack(stage.partial(table, config))
+    with _collector_paused():
+        return _pack(stage.partial(table, config))
 
 
 @lru_cache

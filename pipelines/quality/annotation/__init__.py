@@ -1,0 +1,1 @@
+"""Human validation: sheets of pairs to judge, and what the votes say."""

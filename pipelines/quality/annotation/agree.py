@@ -1,0 +1,154 @@
+"""Read annotation sheets back: how many negatives are valid, how fluent they are, how far annotators agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pipelines.quality.annotation.alpha import alpha
+from pipelines.quality.annotation.sheet import NEGATIVE, Item
+from pipelines.quality.annotation.votes import Sheets, Votes, beside, read_key, read_sheets
+from pipelines.quality.bias import Accuracy, accuracy
+
+ALL, CONTROLS = "all", "controls"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What annotators say of an operator's negatives, shares in % with 95 % Wilson intervals; majority: over half.
+
+    valid: the majority says that the caption describes the image and the negative does not; false: that the negative
+    does not, whatever of the caption; fluent: that the negative is; alpha: Krippendorff's, of which texts describe the
+    image, and alpha_fluent of which are fluent, None where it is undefined. Of controls, whose texts are both true,
+    `valid` is that the majority says so, `false` that it says of the second that it does not describe the image.
+    """
+
+    name: str
+    items: int
+    votes: int
+    valid: Accuracy
+    false: Accuracy
+    fluent: Accuracy | None
+    alpha: float | None
+    alpha_fluent: float | None
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """An annotator's votes, and the share of controls told rightly (both texts describe the image)."""
+
+    name: str
+    votes: int
+    controls: Accuracy | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Agreement by operator, on all negatives and on the controls; invalid: ids of negatives that are not valid."""
+
+    operators: Sequence[Agreement]
+    annotators: Sequence[Annotator]
+    invalid: Sequence[str]
+    unanswered: int
+
+
+def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
+    """Read filled-in sheets with their key (by default the only `*.key.csv` beside the first) and judge.
+
+    A sheet a person, or vote columns `describes_NAME` for several. Raises ValueError naming file and line of what
+    cannot be a vote, of items that the key does not know or that stand twice, and where there are no votes;
+    FileNotFoundError without a key.
+    """
+    if not sheets:
+        raise ValueError("sheets must be at least one file, were: none")
+    items = read_key(key or beside(sheets[0]))
+    read = read_sheets(sheets, items)
+    groups: dict[str, list[Item]] = {}
+    for item in items.values():
+        groups.setdefault(item.operator if item.kind == NEGATIVE else CONTROLS, []).append(item)
+    negatives = [item for item in items.values() if item.kind == NEGATIVE]
+    controls = groups.pop(CONTROLS, [])
+    named = [*sorted(groups.items()), *([(ALL, negatives)] if len(groups) > 1 else []), (CONTROLS, controls)]
+    judged = [judge(name, some, read) for name, some in named if any(_votes(item, read.describes) for item in some)]
+    voted = {item.item for item in items.values() if _votes(item, read.describes)}
+    invalid = [item.id for item in negatives if item.item in voted and not _valid(item, read)]
+    annotators = [_annotator(name, controls, read) for name in read.annotators]
+    return Report(judged, annotators, invalid, len(items) - len(voted))
+
+
+def _votes(item: Item, votes: Votes) -> list[str]:
+    """The votes on an item, told by what a side is: caption, text, both, neither or unsure."""
+    sides = {item.caption_is: "caption", "ab".replace(item.caption_is, ""): "text"}
+    return [sides.get(own[item.item], own[item.item]) for own in votes.values() if item.item in own]
+
+
+def _majority(votes: Sequence[str], *wanted: str) -> bool:
+    return 2 * sum(vote in wanted for vote in votes) > len(votes)
+
+
+def _valid(item: Item, read: Sheets) -> bool:
+    return _majority(_votes(item, read.describes), "caption" if item.kind == NEGATIVE else "both")
+
+
+def judge(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
+    """What the votes say of some items, of which at least one has votes."""
+    describes = [votes for item in items if (votes := _votes(item, read.describes))]
+    fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
+    valid = [_valid(item, read) for item in items if _votes(item, read.describes)]
+    false = [_majority(votes, "caption", "neither") for votes in describes]
+    reads_well = [_majority(votes, "text", "both") for votes in fluent]
+    return Agreement(
+        name,
+        len(describes),
+        sum(map(len, describes)),
+        accuracy(sum(valid), len(valid)),
+        accuracy(sum(false), len(false)),
+        accuracy(sum(reads_well), len(fluent)) if fluent else None,
+        alpha(_padded(describes)),
+        alpha(_padded(fluent)),
+    )
+
+
+def _padded(votes: Sequence[Sequence[str]]) -> list[list[str | None]]:
+    return [[*unit] for unit in votes]
+
+
+def _annotator(name: str, controls: Sequence[Item], read: Sheets) -> Annotator:
+    own = {name: read.describes[name]}
+    answers = [votes[0] for item in controls if (votes := _votes(item, own))]
+    told = accuracy(sum(vote == "both" for vote in answers), len(answers)) if answers else None
+    return Annotator(name, len(read.describes[name]), told)
+
+
+def to_text(report: Report) -> str:
+    """The report as tables in plain text."""
+    rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
+    for one in report.operators:
+        shares = [_share(share) for share in (one.valid, one.false, one.fluent)]
+        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
+        rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
+    people = [["annotator", "votes", "controls told, %"]]
+    people += [[one.name, f"{one.votes:,}", _share(one.controls)] for one in report.annotators]
+    lines = [*_aligned(rows), "", *_aligned(people)]
+    if report.unanswered:
+        lines += ["", f"{report.unanswered:,} items have no vote and do not count"]
+    return "\n".join(lines)
+
+
+def _share(share: Accuracy | None) -> str:
+    return "–" if share is None else f"{share.percent:.1f} ({share.low:.1f}–{share.high:.1f})"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "   ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
+        for row in rows
+    ]
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON."""
+    return json.dumps(asdict(report), indent=1, ensure_ascii=False)

@@ -1,0 +1,204 @@
+"""An annotation sheet: caption and negative side by side in random order, controls among them, the key kept apart.
+
+As in VALSE (Parcalabescu et al. 2022), annotators see an image and two texts, not knowing which is the negative, and
+say which of them describe the image. Controls are pairs of two true texts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from augment.rng import record_rng
+from pipelines.engine.shards import read_table, write_atomically
+from pipelines.quality.show import visible
+from pipelines.quality.strata import Row, draw
+
+LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numbers to a spreadsheet
+NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"
+SHEET = ("item", "image", "text_a", "text_b")
+VOTES = ("describes", "fluent")
+KEY = ("item", "kind", "operator", "family", "split", "caption_id", "id", "caption_is", "caption", "text")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class SheetConfig:
+    """What is asked of annotators.
+
+    n: pairs an operator, and controls; operators, splits: only these, all if empty; refined: of the table refined;
+    votes: annotators with columns in this sheet (one copy an annotator is the better way). Raises ValueError for n or
+    votes below 1.
+    """
+
+    n: int = 50
+    seed: int = 0
+    operators: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    refined: bool = False
+    votes: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("n", "votes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+
+
+class Item(NamedTuple):
+    """A line of the key: a pair, what it is, and on which side the caption stands."""
+
+    item: str
+    kind: str
+    operator: str
+    family: str
+    split: str
+    caption_id: str
+    id: str
+    caption_is: str
+    caption: str
+    text: str
+
+
+def write_sheet(
+    run: Path, output: Path, config: SheetConfig, key: Path | None = None, *, overwrite: bool = False
+) -> tuple[Path, Path, list[Item]]:
+    """Write the sheet and its key (by default beside it, `sheet.key.csv`); their paths and the items.
+
+    Raises FileExistsError where one of them is there already (annotators may have written in it), FileNotFoundError
+    without negatives, ValueError for operators or splits that the run lacks, OSError.
+    """
+    key = key or output.with_name(f"{output.stem}.key.csv")
+    if key.resolve() == output.resolve():
+        raise ValueError(f"key must be another file than the sheet, was: {key}")
+    for file in (output, key):
+        if file.exists() and not overwrite:
+            raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
+    found = items(run, config)
+    images = {row["caption_id"]: row["image"] for rows in _captions(run, found) for row in rows}
+    votes = [name if config.votes == 1 else f"{name}_{n + 1}" for n in range(config.votes) for name in VOTES]
+    lines = [[*SHEET, *votes]]
+    for item in found:
+        texts = (item.caption, item.text) if item.caption_is == "a" else (item.text, item.caption)
+        lines.append([item.item, images[item.caption_id], *texts, *("" for _ in votes)])
+    write_atomically(output, _csv(lines))
+    write_atomically(key, _csv([list(KEY), *(list(item) for item in found)]))
+    return output, key, found
+
+
+def items(run: Path, config: SheetConfig) -> list[Item]:
+    """The pairs to judge, those of all operators and the controls mixed; the same seed asks for the same."""
+    table = "refined" if config.refined else "negatives"
+    drawn = draw(run, table, ["operator"], config.n, config.seed, first=True, only=_only(config))
+    known = [name for (name,) in drawn]
+    for name in config.operators:
+        if name not in known:
+            raise ValueError(f"operator must be one of {', '.join(_values(run, table, 'operator'))}, was: {name}")
+    for split in config.splits:
+        if split not in (splits := _values(run, table, "split")):
+            raise ValueError(f"split must be one of {', '.join(map(repr, splits))}, was: {split!r}")
+    if not drawn:
+        _values(run, table, "operator")
+        raise ValueError(f"{run / table} has no negatives of these operators and splits")
+    found = [_item(row, row["negative_id"], NEGATIVE, config.seed) for rows in drawn.values() for row in rows]
+    return sorted([*found, *_controls(run, config)])
+
+
+def summary(found: Sequence[Item]) -> str:
+    """What a sheet asks: `450 pairs (50 noun, …) and 50 controls`."""
+    counts = Counter(item.operator for item in found if item.kind == NEGATIVE)
+    operators = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
+    return f"{counts.total():,} pairs ({operators}) and {len(found) - counts.total():,} controls"
+
+
+def _only(config: SheetConfig) -> dict[str, Sequence[str]]:
+    wanted = {"operator": config.operators, "split": config.splits}
+    return {name: values for name, values in wanted.items() if values}
+
+
+def _values(run: Path, table: str, column: str) -> list[str]:
+    """The values of a column, sorted. Raises FileNotFoundError naming the verb that makes the table."""
+    try:
+        return sorted(
+            {value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()}
+        )
+    except FileNotFoundError:
+        verb = "refine" if table == "refined" else "negatives"
+        raise FileNotFoundError(f"{run} has no {table}: run negcap {verb} {run} first") from None
+
+
+def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
+    """Pairs of two true texts: paraphrases of captions, and where there are too few, two captions of an image."""
+    only = {"split": config.splits} if config.splits else {}
+    made = draw(run, "positives", ["family"], config.n, config.seed, first=True, only=only)
+    positives = [row for rows in made.values() for row in rows][: config.n]
+    for row in positives:
+        yield _item(row, row["positive_id"], PARAPHRASE, config.seed)
+    missing = config.n - len(positives)
+    if missing:
+        drawn = draw(run, "captions", ["language"], missing, config.seed, only={**only, "language": ("en",)})
+        rows = [row for some in drawn.values() for row in some]
+        siblings = _siblings(run, {row["image_id"] for row in rows})
+        for row in rows:
+            others = sorted(text for text in siblings[row["image_id"]] if text != row["text"])
+            if others:
+                other = record_rng(config.seed, SIBLING, row["caption_id"]).choice(others)
+                pair = {**row, "caption": row["text"], "text": other, "operator": "", "family": ""}
+                yield _item(pair, row["caption_id"], SIBLING, config.seed)
+
+
+def _siblings(run: Path, images: set[str]) -> dict[str, set[str]]:
+    """All English captions of these images."""
+    found: dict[str, set[str]] = {}
+    for rows in read_table(run, "captions", ["image_id", "language", "text"]):
+        columns = rows.to_pydict()
+        for image, language, text in zip(columns["image_id"], columns["language"], columns["text"], strict=True):
+            if image in images and language == "en":
+                found.setdefault(image, set()).add(text)
+    return found
+
+
+def _item(row: Row, id: str, kind: str, seed: int) -> Item:
+    number = int.from_bytes(blake2b(f"{seed}\x1f{kind}\x1f{id}".encode(), digest_size=8).digest(), "little")
+    letters = []
+    number, side = divmod(number, 2)
+    for _ in range(8):
+        number, letter = divmod(number, len(LETTERS))
+        letters.append(LETTERS[letter])
+    return Item(
+        item="".join(letters),
+        kind=kind,
+        operator=row["operator"],
+        family=row["family"],
+        split=row["split"],
+        caption_id=row["caption_id"],
+        id=id,
+        caption_is="ab"[side],
+        caption=row["caption"],
+        text=row["text"],
+    )
+
+
+def _captions(run: Path, found: Sequence[Item]) -> Iterator[list[Row]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array([item.caption_id for item in found])
+    for rows in read_table(run, "captions", ["caption_id", "image"]):
+        yield rows.filter(pc.is_in(rows["caption_id"], wanted)).to_pylist()
+
+
+def _csv(lines: Sequence[Sequence[str]]) -> bytes:
+    """Lines as CSV that spreadsheets read as UTF-8 (with its mark) and that none takes for formulas."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([_cell(value) for value in line] for line in lines)
+    return text.getvalue().encode("utf-8-sig")
+
+
+def _cell(value: str) -> str:
+    return "'" + visible(value) if value.startswith(FORMULA) else visible(value)

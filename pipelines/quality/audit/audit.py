@@ -1,0 +1,100 @@
+"""Look at a run: every figure as a page that needs nothing but a browser, and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.engine.manifest import read_manifest
+from pipelines.engine.run import Progress
+from pipelines.engine.shards import PARQUET, list_shards, write_atomically
+from pipelines.provenance import package
+from pipelines.quality.audit.blindness import Blindness, measured
+from pipelines.quality.audit.figures import collect
+from pipelines.quality.audit.page import Samples, page
+from pipelines.quality.audit.table import to_table
+from pipelines.quality.audit.words import read_corpus_counts
+from pipelines.quality.strata import draw
+from pipelines.summary import opening, reading
+from schemas.audit import AUDIT
+
+PAGE, TABLE = "audit.html", "audit.parquet"
+REFUSED_SHARE = 3
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """What an audit shows.
+
+    n: random negatives an operator (a third as many refusals for every reason); refined: show and plot the table
+    refined instead of negatives; limit: pairs an operator that the blind baselines are measured on. Raises ValueError
+    for n or limit below 1, or an empty title.
+    """
+
+    n: int = 12
+    seed: int = 0
+    refined: bool = False
+    blind: bool = True
+    limit: int = 100_000
+    title: str = "Negative captions, audited"
+
+    def __post_init__(self) -> None:
+        for name in ("n", "limit"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        if not self.title.strip():
+            raise ValueError("title must not be empty")
+
+
+def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
+    """Write the page and the table of a run into the folder `output`; their paths. The same run gives the same bytes.
+
+    Raises FileNotFoundError for a table that the run lacks, ValueError for one without a column, NotADirectoryError
+    where `output` is no folder, OSError, DamagedShardError.
+    """
+    if output.exists() and not output.is_dir():
+        raise NotADirectoryError(f"output must be a folder, was: {output}")
+    figures = collect(run)
+    shown = "refined" if config.refined else "negatives"
+    if shown not in figures.made:
+        raise FileNotFoundError(f"{run} has no {shown}: run negcap refine {run} first")
+    corpus = read_corpus_counts(run)
+    blindness: dict[str, Blindness] = {}
+    if config.blind:
+        for table in ("negatives", "refined"):
+            if table in figures.made:
+                blindness[table] = measured(run, table, config.limit, config.seed, progress, list(figures.families))
+    few = -(-config.n // REFUSED_SHARE)
+    samples = Samples(
+        {name: rows for (name,), rows in draw(run, shown, ["operator"], config.n, config.seed).items()},
+        draw(run, "rejections", ["operator", "reason"], few, config.seed),
+        {name: rows for (name,), rows in draw(run, "positives", ["operator"], config.n, config.seed).items()},
+    )
+    facts = [*opening(run), *reading(run)]
+    provenance = origin(run, shown)
+    html = page(figures, blindness, corpus, samples, facts, provenance, shown, config)
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(output / PAGE, html.encode())
+    write_atomically(output / TABLE, parquet(to_table(figures, blindness, corpus), provenance))
+    return output / PAGE, output / TABLE
+
+
+def origin(run: Path, table: str) -> dict[str, str]:
+    """What the shards of a table say of their making; of this package alone where there is no manifest."""
+    manifest = read_manifest(run / table)
+    return manifest.identity.provenance() if manifest is not None and list_shards(run / table) else package()
+
+
+def parquet(table: object, metadata: Mapping[str, str]) -> memoryview:
+    """The bytes of the table audit as a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from schemas.fields import check
+
+    assert isinstance(table, pa.Table)
+    check(table, AUDIT)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **metadata})), sink, **PARQUET)
+    return memoryview(sink.getvalue())

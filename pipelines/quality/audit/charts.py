@@ -1,0 +1,188 @@
+"""The charts of an audit: histograms, intervals, words on two axes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import ceil, floor, log10
+
+from pipelines.quality.audit.shapes import HEIGHT, WIDTH, Bar, Chart, Dot, Label, Line, Scale
+from pipelines.quality.audit.words import Use
+
+LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
+SHOWN = 60  # words of a plot
+NAMED = 14  # of them with their name
+SPAN = 12  # characters more or less that have a bar of their own
+LIMITS = (55.0, 60.0)  # of a blind accuracy: from here suspicious, from here too high to publish
+
+
+def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
+    """Words a text: bars of the negatives, a line around those of the captions, in % of the pairs."""
+    total = sum(negative.values()) or 1
+    some = sorted(Counter({**caption, **negative}))
+    low, high = some[0], some[-1]
+    high = min(high, _quantile(caption + negative, 0.995))
+    shares = [100 * negative[n] / total for n in range(low, high + 1)]
+    own = [100 * caption[n] / total for n in range(low, high + 1)]
+    top = max(*shares, *own, 1.0)
+    x, y = Scale(low - 0.5, high + 0.5, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    wide = x(low + 1) - x(low)
+    bars = [
+        Bar(
+            x(n - 0.5) + 0.5,
+            y(a),
+            round(wide - 1, 1),
+            round(y(0) - y(a), 1),
+            f"{n} words: negatives {a:.1f} %, captions {b:.1f} %",
+        )
+        for n, a, b in zip(range(low, high + 1), shares, own, strict=True)
+    ]
+    steps = " ".join(
+        f"{x(n + side)},{y(b)}" for n, b in zip(range(low, high + 1), own, strict=True) for side in (-0.5, 0.5)
+    )
+    ticks = [Label(x(n), HEIGHT - 17, str(n)) for n in range(low, high + 1) if n % 5 == 0]
+    mean = [sum(n * k for n, k in counter.items()) / (sum(counter.values()) or 1) for counter in (caption, negative)]
+    summary = f"Words a text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
+    return Chart(
+        summary, bars, [Line(steps, "outline"), *_frame(y)], labels=[*ticks, *_percents(y, top), _axis("words")]
+    )
+
+
+def _quantile(counter: Counter[int], share: float) -> int:
+    """The least value with at least this share of the counts up to it."""
+    left = share * sum(counter.values())
+    for value in sorted(counter):
+        left -= counter[value]
+        if left <= 0:
+            break
+    return value
+
+
+def added(counter: Counter[int]) -> Chart:
+    """How many characters a negative has more than its caption, in % of the pairs; the ends collect what is beyond."""
+    total = sum(counter.values()) or 1
+    bins: Counter[int] = Counter()
+    for n, count in counter.items():
+        bins[max(-SPAN, min(SPAN, n))] += count
+    shares = {n: 100 * bins[n] / total for n in range(-SPAN, SPAN + 1)}
+    top = max(*shares.values(), 1.0)
+    x, y = Scale(-SPAN - 0.5, SPAN + 0.5, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    wide = round(x(1) - x(0) - 1, 1)
+    bars = [
+        Bar(
+            x(n - 0.5) + 0.5,
+            y(a),
+            wide,
+            round(y(0) - y(a), 1),
+            f"{_beyond(n)} characters: {a:.1f} %",
+            "middle" if n == 0 else "",
+        )
+        for n, a in shares.items()
+    ]
+    ticks = [Label(x(n), HEIGHT - 17, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)]
+    sides = [100 * sum(c for n, c in counter.items() if (n > 0) - (n < 0) == sign) / total for sign in (-1, 0, 1)]
+    summary = "Negatives that are shorter than their caption {:.1f} %, as long {:.1f} %, longer {:.1f} %".format(*sides)
+    return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("characters more")])
+
+
+def _beyond(n: int) -> str:
+    sign = "−" if n < 0 else "+" if n > 0 else ""
+    return ("≤ " if n == -SPAN else "≥ " if n == SPAN else "") + f"{sign}{abs(n)}"
+
+
+def positions(counter: Counter[int], bins: int) -> Chart:
+    """Where in the caption the edits stand, in % of the edits."""
+    total = sum(counter.values()) or 1
+    shares = [100 * counter[n] / total for n in range(bins)]
+    top = max(*shares, 1.0)
+    x, y = Scale(0, bins, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    wide = round(x(1) - x(0) - 1, 1)
+    bars = [
+        Bar(
+            x(n) + 0.5,
+            y(a),
+            wide,
+            round(y(0) - y(a), 1),
+            f"{100 * n // bins}–{100 * (n + 1) // bins} % of the caption: {a:.1f} % of the edits",
+        )
+        for n, a in enumerate(shares)
+    ]
+    ticks = [
+        Label(x(bins * share), HEIGHT - 17, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))
+    ]
+    halves = [sum(shares[: bins // 2]), sum(shares[bins // 2 :])]
+    summary = "Edits in the first half of the caption {:.1f} %, in the second {:.1f} %".format(*halves)
+    return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("place in the caption")])
+
+
+def words(found: Sequence[Use]) -> Chart | None:
+    """How often words are put in (filled) and taken out (hollow), over how often the corpus has them; None for none."""
+    some = [use for use in found if use.corpus][:SHOWN]
+    if not some:
+        return None
+    width, height = 2 * WIDTH, 260
+    counts = [use.corpus or 1 for use in some]
+    numbers = [n for use in some for n in (use.out, use.put)]
+    least = floor(log10(min(n for n in numbers if n)))
+    zero = least - 0.35  # none at all, below the least power of ten
+    x = Scale(floor(log10(min(counts))), log10(max(counts)) + 0.1, LEFT, width - RIGHT)
+    low = zero if 0 in numbers else least
+    y = Scale(low, max(log10(max(numbers)), least + 1) + 0.1, height - BOTTOM, TOP)
+
+    def place(n: int) -> float:
+        return y(log10(n) if n else zero)
+
+    lines, dots, labels = [], [], []
+    for use, corpus in zip(some, counts, strict=True):
+        at, said = x(log10(corpus)), f"{use.word}: {corpus:,} in the corpus, taken out {use.out:,}, put in {use.put:,}"
+        lines.append(Line(f"{at},{place(use.out)} {at},{place(use.put)}", "stem"))
+        dots += [Dot(at, place(use.out), said, "out"), Dot(at, place(use.put), said, "put")]
+    taken: list[tuple[float, float]] = []
+    for use in sorted(some, key=lambda use: (-abs(use.lean), use.word)):
+        at, above = x(log10(use.corpus or 1)), min(place(use.out), place(use.put)) - 4
+        if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
+            taken.append((at, above))
+            labels.append(Label(min(max(at, LEFT + 16), width - 22), max(above, 9), use.word, kind="word"))
+    for power in range(ceil(x.low), floor(x.high) + 1):
+        labels.append(Label(x(power), height - 17, f"{10**power:,}"))
+    for power in range(least, floor(y.high) + 1):
+        labels.append(Label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
+    if 0 in numbers:
+        labels.append(Label(LEFT - 4, y(zero) + 3, "0", "end"))
+    labels.append(_axis("occurrences in the corpus", width, height))
+    frame = Line(f"{LEFT},{TOP} {LEFT},{height - BOTTOM} {width - RIGHT},{height - BOTTOM}", "frame")
+    summary = f"How often the {len(some)} words used most are taken out and put in, over their count in the corpus"
+    return Chart(summary, (), [frame, *lines], dots, labels, width, height)
+
+
+def accuracy(percent: float, low: float, high: float) -> Chart:
+    """A blind accuracy as a bar from 50 %, its interval a line over it; the dashed line is where publishing stops."""
+    wide, tall = 120, 14
+    x = Scale(25, 100, 0, wide)
+    start, end = sorted((x(50), x(max(percent, 25))))
+    apart = abs(percent - 50)
+    kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"
+    marks = [
+        Line(f"{x(50)},0 {x(50)},{tall}", "frame"),
+        Line(f"{x(LIMITS[1])},0 {x(LIMITS[1])},{tall}", "limit"),
+        Line(f"{x(max(low, 25))},{tall / 2} {x(max(high, 25))},{tall / 2}", "interval"),
+    ]
+    said = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
+    return Chart(
+        said, [Bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind)], marks, width=wide, height=tall
+    )
+
+
+def _frame(y: Scale) -> list[Line]:
+    return [Line(f"{LEFT},{y(0)} {WIDTH - RIGHT},{y(0)}", "frame")]
+
+
+def _percents(y: Scale, top: float) -> Iterator[Label]:
+    """The scale at the left: 0, and the greatest round number."""
+    step = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= top)
+    for value in (0, step):
+        yield Label(LEFT - 4, y(value) + 3, f"{value:g} %", "end")
+
+
+def _axis(text: str, width: float = WIDTH, height: float = HEIGHT) -> Label:
+    return Label((LEFT + width - RIGHT) / 2, height - 3, text, kind="axis")

@@ -1,0 +1,176 @@
+"""What an audit counts: coverage, yield, refusals, lengths, edit positions and words, an operator at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.engine.shards import list_shards, read_shard, read_table
+from pipelines.quality.audit.words import Words, add_words
+from pipelines.quality.strata import first_draws
+from schemas.negatives import POSITIVE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BINS = 10
+COLUMNS = (
+    "caption_id",
+    "operator",
+    "family",
+    "caption",
+    "text",
+    "edits",
+    "replaced",
+    "replacement",
+    "replaced_synset",
+    "replacement_synset",
+)
+P_TRUE = "p_true"
+
+
+@dataclass
+class Made:
+    """What an operator has in a table. All but `rows` and p_true are of the first draw of every caption.
+
+    captions: with at least one row; words_caption, words_negative: texts by their number of words; added: texts by how
+    many characters they have more than their caption; positions: edits by the tenth of the caption they stand in;
+    p_true: sum and number of the estimates, where the table has them.
+    """
+
+    family: str
+    captions: int = 0
+    rows: int = 0
+    words_caption: Counter[int] = field(default_factory=Counter)
+    words_negative: Counter[int] = field(default_factory=Counter)
+    added: Counter[int] = field(default_factory=Counter)
+    positions: Counter[int] = field(default_factory=Counter)
+    words: Words = field(default_factory=Words)
+    p_true: tuple[float, int] = (0.0, 0)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The counts of a run.
+
+    captions: English ones; without: those that got no negative of any operator; made: by table (negatives, refined,
+    positives) and operator; refused: by operator and reason.
+    """
+
+    captions: int
+    images: int
+    without: int
+    made: Mapping[str, Mapping[str, Made]]
+    refused: Mapping[str, Mapping[str, int]]
+
+    @property
+    def families(self) -> dict[str, str]:
+        """Every operator that made or refused something, with its family; positives last."""
+        found = {name: made.family for table in self.made.values() for name, made in table.items()}
+        found |= {name: "" for name in self.refused if name not in found}
+        return dict(sorted(found.items(), key=lambda item: (item[1] == POSITIVE, _place(item[0]))))
+
+    @property
+    def reasons(self) -> list[str]:
+        """Every reason there is, the commonest first."""
+        counts: Counter[str] = Counter()
+        for refused in self.refused.values():
+            counts.update(refused)
+        return sorted(counts, key=lambda reason: (-counts[reason], reason))
+
+
+def _place(operator: str) -> tuple[int, str]:
+    """Where an operator stands in tables: in the order of OPERATORS, unknown ones behind."""
+    from augment.operators import OPERATORS
+
+    names = list(OPERATORS)
+    return (names.index(operator) if operator in names else len(names), operator)
+
+
+def collect(run: Path) -> Figures:
+    """Count a run, a shard at a time.
+
+    Raises FileNotFoundError without captions or negatives, ValueError naming a column that a table lacks,
+    DamagedShardError.
+    """
+    captions, images = _captions(run)
+    if not list_shards(run / "negatives"):
+        raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
+    tables = {name: _made(run, name) for name in ("negatives", "refined", "positives") if list_shards(run / name)}
+    covered = sum(_distinct(rows, "caption_id") for rows in read_table(run, "negatives", ["caption_id"]))
+    return Figures(captions, images, captions - covered, tables, _refused(run))
+
+
+def _captions(run: Path) -> tuple[int, int]:
+    """English captions and their images. All captions of an image stand in one shard."""
+    import pyarrow.compute as pc
+
+    if not list_shards(run / "captions"):
+        raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
+    captions = images = 0
+    for rows in read_table(run, "captions", ["image_id", "language"]):
+        english = rows.filter(pc.equal(rows["language"], "en"))
+        captions += english.num_rows
+        images += _distinct(english, "image_id")
+    return captions, images
+
+
+def _distinct(rows: pa.Table, column: str) -> int:
+    import pyarrow.compute as pc
+
+    return pc.count_distinct(rows[column]).as_py()
+
+
+def _made(run: Path, table: str) -> dict[str, Made]:
+    import pyarrow.compute as pc
+
+    made: dict[str, Made] = {}
+    for shard in list_shards(run / table):
+        rows = read_shard(shard, [*COLUMNS, P_TRUE])
+        missing = [name for name in COLUMNS if name not in rows.column_names]
+        if missing:
+            raise ValueError(f"{run / table} must have the columns {', '.join(COLUMNS)}, lacks: {', '.join(missing)}")
+        for name in sorted(rows["operator"].unique().to_pylist()):
+            mine = rows.filter(pc.equal(rows["operator"], name))
+            _add(made.setdefault(name, Made(mine["family"][0].as_py())), mine)
+    return made
+
+
+def _add(made: Made, rows: pa.Table) -> None:
+    import pyarrow.compute as pc
+
+    made.rows += rows.num_rows
+    if P_TRUE in rows.column_names:
+        total, number = made.p_true
+        made.p_true = (total + (pc.sum(rows[P_TRUE]).as_py() or 0.0), number + pc.count(rows[P_TRUE]).as_py())
+    first = rows.filter(first_draws(rows))
+    made.captions += first.num_rows
+    for counter, column in ((made.words_caption, "caption"), (made.words_negative, "text")):
+        words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(first[column])))
+        counter.update(words.to_pylist())
+    long = pc.utf8_length(first["caption"])
+    made.added.update(pc.subtract(pc.utf8_length(first["text"]), long).to_pylist())
+    edits = first["edits"].combine_chunks()
+    parents = pc.list_parent_indices(edits).to_numpy()
+    start, end = (pc.struct_field(edits.flatten(), name).to_numpy() for name in ("start", "end"))
+    share = (start + end) / 2 / np.maximum(long.to_numpy()[parents], 1)
+    made.positions.update(np.minimum((share * BINS).astype(int), BINS - 1).tolist())
+    add_words(made.words, first)
+
+
+def _refused(run: Path) -> dict[str, dict[str, int]]:
+    refused: dict[str, Counter[str]] = {}
+    for shard in list_shards(run / "rejections"):
+        counts = (
+            read_shard(shard, ["operator", "reason"]).group_by(["operator", "reason"]).aggregate([([], "count_all")])
+        )
+        for operator, reason, n in zip(*counts.to_pydict().values(), strict=True):
+            refused.setdefault(operator, Counter())[reason] += n
+    return {
+        name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in refused.items()
+    }
