@@ -15,6 +15,7 @@ from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
+from schemas.ranks import RANKS
 
 TABLES = (
     CAPTIONS,
