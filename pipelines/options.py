@@ -185,6 +185,9 @@ train = together(
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
     click.option("--margin", type=float, help="Of the hinges; default: 0.2."),
     click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 2."),
+    click.option(
+        "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
+    ),
     click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
     seed,
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),

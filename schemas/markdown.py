@@ -31,6 +31,7 @@ TABLES = (
     POSITIVES,
     REJECTIONS,
     AUDIT,
+    RANKS,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 

@@ -59,7 +59,19 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
     verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "balance", "negatives"]
-    assert shown == [*verbs, "refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish", "train", "evaluate"]
+    assert shown == [
+        *verbs,
+        "refine",
+        "blind",
+        "verify",
+        "show",
+        "audit",
+        "sheet",
+        "agree",
+        "publish",
+        "train",
+        "evaluate",
+    ]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 

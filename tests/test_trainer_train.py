@@ -23,6 +23,7 @@ SMALL: dict[str, Any] = {
     "min_count": 2,
     "negatives": 4,
     "threads": 1,
+    "average": 0.9,
 }
 
 
@@ -78,6 +79,18 @@ def test_a_line_beyond_the_weights_is_forgotten(world: Path, tmp_path: Path) -> 
         file.write(json.dumps({"epoch": 2}) + "\n")  # stopped between the two files
     train(config(world, folder, epochs=2))
     assert [line["epoch"] for line in lines(folder)] == [1, 2] and "loss" in lines(folder)[1]
+
+
+def test_what_is_kept_is_the_mean_of_the_weights(world: Path, tmp_path: Path) -> None:
+    weight = "text.gru.weight_hh_l0"
+    for average in (0.9, 0.0):
+        folder = train(config(world, tmp_path / str(average), epochs=1, average=average))
+        last, best = (load_file(folder / f"{name}.safetensors") for name in ("last", "best"))
+        assert torch.equal(best[f"model/{weight}"], last[f"mean/{weight}"])
+        assert torch.equal(last[f"mean/{weight}"], last[f"model/{weight}"]) == (average == 0)
+    others = [train(config(world, tmp_path / f"{n}", epochs=1, average=n, batch_size=540)) for n in (0.5, 0.999)]
+    one, other = (load_file(folder / "last.safetensors") for folder in others)
+    assert all(torch.equal(one[key], other[key]) for key in one)  # after a step all are the weights themselves
 
 
 def test_the_seed_decides(world: Path, tmp_path: Path) -> None:
@@ -142,6 +155,7 @@ def test_grids_are_averaged(world: Path, tmp_path: Path) -> None:
         ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),
         ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
         ({"margin": float("nan")}, "margin must be > 0, was: nan"),
+        ({"average": 1.0}, "average must be in [0, 1), was: 1.0"),
         ({"joint": 15}, "joint must be even for two directions, was: 15"),
         ({"pooling": "mean"}, "pooling must be one of max, last, was: mean"),
         ({"train_splits": ()}, "must not be empty"),

@@ -19,7 +19,7 @@ from pipelines.trainer.models import EmbeddingModel
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
-MODEL, OPTIMIZER = "model/", "optimizer/"
+OPTIMIZER = "optimizer"
 INPUTS = ("captions", "negatives", "features")
 
 
@@ -64,20 +64,29 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     return "" if old == new else "its features differ"
 
 
-def save(folder: Path, name: str, model: EmbeddingModel, state: Mapping[str, Any], optimizer: Any = None) -> None:
-    """Write `name`.safetensors, the state in its metadata too, then `name`.json; each whole or not at all."""
+def save(
+    folder: Path, name: str, models: Mapping[str, EmbeddingModel], state: Mapping[str, Any], optimizer: Any = None
+) -> None:
+    """Write `name`.safetensors, the state in its metadata too, then `name`.json; each whole or not at all.
+
+    Tensors are named `<key of models>/<parameter>`, those of the optimizer `optimizer/<number>/<entry>`.
+    """
     from safetensors.torch import save as packed
 
-    tensors = {f"{MODEL}{key}": value.contiguous() for key, value in model.state_dict().items()}
+    tensors = {
+        f"{which}/{key}": value.contiguous()
+        for which, model in models.items()
+        for key, value in model.state_dict().items()
+    }
     if optimizer is not None:
         for number, values in optimizer.state_dict()["state"].items():
-            tensors |= {f"{OPTIMIZER}{number}/{key}": value.contiguous() for key, value in values.items()}
+            tensors |= {f"{OPTIMIZER}/{number}/{key}": value.contiguous() for key, value in values.items()}
     write_atomically(folder / f"{name}.safetensors", packed(tensors, {"state": json.dumps(state)}))
     write_json(folder / f"{name}.json", state)
 
 
-def restore(folder: Path, name: str, model: EmbeddingModel, optimizer: Any = None) -> dict[str, Any]:
-    """Load weights (and an optimizer's state) into place; the state they were saved with.
+def restore(folder: Path, name: str, models: Mapping[str, EmbeddingModel], optimizer: Any = None) -> dict[str, Any]:
+    """Load what `save` wrote: weights (and an optimizer's state) into place; the state they were saved with.
 
     Raises ValueError for a damaged file or weights of another shape.
     """
@@ -88,19 +97,23 @@ def restore(folder: Path, name: str, model: EmbeddingModel, optimizer: Any = Non
         with safe_open(path, "pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
             state = json.loads(file.metadata()["state"])
-        model.load_state_dict({key[len(MODEL) :]: value for key, value in tensors.items() if key.startswith(MODEL)})
+        for which, model in models.items():
+            model.load_state_dict(_part(tensors, which))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing: train the model first") from None
     except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path} is damaged or of another model: {str(error).splitlines()[0]}") from None
     if optimizer is not None:
         saved: dict[int, dict[str, Tensor]] = {}
-        for key, value in tensors.items():
-            if key.startswith(OPTIMIZER):
-                number, _, entry = key[len(OPTIMIZER) :].partition("/")
-                saved.setdefault(int(number), {})[entry] = value
+        for key, value in _part(tensors, OPTIMIZER).items():
+            number, _, entry = key.partition("/")
+            saved.setdefault(int(number), {})[entry] = value
         optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
     return state
+
+
+def _part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")}
 
 
 def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Vocabulary, TrainConfig]:
@@ -121,7 +134,7 @@ def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Voca
         model = EmbeddingModel(config, int(told["features"]), len(vocabulary))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG} must be what negcap train wrote, lacks: {error}") from None
-    restore(folder, BEST, model)
+    restore(folder, BEST, {"model": model})
     return model.to(device).eval(), vocabulary, config
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,26 +117,28 @@ def validate(model: EmbeddingModel, material: Material, tokens: Tensor) -> dict[
     """Retrieval metrics on the validation captions and their images."""
     image, owner = material.image[material.validation].unique(return_inverse=True)
     device = material.device
-    model.eval()
     images = embed_images(model, material.features, image, device)
     captions = embed_sentences(model, tokens, material.corpus.offsets, material.validation)
-    model.train()
     return retrieval(rank(images, captions, owner.to(device)))
 
 
 def train_epoch(
     model: EmbeddingModel,
+    mean: EmbeddingModel,
     optimizer: torch.optim.Optimizer,
     material: Material,
     tokens: Tensor,
     config: TrainConfig,
     epoch: int,
 ) -> dict[str, Any]:
-    """One pass over the train captions; its loss a pair, and where its time went."""
+    """One pass over the train captions; its loss a pair, and where its time went. `mean` follows the weights."""
     generator = Generator().manual_seed(config.seed * MODEL_SEEDS + epoch)
     objective = OBJECTIVES[config.model]
     nothing = Drawn(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
     losses, sizes = [], []
+    weights: list[Tensor] = list(model.parameters())
+    means: list[Tensor] = list(mean.parameters())
+    steps = (epoch - 1) * -(-len(material.train) // config.batch_size)
     began, drawing = time.perf_counter(), 0.0
     for group in optimizer.param_groups:
         group["lr"] = config.learning_rate * config.decay ** ((epoch - 1) // config.decay_every)
@@ -149,6 +152,9 @@ def train_epoch(
         loss.backward()
         clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
+        share = max(1 - config.average, 1 / (steps + len(sizes) + 1))  # of all alike, while there are few
+        with torch.no_grad():
+            torch._foreach_lerp_(means, weights, share)
         losses.append(loss.detach())
         sizes.append(len(captions))
     each = torch.stack(losses).double().cpu()  # waits for the device: once an epoch
@@ -183,11 +189,12 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     made = checkpoint.identity(config, size, material.backbone)
     checkpoint.open_folder(config.output, made, material.vocabulary, overwrite=overwrite)
     model.to(material.device)
+    mean = deepcopy(model).requires_grad_(False)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=config.learning_rate, fused=material.device.type == "cuda")
     done, best = 0, {"epoch": 0, "rsum": float("-inf")}
     if (config.output / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(config.output, checkpoint.LAST, model, optimizer)
+        state = checkpoint.restore(config.output, checkpoint.LAST, {"model": model, "mean": mean}, optimizer)
         done, best = state["epoch"], state["best"]
     history = _history(config.output / checkpoint.METRICS, done)
     say(
@@ -199,13 +206,14 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     )
     tokens = material.corpus.tokens.to(material.device)
     for epoch in range(done + 1, config.epochs + 1):
-        line = {"epoch": epoch, **train_epoch(model, optimizer, material, tokens, config, epoch)}
-        line["validation"] = validate(model, material, tokens)
+        line = {"epoch": epoch, **train_epoch(model, mean, optimizer, material, tokens, config, epoch)}
+        line["validation"] = validate(mean, material, tokens)
         rsum = line["validation"]["rsum"]
         if rsum > best["rsum"]:
             best = {"epoch": epoch, "rsum": rsum}
-            checkpoint.save(config.output, checkpoint.BEST, model, best)
-        checkpoint.save(config.output, checkpoint.LAST, model, {"epoch": epoch, "best": best}, optimizer)
+            checkpoint.save(config.output, checkpoint.BEST, {"model": mean}, best)
+        state = {"epoch": epoch, "best": best}
+        checkpoint.save(config.output, checkpoint.LAST, {"model": model, "mean": mean}, state, optimizer)
         history.append(line)
         _write_history(config.output / checkpoint.METRICS, history)
         draw_curves(history, config.output / "curves.png", config.model)
