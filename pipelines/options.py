@@ -180,7 +180,7 @@ train = together(
     click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to begin with, GloVe's text or npz."),
     click.option("--tune-vectors/--keep-vectors", default=None, help="Train on them; default: yes."),
     click.option("--min-count", type=int, help="Occurrences in the train captions that make a word; default: 4."),
-    click.option("--learning-rate", type=float, help="Of Adam; default: 5e-4."),
+    click.option("--learning-rate", type=float, help="Of Adam; default: 1e-3."),
     click.option("--decay-every", type=int, help="Epochs after which it falls to a tenth; default: 15."),
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
     click.option("--margin", type=float, help="Of the hinges; default: 0.2."),

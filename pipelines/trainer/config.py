@@ -34,6 +34,7 @@ class TrainConfig:
     vectors: a file of them in GloVe's text form or npz, `tune_vectors`: trained on, else kept as they are.
     pooling: of the text encoder's states. transform: of the image features, root: signed square root, then length 1.
     The learning rate falls by `decay` after every `decay_every` epochs; `warm_up` epochs take the sum of hinges first.
+    dropout: share of an image's features that is 0, others each time.
     average: validated and kept is an exponential mean of the weights, of which this share stays at each step; 0: the
     weights themselves. amp: bf16 on a GPU. threads: of the CPU.
     """
@@ -58,13 +59,14 @@ class TrainConfig:
     vectors: Path | None = None
     tune_vectors: bool = True
     min_count: int = 4
-    learning_rate: float = 5e-4
+    learning_rate: float = 1e-3
     decay: float = 0.1
     decay_every: int = 15
     warm_up: int = 1
     margin: float = 0.2
     clip: float = 2.0
     average: float = 0.998
+    dropout: float = 0.2
     device: str = "auto"
     amp: bool = True
     threads: int = field(default_factory=cores)
@@ -83,8 +85,9 @@ class TrainConfig:
             raise ValueError(f"batch_size must be >= 2, was: {self.batch_size}")
         if self.warm_up < 0 or self.validation_images < 0:
             raise ValueError("warm_up and validation_images must be >= 0")
-        if not 0 <= self.average < 1:
-            raise ValueError(f"average must be in [0, 1), was: {self.average}")
+        for name in ("average", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), was: {getattr(self, name)}")
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model == "vse-c" and not self.negative_families):

@@ -18,10 +18,10 @@ from pipelines.trainer.checkpoint import load_model
 from pipelines.trainer.config import EvaluateConfig
 from pipelines.trainer.data import Captions, Corpus, encode_run, read_captions, read_features
 from pipelines.trainer.embed import embed_images, embed_sentences
+from pipelines.trainer.material import device_of
 from pipelines.trainer.models import EmbeddingModel
 from pipelines.trainer.report import to_markdown
 from pipelines.trainer.retrieval import folds, hits, intervals, own_scores, rank, recalls, retrieval
-from pipelines.trainer.train import device_of
 from schemas.fields import check
 from schemas.ranks import RANKS
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,95 +14,36 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from augment.vocabulary import Vocabulary, build_vocabulary
 from pipelines.engine.shards import write_atomically
 from pipelines.trainer import checkpoint
 from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.curves import draw_curves
-from pipelines.trainer.data import Corpus, encode_run, read_captions, read_features, split_captions
 from pipelines.trainer.embed import embed_images, embed_sentences
+from pipelines.trainer.material import Material, gather
 from pipelines.trainer.models import OBJECTIVES, Embedded, EmbeddingModel
 from pipelines.trainer.retrieval import rank, retrieval
-from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, shuffled, to
+from pipelines.trainer.sampling import Drawn, draw, shuffled, to
 from pipelines.trainer.vectors import read_vectors
 
 LOSSES_AN_EPOCH = 20  # points of the loss curve
 MODEL_SEEDS = 1 << 20  # apart: an epoch's draws hang on the seed and the epoch alone
 
 
-@dataclass(frozen=True)
-class Material:
-    """What is trained on, on the device but for what decides the layout of a batch."""
-
-    corpus: Corpus
-    vocabulary: Vocabulary
-    features: Tensor
-    backbone: str
-    image: Tensor
-    train: Tensor
-    validation: Tensor
-    pool: Pool | None
-    left_out: int
-    device: torch.device
-
-
-def device_of(name: str) -> torch.device:
-    """The device of a name; auto: a GPU where there is one. Raises ValueError for cuda where there is none."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device must be auto or cpu: this torch sees no GPU")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def gather(config: TrainConfig) -> Material:
-    """Read a run. Raises FileNotFoundError and ValueError for tables that are missing or cannot be trained on."""
-    device = device_of(config.device)
-    captions = read_captions(config.run)
-    features = read_features(config.run, captions.image_ids)
-    train, validation = split_captions(
-        captions, config.train_splits, config.validation_split, config.validation_images, features.there
-    )
-    if len(train) < 2:
-        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count)
-    corpus = encode_run(config.run, captions, vocabulary)
-    pool = None
-    if OBJECTIVES[config.model].negatives:
-        wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-        trained = torch.zeros(corpus.captions, dtype=torch.bool)
-        trained[train] = True
-        pool = make_pool(
-            corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions
-        )
-        if not len(pool.rows):
-            there = ", ".join(corpus.families) or "none: run negcap negatives first"
-            raise ValueError(
-                "negative_families must have negatives of train captions, have none: "
-                f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
-                f"(families in {config.run}: {there})"
-            )
-    return Material(
-        corpus,
-        vocabulary,
-        features.values.to(device),
-        features.backbone,
-        captions.image,
-        train,
-        validation,
-        pool,
-        int((~features.there).sum()),
-        device,
-    )
-
-
 def embed_batch(
-    model: EmbeddingModel, material: Material, tokens: Tensor, captions: Tensor, drawn: Drawn, amp: bool
+    model: EmbeddingModel, material: Material, captions: Tensor, drawn: Drawn, config: TrainConfig, noise: Generator
 ) -> Embedded:
-    """Captions (B,) with their images and the negatives drawn of them, in the joint space."""
+    """Captions (B,) with their images and the negatives drawn of them, in the joint space.
+
+    A share `config.dropout` of the image features is 0, others each time; noise: on the device.
+    """
     device = material.device
     corpus, image = material.corpus, material.image[captions]
-    with torch.autocast("cuda", torch.bfloat16) if amp and device.type == "cuda" else nullcontext():
-        images = model.image(material.features[to(image, device)])
-        sentences = model.text(tokens, corpus.offsets, torch.cat([captions, corpus.captions + drawn.rows]))
+    features = material.features[to(image, device)]
+    if config.dropout:
+        features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
+    with torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext():
+        images = model.image(features)
+        sentences = model.text(material.tokens, corpus.offsets, torch.cat([captions, corpus.captions + drawn.rows]))
     return Embedded(
         images,
         sentences[: len(captions)],
@@ -113,12 +53,12 @@ def embed_batch(
     )
 
 
-def validate(model: EmbeddingModel, material: Material, tokens: Tensor) -> dict[str, float]:
+def validate(model: EmbeddingModel, material: Material) -> dict[str, float]:
     """Retrieval metrics on the validation captions and their images."""
     image, owner = material.image[material.validation].unique(return_inverse=True)
     device = material.device
     images = embed_images(model, material.features, image, device)
-    captions = embed_sentences(model, tokens, material.corpus.offsets, material.validation)
+    captions = embed_sentences(model, material.tokens, material.corpus.offsets, material.validation)
     return retrieval(rank(images, captions, owner.to(device)))
 
 
@@ -127,15 +67,16 @@ def train_epoch(
     mean: EmbeddingModel,
     optimizer: torch.optim.Optimizer,
     material: Material,
-    tokens: Tensor,
     config: TrainConfig,
     epoch: int,
 ) -> dict[str, Any]:
     """One pass over the train captions; its loss a pair, and where its time went. `mean` follows the weights."""
-    generator = Generator().manual_seed(config.seed * MODEL_SEEDS + epoch)
+    seed = config.seed * MODEL_SEEDS + epoch
+    generator, noise = Generator().manual_seed(seed), Generator(material.device).manual_seed(seed)
     objective = OBJECTIVES[config.model]
     nothing = Drawn(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
-    losses, sizes = [], []
+    losses: list[Tensor] = []
+    sizes: list[int] = []
     weights: list[Tensor] = list(model.parameters())
     means: list[Tensor] = list(mean.parameters())
     steps = (epoch - 1) * -(-len(material.train) // config.batch_size)
@@ -146,7 +87,7 @@ def train_epoch(
         start = time.perf_counter()
         drawn = draw(material.pool, captions, config.negatives, generator) if material.pool else nothing
         drawing += time.perf_counter() - start
-        batch = embed_batch(model, material, tokens, captions, drawn, config.amp)
+        batch = embed_batch(model, material, captions, drawn, config, noise)
         loss = objective.loss(batch, config.margin, epoch <= config.warm_up)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -204,10 +145,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         + (f"; {material.left_out:,} images have no features" if material.left_out else "")
         + (f"; goes on after epoch {done}" if done else "")
     )
-    tokens = material.corpus.tokens.to(material.device)
     for epoch in range(done + 1, config.epochs + 1):
-        line = {"epoch": epoch, **train_epoch(model, mean, optimizer, material, tokens, config, epoch)}
-        line["validation"] = validate(mean, material, tokens)
+        line = {"epoch": epoch, **train_epoch(model, mean, optimizer, material, config, epoch)}
+        line["validation"] = validate(mean, material)
         rsum = line["validation"]["rsum"]
         if rsum > best["rsum"]:
             best = {"epoch": epoch, "rsum": rsum}
