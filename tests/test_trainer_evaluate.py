@@ -162,10 +162,10 @@ def test_choose_takes_the_first_draws_in_turn(world: Path, model: Path) -> None:
     captions = read_captions(world)
     corpus = encode_run(world, captions, load_model(model, CPU)[1])
     chosen = choose(corpus, torch.tensor([3, 7]), ["noun", "preposition"], 3)
-    assert corpus.negative_caption[chosen.rows].tolist() == [3] * 3 + [7] * 3
-    made = [(corpus.operators[corpus.operator[row]], int(corpus.draw[row])) for row in chosen.rows[:3]]
+    assert corpus.negative_caption[chosen].tolist() == [3] * 3 + [7] * 3
+    made = [(corpus.operators[corpus.operator[row]], int(corpus.draw[row])) for row in chosen[:3]]
     assert made == [("noun", 0), ("preposition", 0), ("noun", 1)]
-    assert choose(corpus, torch.tensor([3]), ["verb"], 3).rows.tolist() == []
+    assert choose(corpus, torch.tensor([3]), ["verb"], 3).tolist() == []
 
 
 def test_what_is_written(model: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

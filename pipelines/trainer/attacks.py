@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,20 +25,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Attack(NamedTuple):
-    """Negatives (P,), numbers in the corpus, and how many captions have any of them."""
-
-    rows: Tensor
-    captions: int
-
-    @property
-    def per_caption(self) -> float:
-        """Mean number of a caption that has any."""
-        return len(self.rows) / self.captions if self.captions else 0.0
-
-
-def choose(corpus: Corpus, captions: Tensor, operators: Sequence[str], most: int) -> Attack:
-    """The first `most` draws of these operators, in turn, of each of the captions (n,)."""
+def choose(corpus: Corpus, captions: Tensor, operators: Sequence[str], most: int) -> Tensor:
+    """Negatives (P,): the first `most` draws of these operators, in turn, of each of the captions (n,)."""
     asked = torch.zeros(corpus.captions, dtype=torch.bool)
     asked[captions] = True
     rows = (corpus.made_by(operators) & asked[corpus.negative_caption]).nonzero()[:, 0]
@@ -49,8 +36,7 @@ def choose(corpus: Corpus, captions: Tensor, operators: Sequence[str], most: int
     owner = corpus.negative_caption[rows]
     counts = torch.bincount(owner, minlength=corpus.captions)
     place = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[owner]
-    rows = rows[place < most]
-    return Attack(rows, int((counts > 0).sum()))
+    return rows[place < most]
 
 
 @dataclass(frozen=True)
