@@ -3,81 +3,123 @@
 Refusals are one-sided. That somebody is in the picture is nearly always said by a sibling caption, so "man" is replaced
 often and hardly ever let in; "wear" is true of whoever is dressed. A word met more often in true captions than in
 negatives is all that a reader of the text alone needs. So every entry w gets a weight exp(b_w), which multiplies its
-chances to enter and divides its chances to be the one replaced, and which is fitted on the corpus' own captions: the
-operator runs on batch after batch of them, refusals and all, and after each
+chances to enter and divides its chances to be the one replaced, and which is fitted on the corpus' own captions. For
+each of them let the candidates that are not refused be (x, y, m): y in the place of x, with mass m. The first one drawn
+is (x, y) with probability
 
-    b_w <- b_w + step * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND,
+    p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's candidates.
 
-where left_w and entered_w count, fading by DECAY a batch, how often w was replaced and how often it replaced another.
+left_w and entered_w, the sums of p over all captions with x = w and with y = w, are made equal by repeating
+
+    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from augment.caption import Caption
 from augment.context import Context, contexts
 from augment.contradiction import check
+from augment.language.clashes import numbers
 from augment.language.lexicon import Lexicon
-from augment.operators import OPERATORS
-from augment.rng import record_rng
+from augment.operators.attribute import attribute_candidate, attribute_choices
+from augment.operators.noun import noun_choices
+from augment.operators.numeral import numeral_candidate, numeral_choices
+from augment.operators.preposition import preposition_candidate, preposition_choices
+from augment.operators.verb import verb_candidate, verb_choices
+from augment.truth.estimates import Truth
 
-# The operator that is run to balance the entries of each kind of the lexicon.
-BALANCED = {name: name for name in ("noun", "numeral", "preposition", "attribute", "verb")}
-UPDATES = 50
-BATCH = 100
-FIRST_STEP, LAST_STEP = 0.35, 0.05
-DECAY = 0.9
-PRIOR = 3.0
+# What may stand where, and the candidate that puts it there, for every kind of entry but nouns.
+PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "numeral": (numeral_choices, numeral_candidate),
+    "preposition": (preposition_choices, preposition_candidate),
+    "attribute": (attribute_choices, attribute_candidate),
+    "verb": (verb_choices, verb_candidate),
+}
+BALANCED = ("noun", *PARTS)
+UPDATES = 60
+STEP = 0.7
+PRIOR = 1.0
 BOUND = 3.0
-DRAWS = 24
-KEPT = 2
 
 
-def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> dict[str, float]:
-    """The weight of every entry of a kind, fitted on the captions of some images in their order.
+class Candidates(NamedTuple):
+    """Candidates that are not refused: the row of the caption, who leaves, who enters, and the mass; a value each."""
 
-    `lexicon.entries(kind).balance` is written while it is fitted and restored to ones at the end. Raises ValueError for
-    a kind that no operator balances.
+    row: np.ndarray
+    old: np.ndarray
+    new: np.ndarray
+    mass: np.ndarray
+
+
+def balance(
+    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> dict[str, float]:
+    """The weight of every entry of a kind, fitted on the captions of some images.
+
+    With `truth`, what is likely true is refused here as it is of negatives.
+    Raises ValueError for a kind that no operator balances.
     """
     if kind not in BALANCED:
         raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     entries = lexicon.entries(kind)
-    log_weights = np.zeros(len(entries.names))
-    left, entered = np.zeros(len(log_weights)), np.zeros(len(log_weights))
-    batches = _batches([(caption, context) for one in images for caption, context in _with_contexts(one, lexicon)])
-    try:
-        for update in range(UPDATES if batches else 0):
-            left *= DECAY
-            entered *= DECAY
-            for caption, context in batches[update % len(batches)]:
-                for old, new in _changes(BALANCED[kind], caption, context, update // len(batches)):
-                    if old in entries.number and new in entries.number:
-                        left[entries.number[old]] += 1
-                        entered[entries.number[new]] += 1
-            step = FIRST_STEP + (LAST_STEP - FIRST_STEP) * update / UPDATES
-            log_weights += step * np.log((left + PRIOR) / (entered + PRIOR))
-            np.clip(log_weights, -BOUND, BOUND, out=log_weights)
-            entries.balance[:] = np.exp(log_weights)
-        return dict(zip(entries.names, entries.balance.tolist(), strict=True))
-    finally:
-        entries.balance[:] = 1.0
+    found = candidates(kind, images, lexicon, truth)
+    size, rows = len(entries.names), int(found.row.max(initial=-1)) + 1
+    log_weights = np.zeros(size)
+    for _ in range(UPDATES if rows else 0):
+        weights = found.mass * np.exp(log_weights[found.new] - log_weights[found.old])
+        share = weights / np.bincount(found.row, weights, rows)[found.row]
+        left, entered = np.bincount(found.old, share, size), np.bincount(found.new, share, size)
+        log_weights += STEP * np.log((left + PRIOR) / (entered + PRIOR))
+        np.clip(log_weights, -BOUND, BOUND, out=log_weights)
+    return dict(zip(entries.names, np.exp(log_weights).tolist(), strict=True))
 
 
-def _with_contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[tuple[Caption, Context]]:
-    return list(zip(captions, contexts(captions, lexicon), strict=True))
+def candidates(
+    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> Candidates:
+    """The candidates of a kind that are not refused, of all captions of some images, unbalanced."""
+    entries = lexicon.entries(kind)
+    parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+    row = 0
+    for captions in images:
+        for caption, context in zip(captions, contexts(captions, lexicon, truth), strict=True):
+            open = _nouns(caption, context) if kind == "noun" else _others(kind, caption, context)
+            for entry, masses in open:
+                (new,) = masses.nonzero()
+                if len(new) and entry in entries.number:
+                    parts.append((row, entries.number[entry], new, masses[new]))
+            row += 1
+    lengths = [len(new) for _, _, new, _ in parts]
+    return Candidates(
+        np.repeat(np.array([row for row, _, _, _ in parts], int), lengths),
+        np.repeat(np.array([old for _, old, _, _ in parts], int), lengths),
+        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0, int)]),
+        np.concatenate([mass for _, _, _, mass in parts] or [np.zeros(0)]),
+    )
 
 
-def _batches(rows: Sequence[tuple[Caption, Context]]) -> list[Sequence[tuple[Caption, Context]]]:
-    return [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
+    """The nouns that may stand in each slot, of which none clashes or is likely true; pronouns are not looked at."""
+    slots, masses, _ = noun_choices(caption, context)
+    refused = numbers(context.clash_own.all | context.clash_siblings.all)
+    for slot, mass in zip(slots, masses, strict=True):
+        mass[refused] = 0.0
+        if context.truth is not None:
+            mass[context.truth.likely_nouns] = 0.0
+        yield slot.entry, mass
 
 
-def _changes(operator: str, caption: Caption, context: Context, turn: int) -> list[tuple[str, str]]:
-    """(replaced, replacement) of the first KEPT candidates that are not refused."""
-    rng = record_rng(turn, f"balance {operator}", caption.caption_id)
-    proposed = OPERATORS[operator].propose(caption, context, rng, DRAWS)
-    kept = (one for one in proposed if one.replaced and check(one, caption, context) is None)
-    return [(one.replaced, one.replacement) for one in islice(kept, KEPT)]
+def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
+    choices, candidate = PARTS[kind]
+    names = context.lexicon.entries(kind).names
+    for slot, mass in zip(*choices(caption, context), strict=True):
+        for entry in mass.nonzero()[0].tolist():
+            made = candidate(caption, context, slot, names[entry])
+            if made is None or check(made, caption, context) is not None:
+                mass[entry] = 0.0
+        yield slot.entry, mass

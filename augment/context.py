@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from augment.caption import Caption, remembered
 from augment.language.attribute_slots import attribute_slots
@@ -13,6 +13,9 @@ from augment.language.attributes import attributes
 from augment.language.clashes import Clashing, union
 from augment.language.lexicon import Lexicon
 from augment.language.places import NOUN_TAGS, noun_slots, preposition_slots, quantity_slots
+
+if TYPE_CHECKING:
+    from augment.truth.estimates import ImageTruth, Truth
 
 VERB_TAGS = {"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"}
 T = TypeVar("T")
@@ -95,11 +98,15 @@ class Mentions:
 
 @dataclass(frozen=True)
 class Context:
-    """A caption's surroundings: `own` is what it says itself, `siblings` what the image's other captions say."""
+    """A caption's surroundings: `own` is what it says itself, `siblings` what the image's other captions say.
+
+    `truth` estimates what they leave out, where that is known of the corpus.
+    """
 
     lexicon: Lexicon
     own: Mentions
     siblings: Mentions
+    truth: ImageTruth | None = None
 
     @cached_property
     def clash_own(self) -> Clashing:
@@ -115,10 +122,11 @@ class Context:
         return union(self.lexicon.clashes.with_any(nouns_said(caption)) for caption in said.captions)
 
 
-def contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[Context]:
+def contexts(captions: Sequence[Caption], lexicon: Lexicon, truth: Truth | None = None) -> list[Context]:
     """The contexts of all the captions of one image."""
     captions = tuple(captions)
+    image = truth.of_image(captions) if truth is not None else None
     return [
-        Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]))
+        Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]), image)
         for i, caption in enumerate(captions)
     ]

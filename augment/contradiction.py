@@ -220,8 +220,26 @@ CHECKS = {
 
 
 def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Why a candidate is refused (one of schemas.negatives.REASONS), or None when it is false of the image.
+    """Why a candidate is refused (one of schemas.negatives.REASONS), or None when it is false of the image."""
+    return judge(candidate, caption, context)[0]
 
-    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through.
+
+def judge(candidate: Candidate, caption: Caption, context: Context) -> tuple[str | None, float | None]:
+    """Why a candidate is refused, or None, and how likely it is true where no caption decides.
+
+    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through. What no caption
+    makes true may still be too likely to be: `likely_true`, see augment.truth.
     """
-    return candidate.refused or CHECKS[candidate.change](candidate, caption, context)
+    reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
+    truth = context.truth
+    if reason is not None or truth is None:
+        return reason, None
+    likely = truth.of(candidate, caption)
+    if likely is not None and likely > truth.most and not _is_lower(candidate):
+        return "likely_true", likely
+    return None, likely
+
+
+def _is_lower(candidate: Candidate) -> bool:
+    """Whether a quantity falls: "a dog" is said of one of two dogs as well, which makes it no truer of both."""
+    return candidate.change == "quantity" and quantity_value(candidate.replacement) < quantity_value(candidate.replaced)

@@ -26,13 +26,25 @@ class Rows:
         self._batches: list[tuple[int, str, int]] = []
         self._candidates: list[Candidate] = []
         self._words: list[str] = []
+        self._likely: list[float | None] = []
 
-    def add(self, row: int, operator: str, candidates: Sequence[Candidate], words: Sequence[str]) -> None:
-        """Add what one operator made of the caption in `row` of the parses, with the texts or reasons."""
+    def add(
+        self,
+        row: int,
+        operator: str,
+        candidates: Sequence[Candidate],
+        words: Sequence[str],
+        likely: Sequence[float | None],
+    ) -> None:
+        """Add what one operator made of the caption in `row` of the parses.
+
+        With the texts or reasons, and how likely each is true.
+        """
         if candidates:
             self._batches.append((row, operator, len(candidates)))
             self._candidates.extend(candidates)
             self._words.extend(words)
+            self._likely.extend(likely)
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows as a table of `schema`; a candidate's number counts those of its caption and operator from 0."""
@@ -55,6 +67,7 @@ class Rows:
         columns |= dict.fromkeys(("text", "reason"), pa.array(self._words, pa.string()))
         _, edits, _, *changes, _, _ = zip(*self._candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
+        columns["p_true"] = pa.array(self._likely, pa.float32())
         columns["edits"] = _edits(edits, columns["caption"].to_pylist())
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 

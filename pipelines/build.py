@@ -1,4 +1,4 @@
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, balance, negatives."""
+"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, truth, balance, negatives."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ CONFIGS = {
     "parse": "ParseConfig",
     "lexicon": "LexiconConfig",
     "components": "ComponentsConfig",
+    "truth": "TruthConfig",
     "balance": "BalanceConfig",
     "negatives": "NegativesConfig",
 }

@@ -102,15 +102,16 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.parse
 @options.lexicon
 @options.components
+@options.truth
+@options.max_true
 @options.balance
 @options.negatives
 @options.workers
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-    Ingest, parse, lexicon, components, negatives, and a table of what came out. What is done already is kept: after an
-    Ingest, parse, lexicon, components, balance, negatives, and a table of what came out. What is done already is kept:
-    after an interruption, the same command again goes on.
+    Ingest, parse, lexicon, components, truth, balance, negatives, and a table of what came out. What is done already is
+    kept: after an interruption, the same command again goes on.
     """
     from pipelines import build as verbs
     from pipelines.summary import print_summary
@@ -202,7 +203,21 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 
 @negcap.command()
 @options.run
+@options.truth
+@options.workers
+def truth(run: Path, **given: Any) -> None:
+    """Estimate what is true though no caption says so.
+
+    Of every replacement, whether the image shows it all the same: from how often captions of one image say this and
+    that, calibrated on captions held out of other images; of train splits where there are any.
+    """
+    _make("truth", run, given)
+
+
+@negcap.command()
+@options.run
 @options.balance
+@options.max_true
 @options.workers
 def balance(run: Path, **given: Any) -> None:
     """Weigh the replacements so that no word tells.
@@ -216,6 +231,7 @@ def balance(run: Path, **given: Any) -> None:
 @negcap.command()
 @options.run
 @options.negatives
+@options.max_true
 @options.workers
 def negatives(run: Path, **given: Any) -> None:
     """Make negatives of the parsed captions with the lexicon.

@@ -70,7 +70,9 @@ frequent = together(
 components = click.option(
     "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
 )
-balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 5000.")
+truth = click.option("--truth-sample", type=int, help="Captions that truth is estimated on; default: 15000.")
+max_true = click.option("--max-true", type=float, help="Most that a negative may be likely true; default: 0.03.")
+balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 10000.")
 seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
 negatives = together(
     click.option("--preset", help="The operators of a paper: vse-c or univse; or all. Default: vse-c."),

@@ -16,6 +16,7 @@ from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
 from schemas.ranks import RANKS
+from schemas.truth import TRUTH
 
 TABLES = (
     CAPTIONS,
@@ -25,6 +26,7 @@ TABLES = (
     COMPONENTS,
     COMPONENT_VOCABULARY,
     COMPONENT_EXCLUSIONS,
+    TRUTH,
     BALANCE,
     NEGATIVES,
     REFINED,

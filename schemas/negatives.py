@@ -34,9 +34,16 @@ _CHANGE = (
     field("replacement_synset", pa.string(), "the same of the replacement", nullable=True),
 )
 
+_P_TRUE = field(
+    "p_true",
+    pa.float32(),
+    "how likely one more caption of the image would make it true, as the corpus goes; null where it cannot tell",
+    nullable=True,
+)
+
 NEGATIVES = schema(
     "negatives",
-    1,
+    2,
     field(
         "negative_id",
         pa.string(),
@@ -45,9 +52,10 @@ NEGATIVES = schema(
     *_KEYS,
     field("text", pa.string(), "the negative caption"),
     *_CHANGE,
+    _P_TRUE,
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "1"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "2"})
 
 POSITIVES = schema(
     "positives",
@@ -72,12 +80,14 @@ REASONS = (
     "unchanged",
     "caption_says_so",
     "sibling_says_so",
+    "likely_true",
 )
 
 REJECTIONS = schema(
     "rejections",
-    1,
+    2,
     *_KEYS,
     field("reason", pa.string(), "one of: " + ", ".join(REASONS)),
     *_CHANGE,
+    _P_TRUE,
 )

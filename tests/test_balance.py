@@ -52,6 +52,7 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     once, again = balance("preposition", images[:20], lexicon), balance("preposition", images[:20], lexicon)
     assert once == again
     assert (lexicon.prepositions.balance == 1.0).all()
+    assert balance("preposition", images[19::-1], lexicon) == pytest.approx(once)
     assert set(once) == set(lexicon.prepositions.names)
     assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
 

@@ -58,20 +58,9 @@ def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pyte
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
-    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "balance", "negatives"]
-    assert shown == [
-        *verbs,
-        "refine",
-        "blind",
-        "verify",
-        "show",
-        "audit",
-        "sheet",
-        "agree",
-        "publish",
-        "train",
-        "evaluate",
-    ]
+    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
+    later = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish", "train", "evaluate"]
+    assert shown == [*verbs, *later]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -89,6 +78,9 @@ def test_the_command_line_imports_nothing_heavy() -> None:
         ("--theta", "lexicon", "LexiconConfig", "theta"),
         ("--per-family", "negatives", "NegativesConfig", "per_family"),
         ("--seed", "negatives", "NegativesConfig", "seed"),
+        ("--max-true", "negatives", "NegativesConfig", "max_true"),
+        ("--max-true", "balance", "BalanceConfig", "max_true"),
+        ("--truth-sample", "truth", "TruthConfig", "truth_sample"),
     ],
 )
 def test_help_states_the_configs_own_defaults(flag: str, module: str, config: str, field: str) -> None:
@@ -161,7 +153,7 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
 def quietly(arguments: list[str]) -> list[str]:
     """Spare the worker processes where a test does not ask for an executor."""
     verb, given = arguments[0], {"--scheduler", "--workers"} & set(arguments)
-    works = verb in ("build", "parse", "lexicon", "components", "balance", "negatives") and len(arguments) > 1
+    works = verb in ("build", "parse", "lexicon", "components", "truth", "balance", "negatives") and len(arguments) > 1
     return ["--quiet", "--scheduler", "synchronous"] if works and not given else []
 
 
@@ -212,7 +204,7 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
         assert word in shown.out
     assert "up to date" in shown.out
     assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)
-    stages = ("ingest", "parse", "lexicon", *COMPONENT_TABLES, "balance", "negatives")
+    stages = ("ingest", "parse", "lexicon", *COMPONENT_TABLES, "truth", "balance", "negatives")
     assert shown.err.splitlines() == [f"{stage}: up to date" for stage in stages]
 
 
@@ -248,7 +240,7 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     everything = ["--preset", "all"]
     assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
-    for verb in ("parse", "lexicon", "components", "balance", "negatives"):
+    for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
         options = everything if verb == "negatives" else []
         assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -238,6 +238,7 @@ def quantity(token: Token) -> tuple[str, int] | None:
     return None
 
 
+@lru_cache(maxsize=1 << 10)
 def quantity_value(entry: str) -> int:
     """The number an entry stands for: "a" -> 1, "three" -> 3, "12" -> 12."""
     return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)

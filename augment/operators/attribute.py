@@ -34,7 +34,7 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
     names = context.lexicon.attributes.names
     slots, masses = attribute_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield attribute_candidate(caption, slots[at], names[entry])
+        yield attribute_candidate(caption, context, slots[at], names[entry])
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end]
     for at, entry in draw([_irrelevant(slot, context) for slot in nouns], rng, draws):
         yield _added(caption, nouns[at], names[entry])._replace(spare=True)
@@ -52,7 +52,7 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
     return slots, masses
 
 
-def attribute_candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
+def attribute_candidate(caption: Caption, context: Context, slot: AttributeSlot, name: str) -> Candidate:
     """The candidate that puts an attribute in a slot, an article before it following."""
     token = caption.tokens[slot.index]
     edits = [Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))]

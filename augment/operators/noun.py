@@ -19,7 +19,7 @@ from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
 # The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
-SHARPNESS = 1.5
+SHARPNESS = 1.25
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
 ODD = 0.001

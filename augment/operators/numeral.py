@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from random import Random
+
+import numpy as np
 
 from augment.caption import Caption
 from augment.context import Context
@@ -33,6 +35,14 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
     predicates ("the man is a doctor") are not counted.
     """
+    slots, masses = numeral_choices(caption, context)
+    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
+    for at, entry in draw(masses, rng, draws):
+        yield _candidate(caption, slots[at], context.lexicon.numerals.names[entry], agreeing)
+
+
+def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every quantity of the lexicon there."""
     entries = context.lexicon.numerals
     slots, masses = [], []
     for slot in quantity_slots(caption):
@@ -42,13 +52,20 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         mass[_not_exchanged(slot.entry, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
-    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
-    for at, entry in draw(masses, rng, draws):
-        slot, name = slots[at], entries.names[entry]
-        changes = (quantity_value(name) > 1) != (slot.value > 1)
-        edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
-        refused = None if edits else "ungrammatical"
-        yield Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=refused)
+    return slots, masses
+
+
+def numeral_candidate(caption: Caption, context: Context, slot: QuantitySlot, name: str) -> Candidate:
+    """The candidate that puts a quantity in a slot, noun, verbs and pronouns following."""
+    return _candidate(caption, slot, name, partial(_in_other_number, caption, lexicon=context.lexicon))
+
+
+def _candidate(
+    caption: Caption, slot: QuantitySlot, name: str, agreeing: Callable[[QuantitySlot], list[Edit] | None]
+) -> Candidate:
+    changes = (quantity_value(name) > 1) != (slot.value > 1)
+    edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
+    return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
 
 
 @cache

@@ -25,7 +25,7 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
     """
     slots, masses = preposition_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield preposition_candidate(caption, slots[at], context.lexicon.prepositions.names[entry])
+        yield preposition_candidate(caption, context, slots[at], context.lexicon.prepositions.names[entry])
 
 
 def preposition_choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
@@ -43,7 +43,7 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
     return slots, masses
 
 
-def preposition_candidate(caption: Caption, slot: PrepositionSlot, name: str) -> Candidate:
+def preposition_candidate(caption: Caption, context: Context, slot: PrepositionSlot, name: str) -> Candidate:
     """The candidate that puts a preposition in a slot."""
     table = prepositions()
     first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]

@@ -78,7 +78,7 @@ def _words(
     for at, entry in draw(prepositions[1] + verbs[1], rng, draws):
         if at < len(prepositions[0]):
             name = context.lexicon.prepositions.names[entry]
-            yield preposition_candidate(caption, prepositions[0][at], name)
+            yield preposition_candidate(caption, context, prepositions[0][at], name)
         else:
             name = context.lexicon.verbs.names[entry]
             yield verb_candidate(caption, context, verbs[0][at - len(prepositions[0])], name)

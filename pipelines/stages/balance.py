@@ -1,4 +1,4 @@
-"""parses + lexicon -> balance: the weights that make every entry enter captions as often as it leaves them."""
+"""parses + lexicon + truth -> balance: the weights that make every entry enter captions as often as it leaves them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.run import ReduceStage, StageResult
 from pipelines.engine.shards import WholeTable
 from pipelines.stages.lexicon import TRAIN_SPLITS
@@ -14,6 +15,8 @@ from schemas.balance import BALANCE
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from augment.caption import Caption
+
 TRAIN, ORDER = "train", "order"
 
 
@@ -21,18 +24,25 @@ TRAIN, ORDER = "train", "order"
 class BalanceConfig:
     """How the weights are fitted: on the captions of about `sample` captions' worth of images, drawn by their ids.
 
-    Raises ValueError when sample is below 1.
+    max_true: as in NegativesConfig. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
     """
 
-    sample: int = 5000
+    sample: int = 10_000
+    max_true: float = MAX_TRUE
 
     def __post_init__(self) -> None:
         if self.sample < 1:
             raise ValueError(f"sample must be >= 1, was: {self.sample}")
+        check_most(self.max_true)
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
-    """A shard's part of the sample: parses with `train` (0 for a train split, else 1) and `order`, the image's hash."""
+    """A shard's part of the sample."""
+    return draw(parses, config.sample)
+
+
+def draw(parses: pa.Table, sample: int) -> pa.Table:
+    """A shard's part of a sample: parses with `train` (0 for a train split, else 1) and `order`, the image's hash."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -43,7 +53,7 @@ def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
     table = parses.append_column(TRAIN, pc.invert(train).cast(pa.int8()))
     orders = pa.array([order[image] for image in parses["image_id"].to_pylist()], pa.int64())
-    return merge([table.append_column(ORDER, orders)], config.sample)
+    return merge([table.append_column(ORDER, orders)], sample)
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
@@ -66,31 +76,40 @@ def merge(tables: list[pa.Table], sample: int) -> pa.Table:
     return table.combine_chunks()
 
 
-def fit(table: pa.Table, config: BalanceConfig, lexicon: WholeTable) -> StageResult:
+def images_of(table: pa.Table) -> list[list[Caption]]:
+    """The captions of a sample by image, of train splits only where there are any."""
+    import pyarrow.compute as pc
+
+    from augment.caption import from_parses
+
+    if table.num_rows:
+        table = table.filter(pc.equal(table[TRAIN], table[TRAIN][0]))
+    return [list(group) for _, group in groupby(from_parses(table), key=lambda caption: caption.image_id)]
+
+
+def fit(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> StageResult:
     """The weights of every kind that an operator balances, of the train captions where there are any.
 
     Counter: captions, those fitted on.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from augment.balance import BALANCED, balance
-    from augment.caption import from_parses
     from augment.language.lexicon import Lexicon
+    from augment.truth.estimates import Truth
 
-    if table.num_rows:
-        table = table.filter(pc.equal(table[TRAIN], table[TRAIN][0]))
-    captions = from_parses(table)
-    images = [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]
+    images = images_of(table)
     entries = Lexicon.from_table(lexicon.read())
+    known = Truth.from_table(truth.read(), entries, config.max_true)
     rows = [
         (kind, entry, weight)
         for kind in sorted(BALANCED)
-        for entry, weight in sorted(balance(kind, images, entries).items())
+        for entry, weight in sorted(balance(kind, images, entries, known).items())
     ]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]
-    return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(captions)})
+    counts = {"captions": sum(map(len, images))}
+    return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, counts)
 
 
 STAGE = ReduceStage(
@@ -101,5 +120,5 @@ STAGE = ReduceStage(
     combine=combine,
     finish=fit,
     code=("augment", "pipelines.stages.balance"),
-    whole=("lexicon",),
+    whole=("lexicon", "truth"),
 )

@@ -1,4 +1,4 @@
-"""parses + lexicon + balance -> negatives, positives and rejections."""
+"""parses + lexicon + truth + balance -> negatives, positives and rejections."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from augment.caption import Caption, from_parses
 from augment.context import Context, contexts
-from augment.contradiction import check
+from augment.contradiction import judge
 from augment.edits import Candidate, apply
 from augment.operators import OPERATORS, PRESETS, operator
 from augment.rng import record_rng
 from augment.rows import Rows
+from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
 from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from augment.language.lexicon import Lexicon
+    from augment.truth.estimates import Truth
 
 DRAWS_PER_NEGATIVE = 4
 SPARE_DRAWS = 16
@@ -34,12 +36,14 @@ SPARE_DRAWS = 16
 class NegativesConfig:
     """How negatives are made.
 
-    Raises ValueError for an unknown operator, or per_family below 1.
+    max_true: the most that a negative's replacement may be true of the image, as the truth stage estimates it. Raises
+    ValueError for an unknown operator, per_family below 1, or max_true not between 0 and 1.
     """
 
     seed: int = 0
     operators: tuple[str, ...] = PRESETS["vse-c"]
     per_family: int = 20
+    max_true: float = MAX_TRUE
 
     def __post_init__(self) -> None:
         for name in self.operators:
@@ -48,6 +52,7 @@ class NegativesConfig:
             raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
         if self.per_family < 1:
             raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
+        check_most(self.max_true)
 
     def quota(self, name: str) -> int:
         """The most negatives a caption gets from one operator: its share of the family, whatever else runs."""
@@ -55,21 +60,26 @@ class NegativesConfig:
 
 
 @lru_cache(maxsize=2)
-def load_lexicon(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
-    """The balanced lexicon of a run, once a process and content."""
+def load(lexicon: WholeTable, truth: WholeTable, balance: WholeTable, max_true: float) -> tuple[Lexicon, Truth]:
+    """The balanced lexicon of a run and what it knows of truth, once a process and content."""
     from augment.language.lexicon import Lexicon
+    from augment.truth.estimates import Truth
 
-    return Lexicon.from_table(lexicon.read(), balance.read())
+    entries = Lexicon.from_table(lexicon.read(), balance.read())
+    return entries, Truth.from_table(truth.read(), entries, max_true)
 
 
-def make(parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, balance: WholeTable) -> StageResult:
+def make(
+    parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, truth: WholeTable, balance: WholeTable
+) -> StageResult:
     """The negatives, positives and rejections of one shard."""
-    tables, counts = negatives(parses, load_lexicon(lexicon, balance), config)
+    entries, known = load(lexicon, truth, balance, config.max_true)
+    tables, counts = negatives(parses, entries, config, known)
     return StageResult(tables, counts)
 
 
 def negatives(
-    parses: pa.Table, lexicon: Lexicon, config: NegativesConfig
+    parses: pa.Table, lexicon: Lexicon, config: NegativesConfig, truth: Truth | None = None
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
     """The negatives, positives and rejections of whole images, and counters of what was made.
 
@@ -84,13 +94,13 @@ def negatives(
     for _, group in groupby(captions, key=lambda caption: caption.image_id):
         siblings = list(group)
         taken = {caption.text.lower() for caption in siblings}
-        for caption, context in zip(siblings, contexts(siblings, lexicon), strict=True):
+        for caption, context in zip(siblings, contexts(siblings, lexicon, truth), strict=True):
             made: Counter[str] = Counter()
             for name in config.operators:
                 judged = _judge(caption, context, name, config, taken)
                 accepted = true if OPERATORS[name].family == POSITIVE else false
-                accepted.add(row, name, judged.kept, judged.texts)
-                refused.add(row, name, judged.refused, judged.reasons)
+                accepted.add(row, name, judged.kept, judged.texts, judged.likely)
+                refused.add(row, name, judged.refused, judged.reasons, judged.refused_likely)
                 made[name] = len(judged.kept)
             for name, rows in made.items():
                 family = OPERATORS[name].family
@@ -113,25 +123,30 @@ def negatives(
 
 
 class _Judged(NamedTuple):
-    """What an operator made of a caption: the candidates kept with their texts, those refused with the reasons."""
+    """What an operator made of a caption: the candidates kept with their texts, those refused with the reasons.
+
+    Beside either, how likely each is true where that was the question.
+    """
 
     kept: list[Candidate]
     texts: list[str]
+    likely: list[float | None]
     refused: list[Candidate]
     reasons: list[str]
+    refused_likely: list[float | None]
 
 
 def _judge(caption: Caption, context: Context, name: str, config: NegativesConfig, taken: set[str]) -> _Judged:
     """Let one operator propose, judge every candidate, and keep up to its quota."""
     quota = config.quota(name)
-    judged = _Judged([], [], [], [])
+    judged = _Judged([], [], [], [], [], [])
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
     usual = False
     for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
         if candidate.spare and usual:
             break
-        reason = check(candidate, caption, context)
+        reason, likely = judge(candidate, caption, context)
         if reason is None:
             text = apply(caption.text, candidate.edits)
             lower = text.lower()
@@ -142,12 +157,14 @@ def _judge(caption: Caption, context: Context, name: str, config: NegativesConfi
                 usual |= not candidate.spare
                 judged.kept.append(candidate)
                 judged.texts.append(text)
+                judged.likely.append(likely)
                 if len(own) == quota:
                     break
                 continue
-            reason = "sibling_says_so"
+            reason, likely = "sibling_says_so", None
         judged.refused.append(candidate)
         judged.reasons.append(reason)
+        judged.refused_likely.append(likely)
     return judged
 
 
@@ -157,5 +174,5 @@ STAGE = Stage(
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
     code=("augment", "pipelines.stages.negatives"),
-    whole=("lexicon", "balance"),
+    whole=("lexicon", "truth", "balance"),
 )

@@ -138,7 +138,7 @@ def to_text(report: Report) -> str:
 
 
 def _share(share: Accuracy | None) -> str:
-    return "–" if share is None else f"{share.percent:.1f} ({share.low:.1f}–{share.high:.1f})"
+    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

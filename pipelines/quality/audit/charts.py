@@ -125,7 +125,7 @@ def words(found: Sequence[Use]) -> Chart | None:
     numbers = [n for use in some for n in (use.out, use.put)]
     least = floor(log10(min(n for n in numbers if n)))
     zero = least - 0.35  # none at all, below the least power of ten
-    x = Scale(floor(log10(min(counts))), log10(max(counts)) + 0.1, LEFT, width - RIGHT)
+    x = Scale(log10(min(counts)) - 0.1, log10(max(counts)) + 0.1, LEFT, width - RIGHT)
     low = zero if 0 in numbers else least
     y = Scale(low, max(log10(max(numbers)), least + 1) + 0.1, height - BOTTOM, TOP)
 
@@ -143,8 +143,10 @@ def words(found: Sequence[Use]) -> Chart | None:
         if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
             taken.append((at, above))
             labels.append(Label(min(max(at, LEFT + 16), width - 22), max(above, 9), use.word, kind="word"))
-    for power in range(ceil(x.low), floor(x.high) + 1):
-        labels.append(Label(x(power), height - 17, f"{10**power:,}"))
+    steps = (1, 2, 5) if x.high - x.low < 2 else (1,)
+    for count in (step * 10**power for power in range(floor(x.low), ceil(x.high)) for step in steps):
+        if count >= 1 and x.low <= log10(count) <= x.high:
+            labels.append(Label(x(log10(count)), height - 17, f"{count:,}"))
     for power in range(least, floor(y.high) + 1):
         labels.append(Label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
     if 0 in numbers:

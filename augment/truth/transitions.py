@@ -1,0 +1,99 @@
+"""Claims that turn into others: how often a caption says "two" of the dogs that another of the image says "three" of.
+
+A claim is a value that a caption says of a thing: a quantity, a preposition or an attribute. With n the pairs of
+captions of one image whose first says `old` of a thing and whose second says `new` of it,
+
+    p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, kind)) / (n(old, thing) + SMOOTHING)
+
+and so on to the kind of thing, to anything, and to p(new) whatever was said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from augment.caption import Caption
+from augment.context import attributes_said, quantities_said, relations_said
+from augment.contradiction import same_things
+from augment.language.kinds import kind
+from augment.language.places import quantity_value
+
+SMOOTHING = 20.0
+
+Claim = tuple[str, str]  # thing and value
+Turn = tuple[str, str, str]  # old value, thing and new value; "" for any
+
+
+def quantities(caption: Caption) -> set[Claim]:
+    """Things and their numbers, "0" for several."""
+    return {(noun, str(value)) for noun, value in quantities_said(caption)}
+
+
+def relations(caption: Caption) -> set[Claim]:
+    """Objects of prepositions and the prepositions."""
+    return {(thing, preposition) for preposition, thing in relations_said(caption)}
+
+
+def attributes(caption: Caption) -> set[Claim]:
+    """Things and their attributes."""
+    return {(noun, attribute) for attribute, noun in attributes_said(caption) if noun}
+
+
+CLAIMS: Mapping[str, Callable[[Caption], set[Claim]]] = {
+    "numeral": quantities,
+    "preposition": relations,
+    "attribute": attributes,
+}
+
+
+@lru_cache(maxsize=1 << 12)
+def value(sort: str, entry: str) -> str:
+    """An entry of the lexicon as the value of a claim: "a" as "1"."""
+    return str(quantity_value(entry)) if sort == "numeral" else entry
+
+
+@lru_cache(maxsize=1 << 16)
+def same(sort: str, thing: str, other: str) -> bool:
+    """Whether claims of a sort about two nouns are about one thing."""
+    return thing == other or (sort != "preposition" and same_things(thing, other))
+
+
+def said_of(sort: str, thing: str, claims: Iterable[Claim]) -> set[str]:
+    """What claims say of a thing."""
+    return {value for other, value in claims if same(sort, thing, other)}
+
+
+def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> Counter[Turn]:
+    """Count images, each the claims of its captions."""
+    turns: Counter[Turn] = Counter()
+    for captions in images:
+        things = {thing for claims in captions for thing, _ in claims}
+        values = {thing: [said_of(sort, thing, claims) for claims in captions] for thing in things}
+        for first, claims in enumerate(captions):
+            for thing, old in claims:
+                turns[old, thing, ""] += len(captions) - 1
+                for second, news in enumerate(values[thing]):
+                    if second != first:
+                        turns.update((old, thing, new) for new in news)
+    return turns
+
+
+class Transitions:
+    """How likely one value turns into another, read from the counts."""
+
+    def __init__(self, turns: Mapping[Turn, int]) -> None:
+        """Add the counts up by kind of thing, and over all things and values."""
+        self._counts: Counter[tuple[str, str | int, str]] = Counter(turns)
+        for (old, thing, new), number in turns.items():
+            for general in ((old, kind(thing), new), (old, "", new), ("", "", new)):
+                self._counts[general] += number
+
+    def probability(self, old: str, thing: str, new: str) -> float:
+        """p(new | old, thing), above 0."""
+        counts = self._counts
+        found = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
+        for given in ((old, ""), (old, kind(thing)), (old, thing)):
+            found = (counts[*given, new] + SMOOTHING * found) / (counts[*given, ""] + SMOOTHING)
+        return found

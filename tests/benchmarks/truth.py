@@ -1,0 +1,224 @@
+"""How many negatives held-out captions make true: `python -m tests.benchmarks.truth CAPTIONS [--train CAPTIONS]`.
+
+Negatives are made of the first captions of every image, as if there were no others (`--shown`, default 2), with
+nothing refused as likely true (before) and with `--max-true` (after). The other captions judge them: a replacement
+noun is true if it stands there as a token (literal), is a synonym, or lies above or below a noun there in WordNet, by
+first senses (closure); a quantity, preposition or attribute if it is said of the same thing there, a verb if it is
+said. Lexicon, truth and balance are the corpus' own, of the shown captions only, and those of `--train`.
+
+CAPTIONS is any source that `negcap build` reads, or a run with parses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from augment.balance import BALANCED, balance
+from augment.caption import Caption, from_parses
+from augment.context import nouns_said, verbs_said
+from augment.language.attributes import attribute_slots
+from augment.language.lexicon import Lexicon
+from augment.language.places import preposition_slots, quantity_slots
+from augment.language.wordnet import WordNet
+from augment.truth.estimates import Truth
+from augment.truth.fit import estimate
+from augment.truth.most import MAX_TRUE
+from augment.truth.transitions import CLAIMS, said_of, value
+from pipelines import build
+from pipelines.engine.cluster import executor
+from pipelines.engine.shards import read_table
+from pipelines.progress import report
+from pipelines.quality.bias import ngram_regression, one_per_caption
+from pipelines.quality.bias.pairs import Pair
+from pipelines.stages.balance import BalanceConfig, draw, images_of
+from pipelines.stages.lexicon import LexiconConfig, choose, count_shard
+from pipelines.stages.negatives import NegativesConfig, negatives
+from pipelines.stages.truth import TruthConfig
+
+OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
+HEADER = (
+    "corpus",
+    "operator",
+    "max_true",
+    "captions",
+    "rows",
+    "true, %",
+    "of first draws, %",
+    "mean p, %",
+    "n-grams, %",
+)
+
+
+def parses(source: str, scratch: Path) -> pa.Table:
+    """The parses of a caption source or a run."""
+    run = Path(source)
+    if not (run / "parses").is_dir():
+        run = scratch / f"run{len(list(scratch.iterdir()))}"
+        build.ingest(source, run, build.configure("ingest", {}), report(True), False)
+        workers = executor(1, "synchronous")
+        build.make("parse", run, build.configure("parse", {}), workers, report(True), False)
+        workers.close()
+    return pa.concat_tables(read_table(run, "parses"))
+
+
+@cache
+def sense(noun: str) -> int | None:
+    """The first sense of a noun or of its head."""
+    found = WordNet.load().senses(noun, "n") or WordNet.load().senses(noun.rpartition(" ")[2], "n")
+    return found[0] if found else None
+
+
+@cache
+def above(noun: str) -> frozenset[int]:
+    """The first sense and all above it."""
+    first = sense(noun)
+    return frozenset() if first is None else WordNet.load().closure(first)
+
+
+def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str | None:
+    """How held-out captions make a noun true; None if they do not."""
+    said = frozenset[str]().union(*map(nouns_said, held))
+    said -= frozenset(t.lemma for c in held for t in c.tokens if t.pos == "VERB")
+    texts = [f" {' '.join(caption.lowered)} " for caption in held]
+    if noun in said or any(f" {surface} " in text for surface in surfaces for text in texts):
+        return "literal"
+    if sense(noun) is None:
+        return None
+    if any(sense(other) == sense(noun) for other in said):
+        return "synonym"
+    related = any(sense(noun) in above(other) or sense(other) in above(noun) for other in said)
+    return "closure" if related else None
+
+
+def thing(kind: str, caption: Caption, row: dict) -> str | None:
+    """The noun whose quantity, preposition or attribute a negative changes."""
+    slots = {
+        "numeral": [(slot.index, slot.noun) for slot in quantity_slots(caption)],
+        "preposition": [(slot.start, slot.object) for slot in preposition_slots(caption)],
+        "attribute": [(slot.index, slot.noun) for slot in attribute_slots(caption)],
+    }[kind]
+    starts = {edit["start"] for edit in row["edits"]}
+    return next((caption.tokens[noun].lemma for at, noun in slots if caption.tokens[at].start in starts), None)
+
+
+def kind_of(row: dict) -> str:
+    """What a negative replaces: noun, verb, numeral, preposition or attribute."""
+    if row["operator"] == "object":
+        return "noun"
+    if row["operator"] != "relation":
+        return row["operator"]
+    synset = row["replacement_synset"] or ""
+    if ".v." in synset:
+        return "verb"
+    return "preposition" if synset.startswith("prepositions") else "noun"
+
+
+def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexicon) -> str | None:
+    """How held-out captions make a negative true; None if they do not."""
+    new, kind = row["replacement"], kind_of(row)
+    if kind == "noun":
+        return noun_verdict(new, {new, lexicon.singular.get(new, new), lexicon.plural.get(new, new)}, held)
+    if kind == "verb":
+        return "said" if any(new in verbs_said(other) for other in held) else None
+    said = thing(kind, caption, row) if row["replaced"] else None
+    if said is None:
+        return None
+    found = any(value(kind, new) in said_of(kind, said, CLAIMS[kind](other)) for other in held)
+    return "said" if found else None
+
+
+def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexicon, Truth]]:
+    """What a corpus gives, once for each limit: the balanced lexicon and the truth."""
+    entries = choose(count_shard(table, LexiconConfig()), LexiconConfig()).tables["lexicon"]
+    began = time.perf_counter()
+    truth = estimate(images_of(draw(table, TruthConfig().truth_sample)), Lexicon.from_table(entries))
+    print(f"truth estimated in {time.perf_counter() - began:.1f} s, {truth.num_rows:,} rows")
+    sample = images_of(draw(table, BalanceConfig().sample))
+    made = []
+    for limit in most:
+        lexicon = Lexicon.from_table(entries)
+        known = Truth.from_table(truth, lexicon, limit)
+        fitted = {kind: balance(kind, sample, lexicon, known) for kind in BALANCED}
+        for kind, weights in fitted.items():
+            lexicon.entries(kind).balance[:] = [weights[name] for name in lexicon.entries(kind).names]
+        made.append((limit, lexicon, known))
+    return made
+
+
+def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: float, lexicon: Lexicon, truth: Truth,
+             worst: int) -> list[tuple[str, ...]]:  # fmt: skip
+    """A row of figures an operator; prints the likeliest and the least likely rows if asked."""
+    tables, counts = negatives(shown, lexicon, NegativesConfig(operators=OPERATORS, max_true=limit), truth)
+    captions = {caption.caption_id: caption for caption in from_parses(shown)}
+    made = tables["negatives"].to_pylist()
+    for row in made:
+        row["verdict"] = verdict(row, captions[row["caption_id"]], held[row["image_id"]], lexicon)
+    lines = []
+    for operator in OPERATORS:
+        rows = [row for row in made if row["operator"] == operator]
+        first = [row for row in rows if row["negative_id"].endswith(":0")]
+        pairs = one_per_caption(
+            (row["negative_id"], Pair(row["caption"], row["text"], row["image_id"])) for row in rows
+        )
+        likely = [row["p_true"] for row in rows if row["p_true"] is not None]
+        lines.append((
+            name, operator, f"{limit:g}", f"{counts[f'{operator}.captions']:,}", f"{len(rows):,}",
+            share(rows), share(first), f"{100 * sum(likely) / max(len(likely), 1):.2f}",
+            f"{ngram_regression(pairs)[0].percent:.1f}",
+        ))  # fmt: skip
+        if worst:
+            order = sorted((row for row in rows if row["p_true"] is not None), key=lambda row: -row["p_true"])
+            for row in [*order[:worst], *order[-worst:]]:
+                print(f"{operator} {row['p_true']:.4f} {row['verdict']}: {row['caption']} -> {row['text']}")
+    return lines
+
+
+def share(rows: Sequence[dict]) -> str:
+    """The share of rows that are true, and in which way."""
+    how = Counter(row["verdict"] for row in rows if row["verdict"])
+    parts = ", ".join(f"{100 * n / len(rows):.2f} {name}" for name, n in sorted(how.items()))
+    return f"{100 * how.total() / max(len(rows), 1):.2f} ({parts})"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captions", help="captions to make negatives of")
+    parser.add_argument("--train", help="other captions, for lexicon and truth")
+    parser.add_argument("--max-true", type=float, action="append", help=f"may be repeated; default: {MAX_TRUE}")
+    parser.add_argument("--shown", type=int, default=2, help="captions of an image that are seen")
+    parser.add_argument("--images", type=int, help="only the first N images")
+    parser.add_argument("--rows", type=int, default=0, help="print so many rows of either end of p_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        table = parses(given.captions, Path(scratch))
+        train = parses(given.train, Path(scratch)) if given.train else None
+    if given.images:
+        table = table.filter(pc.is_in(table["image_id"], value_set=table["image_id"].unique()[: given.images]))
+    seen: Counter[str] = Counter()
+    held: dict[str, list[Caption]] = {}
+    mask = []
+    for caption in from_parses(table):
+        mask.append(seen[caption.image_id] < given.shown)
+        seen[caption.image_id] += 1
+        held.setdefault(caption.image_id, []).extend([] if mask[-1] else [caption])
+    shown = table.filter(pa.array(mask)).combine_chunks()
+    lines = []
+    for name, corpus in (("own", shown), *([("train", train)] if train is not None else [])):
+        for limit, lexicon, truth in corpus_of(corpus, [1.0, *(given.max_true or [MAX_TRUE])]):
+            lines += measured(name, shown, held, limit, lexicon, truth, given.rows if limit < 1 else 0)
+    print(f"{shown.num_rows:,} captions of {len(held):,} images shown, {table.num_rows - shown.num_rows:,} held out")
+    print("\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ("---",) * len(HEADER), *lines)))
+
+
+if __name__ == "__main__":
+    main()

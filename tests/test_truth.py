@@ -1,0 +1,216 @@
+from itertools import groupby, permutations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from augment.caption import Caption, from_parses
+from augment.context import contexts
+from augment.contradiction import check
+from augment.language.concreteness import Concreteness
+from augment.language.lexicon import Lexicon, count, select
+from augment.language.parse import parse
+from augment.operators import OPERATORS
+from augment.rng import record_rng
+from augment.truth import associations, calibration, transitions
+from augment.truth.associations import Associations
+from augment.truth.entailment import Entailment
+from augment.truth.estimates import Truth
+from augment.truth.fit import estimate
+from augment.truth.transitions import Transitions
+from pipelines.stages.balance import BalanceConfig
+from pipelines.stages.negatives import NegativesConfig, negatives
+from pipelines.stages.truth import TruthConfig
+from schemas.fields import check as check_table
+from schemas.negatives import NEGATIVES, REJECTIONS
+from schemas.truth import TRUTH
+from tests.augment_fixtures import sample_lexicon, sample_parses
+
+SCENES = (
+    ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
+    ("A man sits on a beach.", "A man with an umbrella.", "A man looks at the ocean from a beach."),
+    ("A cat sits on a stove.", "A cat in front of a kettle.", "A cat sleeps near a kettle on a stove."),
+    ("A woman stands at a stove.", "A woman holds a kettle.", "A woman fills a kettle near a stove."),
+)
+
+
+def by_image(captions: list[Caption]) -> list[list[Caption]]:
+    return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]
+
+
+@pytest.fixture(scope="module")
+def scenes() -> list[list[Caption]]:
+    """A corpus of beaches and kitchens: the scenes, thirty times."""
+    parsed = list(parse([text for scene in SCENES for text in scene]))
+    return [
+        [
+            Caption(f"i{turn}-{scene}:{n}", f"i{turn}-{scene}", one.text, one.tokens, one.chunks)
+            for n, one in enumerate(parsed[3 * scene : 3 * scene + 3])
+        ]
+        for turn in range(30)
+        for scene in range(len(SCENES))
+    ]
+
+
+@pytest.fixture(scope="module")
+def lexicon(scenes: list[list[Caption]]) -> Lexicon:
+    counted = count(caption for one in scenes for caption in one)
+    return Lexicon.from_table(select(counted, 3, Concreteness.load(), 0.0))
+
+
+@pytest.fixture(scope="module")
+def sample_truth() -> pa.Table:
+    return estimate(by_image(from_parses(sample_parses())), sample_lexicon())
+
+
+def test_pairs_are_those_of_two_captions_of_an_image() -> None:
+    said_and_true = [([0, 1], [0]), ([1], [0, 1]), ([2], [])]
+    captions = [(np.array(said, int), np.array(true, int)) for said, true in said_and_true]
+    counted = associations.count([captions, captions], 3, 2)
+    together, said, true = np.zeros((3, 2)), np.zeros(3), np.zeros(2)
+    for (first, _), (_, second) in permutations(said_and_true, 2):
+        for word in first:
+            said[word] += 2
+            for entry in second:
+                together[word, entry] += 2
+        for entry in second:
+            true[entry] += 2
+    assert (counted.together == together).all() and (counted.said == said).all() and (counted.true == true).all()
+    assert counted.all == 12
+
+
+def test_what_is_left_out_is_as_if_never_counted() -> None:
+    one = [[(np.array([0, 1]), np.array([0])), (np.array([1]), np.array([1]))]]
+    other = [[(np.array([1]), np.array([1])), (np.array([0]), np.array([0, 1]))]]
+    rest = associations.count(one + other, 2, 2) - associations.count(other, 2, 2)
+    assert (rest.together == associations.count(one, 2, 2).together).all()
+    assert rest.all == 2
+
+
+def test_a_word_speaks_for_what_comes_with_it_and_unknown_words_for_nothing() -> None:
+    beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
+    counted = associations.count([[beach, beach]] * 40 + [[kitchen, kitchen]] * 40, 2, 2)
+    known = Associations(counted, ["beach", "stove"], ["umbrella", "kettle"])
+    assert known.score(["beach"])[0] > 0.3 > -0.3 > known.score(["beach"])[1]
+    assert (known.score(["zeppelin"]) == 0).all()
+    assert np.allclose(known.score({"beach", "stove"}), known.score(["stove", "beach"]))
+
+
+def test_a_rare_word_speaks_for_what_its_kind_comes_with() -> None:
+    beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
+    counted = associations.count([[beach, beach]] * 60 + [[kitchen, kitchen]] * 60, 3, 2)
+    known = Associations(counted, ["puppy", "stove", "dog"], ["umbrella", "kettle"])
+    assert counted.said[2] == 0
+    assert known.score(["dog"])[0] > 0 > known.score(["dog"])[1]
+
+
+def test_nouns_make_themselves_and_those_above_and_below_true() -> None:
+    entries = ["animal", "cat", "dog", "puppy", "table"]
+    made = {noun: [entries[n] for n in Entailment(entries).of([noun])] for noun in ("dog", "animal", "xyzzy")}
+    assert made == {"dog": ["animal", "dog", "puppy"], "animal": ["animal", "cat", "dog", "puppy"], "xyzzy": []}
+    assert Entailment(entries).of([]).tolist() == []
+
+
+def test_a_claim_turns_into_what_others_say_of_the_same_thing() -> None:
+    captions = [{("dog", "2")}, {("dog", "3"), ("ball", "1")}, {("puppy", "2")}]
+    turns = transitions.count("numeral", [captions])
+    assert turns["2", "dog", ""] == turns["2", "puppy", ""] == 2
+    assert turns["2", "dog", "3"] == turns["2", "dog", "2"] == 1
+    assert turns["3", "dog", "2"] == 2
+    assert ("2", "dog", "1") not in turns and ("1", "ball", "2") not in turns
+
+
+def test_transitions_back_off_from_the_thing_to_its_kind_to_any() -> None:
+    known = Transitions({("2", "dog", ""): 100, ("2", "dog", "3"): 50, ("2", "car", ""): 100, ("2", "car", "4"): 50})
+    for_dogs, for_cats = known.probability("2", "dog", "3"), known.probability("2", "cat", "3")
+    assert for_dogs > for_cats > known.probability("2", "car", "3")
+    assert for_cats > known.probability("2", "door", "3") > known.probability("2", "car", "3")
+    assert 0 < known.probability("7", "dog", "9") < 0.01
+
+
+def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_is_expected() -> None:
+    rng = np.random.default_rng(0)
+    features = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
+    truth = np.array([-1.0, 0.7, 2.0])
+    labels = rng.random(20_000) < calibration.sigmoid(features @ truth)
+    assert np.abs(calibration.fit(features, labels, np.zeros(3)) - truth).max() < 0.1
+    expected = np.array([0.0, 1.0, -0.5])
+    assert np.allclose(calibration.fit(features[:0], labels[:0], expected), expected)
+
+
+def test_what_siblings_often_say_is_likelier_true(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+    table = estimate(scenes, lexicon)
+    check_table(table, TRUTH)
+    dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
+    image = Truth.from_table(table, lexicon).of_image(dog)
+    likely = {}
+    for context, caption in zip(contexts(dog, lexicon), dog, strict=True):
+        for candidate in OPERATORS["noun"].propose(caption, context, record_rng(0, "noun", "x"), 200):
+            likely[candidate.replacement] = image.of(candidate, caption)
+    assert likely["umbrella"] > 0.1 > likely["kettle"]
+
+
+def test_images_of_one_caption_tell_nothing(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+    table = estimate([one[:1] for one in scenes], lexicon)
+    assert table.num_rows == 0
+    truth = Truth.from_table(table, lexicon, 0.0)
+    context = contexts(scenes[0], lexicon, truth)[0]
+    made = list(OPERATORS["noun"].propose(scenes[0][0], context, record_rng(0, "noun", "x"), 20))
+    assert made and {truth.of_image(scenes[0]).of(one, scenes[0][0]) for one in made} == {None}
+    assert "likely_true" not in {check(one, scenes[0][0], context) for one in made}
+
+
+def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:
+    images = by_image(from_parses(sample_parses()))
+    check_table(sample_truth, TRUTH)
+    assert estimate(images, sample_lexicon()).equals(sample_truth)
+    turned = estimate(images[::-1], sample_lexicon())
+    assert turned.drop_columns("coefficients").equals(sample_truth.drop_columns("coefficients"))
+    one, other = (t["coefficients"].drop_null().to_pylist() for t in (turned, sample_truth))
+    assert np.allclose(sum(one, []), sum(other, []), atol=1e-5)
+
+
+def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth: pa.Table) -> None:
+    operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
+    truth = Truth.from_table(sample_truth, sample_lexicon(), 0.02)
+    config = NegativesConfig(operators=operators, max_true=0.02)
+    tables, _ = negatives(sample_parses(), sample_lexicon(), config, truth)
+    check_table(tables["negatives"], NEGATIVES)
+    check_table(tables["rejections"], REJECTIONS)
+    made, refused = tables["negatives"].to_pylist(), tables["rejections"].to_pylist()
+    words = [row for row in made if row["operator"] in ("noun", "verb", "preposition")]
+    assert all(0 <= row["p_true"] <= 0.02 for row in words) and len({row["p_true"] for row in words}) > 20
+    assert all((row["p_true"] is None) == (row["operator"] == "shuffle" or not row["replaced"]) for row in made)
+    likely = [row for row in refused if row["reason"] == "likely_true"]
+    assert len(likely) > 100 and all(row["p_true"] > 0.02 for row in likely)
+    assert all(row["p_true"] is None for row in refused if row["reason"] != "likely_true")
+
+
+def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Table) -> None:
+    truth = Truth.from_table(sample_truth, sample_lexicon(), 1.0)
+    with_it = negatives(sample_parses(), sample_lexicon(), NegativesConfig(max_true=1.0), truth)[0]
+    without = negatives(sample_parses(), sample_lexicon(), NegativesConfig())[0]
+    for name, table in without.items():
+        columns = [column for column in table.column_names if column != "p_true"]
+        assert with_it[name].select(columns).equals(table.select(columns))
+
+
+def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> None:
+    captions = list(parse(["Two dogs run.", "Two dogs on a beach."]))
+    truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
+    context = contexts(captions, sample_lexicon(), truth)[0]
+    made = list(OPERATORS["numeral"].propose(captions[0], context, record_rng(0, "numeral", "x"), 50))
+    reasons = {one.replacement: check(one, captions[0], context) for one in made}
+    assert reasons["a"] is None and reasons["three"] == "likely_true"
+
+
+@pytest.mark.parametrize("limit", [-0.1, 1.5])
+def test_a_limit_that_is_no_probability_is_refused(limit: float) -> None:
+    for config in (NegativesConfig, BalanceConfig):
+        with pytest.raises(ValueError, match=f"max_true must be between 0 and 1, was: {limit}"):
+            config(max_true=limit)
+
+
+def test_a_sample_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="truth_sample must be >= 1, was: 0"):
+        TruthConfig(truth_sample=0)
