@@ -186,3 +186,48 @@ publish = together(
     click.option("--overwrite", is_flag=True, help="Replace what is published there; files of others stay."),
     quiet,
 )
+model = click.argument("model", type=FOLDER)
+train = together(
+    click.option("--model", help="vse, vse++ or vse-c; default: vse++."),
+    click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model."),
+    click.option("--epochs", type=int, help="How many, those done before included; default: 30."),
+    click.option("--batch-size", type=int, help="Pairs of image and caption at a time; default: 128."),
+    click.option("--train-split", "train_splits", type=Names(), help="To train on; default: train,restval."),
+    click.option("--validation-split", help="Whose rsum selects the epoch; default: val."),
+    click.option("--validation-images", type=int, help="Held out where there is no such split; default: 500."),
+    click.option("--negatives", type=int, help="Negatives a caption, drawn afresh each time (vse-c); default: 8."),
+    click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation."),
+    click.option("--negative-operators", type=Names(), help="By these operators; default: those of preset vse-c."),
+    click.option("--joint", type=int, help="Size of the joint space; default: 1024."),
+    click.option("--word-dim", type=int, help="Size of the word vectors; default: 300."),
+    click.option("--bidirectional/--forward", default=None, help="Directions of the GRU; default: both."),
+    click.option("--pooling", help="Of its states: max or last; default: max."),
+    click.option("--transform", help="Of the image features: root (then length 1) or none; default: root."),
+    click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to begin with, GloVe's text or npz."),
+    click.option("--tune-vectors/--keep-vectors", default=None, help="Train on them; default: yes."),
+    click.option("--min-count", type=int, help="Occurrences in the train captions that make a word; default: 4."),
+    click.option("--learning-rate", type=float, help="Of Adam; default: 1e-3."),
+    click.option("--decay-every", type=int, help="Epochs after which it falls to a tenth; default: 15."),
+    click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
+    click.option("--margin", type=float, help="Of the hinges; default: 0.2."),
+    click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 2."),
+    click.option(
+        "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
+    ),
+    click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
+    seed,
+    click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),
+    quiet,
+)
+evaluate = together(
+    click.option("--output", type=FOLDER, metavar="DIR", help="Where the tables go; default: MODEL/evaluation."),
+    click.option("--split", help="What to evaluate on; default: test."),
+    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
+    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+    click.option("--limit", type=int, help="Only the first N images of the split."),
+    click.option("--seed", type=int, help="Of the bootstrap; default: 0."),
+)
+device = together(
+    click.option("--device", help="auto, cpu or cuda; default: auto."),
+    click.option("--threads", type=int, help="Of the CPU; default: one a core."),
+)

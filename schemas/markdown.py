@@ -16,6 +16,7 @@ from schemas.fields import description
 from schemas.lexicon import LEXICON
 from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from schemas.parses import PARSES
+from schemas.ranks import RANKS
 from schemas.scenes import SCENES
 from schemas.truth import TRUTH
 
@@ -37,6 +38,7 @@ TABLES = (
     FEATURES,
     REJECTED_IMAGES,
     SCENES,
+    RANKS,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 

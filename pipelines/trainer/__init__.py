@@ -1,0 +1,1 @@
+"""Shards of captions, negatives and image features to visual-semantic embeddings, their tables and figures."""

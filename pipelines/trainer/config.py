@@ -1,0 +1,125 @@
+"""What a training run is told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from augment.operators import PRESETS
+
+MODELS = ("vse", "vse++", "vse-c")
+POOLINGS = ("max", "last")
+TRANSFORMS = ("root", "none")
+DEVICES = ("auto", "cpu", "cuda")
+POSITIVE = ("epochs", "batch_size", "negatives", "joint", "word_dim", "min_count", "decay_every", "threads")
+ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """All that decides a trained model. Raises ValueError for a value that breaks its rule.
+
+    run: the folder with captions, features and (vse-c) negatives; output: the model's folder.
+    train_splits: their captions are trained on. validation_split: rsum on it selects the epoch; where the run lacks it,
+    `validation_images` images are taken out of the train splits, the same for every seed.
+    negatives: N, drawn of each caption each time it comes up, among the rows of `negative_families` that
+    `negative_operators` made; each family a caption has is as likely, however many rows it has.
+    joint: size of the joint space; bidirectional: half of it for each direction. word_dim: size of the word vectors;
+    vectors: a file of them in GloVe's text form or npz, `tune_vectors`: trained on, else kept as they are.
+    pooling: of the text encoder's states. transform: of the image features, root: signed square root, then length 1.
+    The learning rate falls by `decay` after every `decay_every` epochs; `warm_up` epochs take the sum of hinges first.
+    dropout: share of an image's features that is 0, others each time.
+    average: validated and kept is an exponential mean of the weights, of which this share stays at each step; 0: the
+    weights themselves. amp: bf16 on a GPU. threads: of the CPU.
+    """
+
+    run: Path
+    output: Path
+    model: str = "vse++"
+    seed: int = 0
+    epochs: int = 30
+    batch_size: int = 128
+    train_splits: tuple[str, ...] = ("train", "restval")
+    validation_split: str = "val"
+    validation_images: int = 500
+    negatives: int = 8
+    negative_families: tuple[str, ...] = ("noun", "numeral", "relation")
+    negative_operators: tuple[str, ...] = PRESETS["vse-c"]
+    joint: int = 1024
+    word_dim: int = 300
+    bidirectional: bool = True
+    pooling: str = "max"
+    transform: str = "root"
+    vectors: Path | None = None
+    tune_vectors: bool = True
+    min_count: int = 4
+    learning_rate: float = 1e-3
+    decay: float = 0.1
+    decay_every: int = 15
+    warm_up: int = 1
+    margin: float = 0.2
+    clip: float = 2.0
+    average: float = 0.998
+    dropout: float = 0.2
+    device: str = "auto"
+    amp: bool = True
+    threads: int = field(default_factory=cores)
+
+    def __post_init__(self) -> None:
+        for name, valid in (("model", MODELS), ("pooling", POOLINGS), ("transform", TRANSFORMS), ("device", DEVICES)):
+            if getattr(self, name) not in valid:
+                raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(self, name)}")
+        for name in POSITIVE:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        for name in ABOVE_ZERO:
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be > 0, was: {getattr(self, name)}")
+        if self.batch_size < 2:
+            raise ValueError(f"batch_size must be >= 2, was: {self.batch_size}")
+        if self.warm_up < 0 or self.validation_images < 0:
+            raise ValueError("warm_up and validation_images must be >= 0")
+        for name in ("average", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), was: {getattr(self, name)}")
+        if self.bidirectional and self.joint % 2:
+            raise ValueError(f"joint must be even for two directions, was: {self.joint}")
+        if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
+            raise ValueError("train_splits and negative_families must not be empty")
+
+
+NOT_IDENTITY = ("run", "output", "epochs", "threads")  # what may change when a training goes on
+
+
+def identity_fields() -> tuple[str, ...]:
+    """The names of the fields that make a model another one."""
+    return tuple(item.name for item in fields(TrainConfig) if item.name not in NOT_IDENTITY)
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """What is evaluated. split: of the run; limit: only its first images; seed: of the bootstrap.
+
+    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. Raises ValueError.
+    """
+
+    split: str = "test"
+    per_family: int = 20
+    per_attack: int = 5
+    limit: int | None = None
+    seed: int = 0
+    device: str = "auto"
+    threads: int = field(default_factory=cores)
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise ValueError(f"device must be one of {', '.join(DEVICES)}, was: {self.device}")
+        for name in ("per_family", "per_attack", "threads", "limit"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")

@@ -1,0 +1,116 @@
+"""Retrieval of a model on a split of a run, plain and attacked; tables as Markdown, JSON and Parquet."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from pipelines.engine.shards import PARQUET, write_atomically, write_json
+from pipelines.trainer.checkpoint import load_model
+from pipelines.trainer.config import EvaluateConfig
+from pipelines.trainer.data import Captions, encode_run, read_captions, read_features
+from pipelines.trainer.embed import embed_images, embed_sentences
+from pipelines.trainer.material import device_of
+from pipelines.trainer.protocols import Found, Split, run_protocols
+from pipelines.trainer.report import to_markdown
+from schemas.fields import check
+from schemas.ranks import RANKS
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics by table, and the ranks behind them: (candidates, direction, ids of the queries, ranks)."""
+
+    metrics: dict[str, Any]
+    ranks: Found = field(repr=False)
+
+    def table(self) -> pa.Table:
+        """The ranks as rows of the table ranks."""
+        parts = [
+            pa.table([[name] * len(ids), [direction] * len(ids), ids, pa.array(values.cpu().numpy().astype(np.int32))],
+                     schema=RANKS)
+            for name, direction, ids, values in self.ranks
+        ]  # fmt: skip
+        return pa.concat_tables(parts).combine_chunks()
+
+
+def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
+    """Evaluate a model on a run; the tables as Markdown.
+
+    Writes evaluation.json, evaluation.md and ranks.parquet to `output`, by default `<model>/evaluation`. Raises
+    FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or features
+    of another shape.
+    """
+    torch.set_num_threads(config.threads)
+    made = measure(model_folder, run, config)
+    text = to_markdown(made.metrics)
+    folder = output or model_folder / "evaluation"
+    folder.mkdir(parents=True, exist_ok=True)
+    table = made.table()
+    check(table, RANKS)
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **PARQUET)
+    write_atomically(folder / "ranks.parquet", sink.getvalue())
+    write_atomically(folder / "evaluation.md", (text + "\n").encode())
+    write_json(folder / "evaluation.json", made.metrics)
+    return text
+
+
+def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
+    """All metrics of a model on a split of a run. Raises as `evaluate`."""
+    device = device_of(config.device)
+    model, vocabulary, told = load_model(model_folder, device)
+    captions = read_captions(run)
+    features = read_features(run, captions.image_ids)
+    wide = model.image.linear.in_features
+    if features.values.shape[-1] != wide:
+        raise ValueError(f"features of {run} must have {wide} numbers as the model's, have {features.values.shape[-1]}")
+    chosen = _of_split(captions, features.there, config)
+    corpus = encode_run(run, captions, vocabulary)
+    image, owner = captions.image[chosen].unique(return_inverse=True)
+    tokens = corpus.tokens.to(device)
+    split = Split(
+        model,
+        corpus,
+        tokens,
+        chosen,
+        owner,
+        [captions.ids[n] for n in chosen.tolist()],
+        [captions.image_ids[n] for n in image.tolist()],
+        embed_images(model, features.values, image, device),
+        embed_sentences(model, tokens, corpus.offsets, chosen),
+        config.seed,
+    )
+    metrics, ranks = run_protocols(split, config)
+    said = {
+        "model": told.model,
+        "negative_families": list(told.negative_families) if told.model == "vse-c" else [],
+        "trained_with_seed": told.seed,
+        "split": config.split,
+        "images": len(split.images),
+        "captions": len(chosen),
+        "images_without_features": int((~features.there[captions.image[captions.of_splits([config.split])]]).sum()),
+    }
+    return Evaluation({**said, **metrics}, ranks)
+
+
+def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
+    chosen = captions.of_splits([config.split])
+    if not len(chosen):
+        known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
+        raise ValueError(f"split must be one of {known}, was: {config.split!r}")
+    chosen = chosen[there[captions.image[chosen]]]
+    if not len(chosen):
+        raise ValueError(f"split {config.split!r} must have captions of images with features, has none")
+    if config.limit:
+        kept = captions.image[chosen].unique()[: config.limit]
+        chosen = chosen[torch.isin(captions.image[chosen], kept)]
+    return chosen

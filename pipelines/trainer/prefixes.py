@@ -1,0 +1,125 @@
+"""A GRU over many sentences that begin alike: every distinct beginning is computed once.
+
+A negative is its caption but for a few words, so up to the first of them the states of a recurrent net are the same;
+read backwards, from the last of them on. Sentences are therefore laid out as a prefix tree, one node a distinct
+beginning, and the net runs over the tree. What the words put into the gates is computed once a distinct word. States,
+pooled states and gradients are those of torch's GRU; on a CPU a caption with its 8 negatives takes a fifth of its time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class PrefixTree(NamedTuple):
+    """N distinct beginnings of B sentences, those of one word first, then those of two, …
+
+    word: (N,) the last word of each; parent: (N,) the beginning that is a word shorter, -1 for none; steps: (T + 1,)
+    where the beginnings of each length start; leaf: (B,) the whole sentences.
+    """
+
+    word: Tensor
+    parent: Tensor
+    steps: list[int]
+    leaf: Tensor
+
+
+def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
+    """The tree of sentences `rows` (B,), none empty, of a flat array of words; read backwards on demand."""
+    starts = offsets[rows]
+    lengths = offsets[rows + 1] - starts
+    first, step = (offsets[rows + 1] - 1, -1) if backwards else (starts, 1)
+    words = int(tokens.max()) + 1 if len(tokens) else 1
+    lengths, order = lengths.sort(descending=True, stable=True)
+    first = first[order]
+    node = torch.full((len(rows),), -1)
+    word, parent, steps, made = [], [], [0], 0
+    reaching = len(rows) - torch.bincount(lengths).cumsum(0)  # sentences longer than t
+    for t in range(int(lengths[0])):
+        alive = int(reaching[t])
+        key = node[:alive] * words + tokens[first[:alive] + t * step]
+        distinct, which = key.unique(return_inverse=True)
+        node[:alive] = made + which
+        word.append(distinct % words)
+        parent.append(torch.div(distinct, words, rounding_mode="floor"))
+        made += len(distinct)
+        steps.append(made)
+    leaf = torch.empty_like(node)
+    leaf[order] = node
+    return PrefixTree(torch.cat(word), torch.cat(parent), steps, leaf)
+
+
+class _Recurrence(torch.autograd.Function):
+    """Gated recurrent states of a prefix tree's nodes, pooled along each sentence: see `states`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, which: Tensor, tree: PrefixTree, pool: bool
+    ) -> Tensor:
+        size = weight.shape[1]
+        nodes = len(which)
+        h, n, hn = (gates.new_empty(nodes, size) for _ in range(3))
+        rz = gates.new_empty(nodes, 2 * size)
+        top = gates.new_empty(nodes, size) if pool else h
+        source = torch.empty(nodes, size, dtype=torch.int32) if pool else None
+        for a, b in zip(tree.steps, tree.steps[1:], strict=False):
+            x, above = gates[which[a:b]], tree.parent[a:b]
+            before = h[above] if a else h.new_zeros(b - a, size)
+            hidden = torch.addmm(bias, before, weight.T)
+            torch.sigmoid(x[:, : 2 * size].add_(hidden[:, : 2 * size]), out=rz[a:b])
+            hn[a:b] = hidden[:, 2 * size :]
+            torch.tanh(x[:, 2 * size :].addcmul_(rz[a:b, :size], hn[a:b]), out=n[a:b])
+            torch.lerp(n[a:b], before, rz[a:b, size:], out=h[a:b])
+            if source is not None:
+                own = torch.arange(a, b, dtype=torch.int32)[:, None]
+                if a:
+                    torch.maximum(top[above], h[a:b], out=top[a:b])
+                    source[a:b] = torch.where(top[a:b] > h[a:b], source[above], own)
+                else:
+                    top[a:b], source[a:b] = h[a:b], own
+        chosen = source[tree.leaf].long() if source is not None else torch.empty(0)
+        ctx.save_for_backward(weight, which, h, n, hn, rz, chosen)
+        ctx.tree, ctx.pool, ctx.words = tree, pool, len(gates)
+        return top[tree.leaf]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weight, which, h, n, hn, rz, chosen = ctx.saved_tensors
+        tree: PrefixTree = ctx.tree
+        size = weight.shape[1]
+        dh = torch.zeros_like(h)
+        if ctx.pool:
+            dh.scatter_add_(0, chosen, grad)
+        else:
+            dh.index_add_(0, tree.leaf, grad)
+        dx = torch.empty(len(h), 3 * size, dtype=h.dtype)
+        dhidden = torch.empty_like(dx)
+        for a, b in zip(reversed(tree.steps[:-1]), reversed(tree.steps[1:]), strict=True):
+            d, r, z, above = dh[a:b], rz[a:b, :size], rz[a:b, size:], tree.parent[a:b]
+            before = h[above] if a else torch.zeros_like(d)
+            dn = d * (1 - z) * (1 - n[a:b].square())
+            dx[a:b, :size] = dn * hn[a:b] * r * (1 - r)
+            dx[a:b, size : 2 * size] = d * (before - n[a:b]) * z * (1 - z)
+            dx[a:b, 2 * size :] = dn
+            dhidden[a:b, : 2 * size] = dx[a:b, : 2 * size]
+            dhidden[a:b, 2 * size :] = dn * r
+            if a:
+                dh.index_add_(0, above, torch.addmm(d * z, dhidden[a:b], weight))
+        first = tree.steps[1]
+        dweight = dhidden[first:].T @ h[tree.parent[first:]]
+        dgates = torch.zeros(ctx.words, 3 * size, dtype=h.dtype).index_add_(0, which, dx)
+        return dgates, dweight, dhidden.sum(0), None, None, None
+
+
+def states(gates: Tensor, weight: Tensor, bias: Tensor, which: Tensor, tree: PrefixTree, pooling: str) -> Tensor:
+    """The GRU's states of B sentences: their maximum over the words, or the last one. (B, H), with gradients.
+
+    gates: (W, 3 H) what distinct words put into the gates, in torch's order (reset, update, new); weight: (3 H, H) and
+    bias: (3 H,) of the hidden state; which: (N,) the row of `gates` of each node's word; pooling: max or last.
+    """
+    return _Recurrence.apply(gates, weight, bias, which, tree, pooling == "max")

@@ -1,0 +1,174 @@
+"""The training loop: a run's folder in, a model's folder out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from pipelines.engine.shards import write_atomically
+from pipelines.trainer import checkpoint
+from pipelines.trainer.config import TrainConfig
+from pipelines.trainer.curves import draw_curves
+from pipelines.trainer.embed import embed_images, embed_sentences
+from pipelines.trainer.material import Material, gather
+from pipelines.trainer.models import OBJECTIVES, Embedded, EmbeddingModel
+from pipelines.trainer.retrieval import rank, retrieval
+from pipelines.trainer.sampling import Drawn, draw, shuffled, to
+from pipelines.trainer.vectors import read_vectors
+
+LOSSES_AN_EPOCH = 20  # points of the loss curve
+MODEL_SEEDS = 1 << 20  # apart: an epoch's draws hang on the seed and the epoch alone
+
+
+def embed_batch(
+    model: EmbeddingModel, material: Material, captions: Tensor, drawn: Drawn, config: TrainConfig, noise: Generator
+) -> Embedded:
+    """Captions (B,) with their images and the negatives drawn of them, in the joint space.
+
+    A share `config.dropout` of the image features is 0, others each time; noise: on the device.
+    """
+    device = material.device
+    corpus, image = material.corpus, material.image[captions]
+    features = material.features[to(image, device)]
+    if config.dropout:
+        features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
+    with torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext():
+        images = model.image(features)
+        sentences = model.text(material.tokens, corpus.offsets, torch.cat([captions, corpus.captions + drawn.rows]))
+    return Embedded(
+        images,
+        sentences[: len(captions)],
+        sentences[len(captions) :],
+        to(drawn.owner, device),
+        to(image[:, None] == image[None, :], device),
+    )
+
+
+def validate(model: EmbeddingModel, material: Material) -> dict[str, float]:
+    """Retrieval metrics on the validation captions and their images."""
+    image, owner = material.image[material.validation].unique(return_inverse=True)
+    device = material.device
+    images = embed_images(model, material.features, image, device)
+    captions = embed_sentences(model, material.tokens, material.corpus.offsets, material.validation)
+    return retrieval(rank(images, captions, owner.to(device)))
+
+
+def train_epoch(
+    model: EmbeddingModel,
+    mean: EmbeddingModel,
+    optimizer: torch.optim.Optimizer,
+    material: Material,
+    config: TrainConfig,
+    epoch: int,
+) -> dict[str, Any]:
+    """One pass over the train captions; its loss a pair, and where its time went. `mean` follows the weights."""
+    seed = config.seed * MODEL_SEEDS + epoch
+    generator, noise = Generator().manual_seed(seed), Generator(material.device).manual_seed(seed)
+    objective = OBJECTIVES[config.model]
+    nothing = Drawn(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
+    losses: list[Tensor] = []
+    sizes: list[int] = []
+    weights: list[Tensor] = list(model.parameters())
+    means: list[Tensor] = list(mean.parameters())
+    steps = (epoch - 1) * -(-len(material.train) // config.batch_size)
+    began, drawing = time.perf_counter(), 0.0
+    for group in optimizer.param_groups:
+        group["lr"] = config.learning_rate * config.decay ** ((epoch - 1) // config.decay_every)
+    for captions in shuffled(material.train, config.batch_size, generator):
+        start = time.perf_counter()
+        drawn = draw(material.pool, captions, config.negatives, generator) if material.pool else nothing
+        drawing += time.perf_counter() - start
+        batch = embed_batch(model, material, captions, drawn, config, noise)
+        loss = objective.loss(batch, config.margin, epoch <= config.warm_up)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        clip_grad_norm_(model.parameters(), config.clip)
+        optimizer.step()
+        share = max(1 - config.average, 1 / (steps + len(sizes) + 1))  # of all alike, while there are few
+        with torch.no_grad():
+            torch._foreach_lerp_(means, weights, share)
+        losses.append(loss.detach())
+        sizes.append(len(captions))
+    each = torch.stack(losses).double().cpu()  # waits for the device: once an epoch
+    seconds = time.perf_counter() - began
+    if not each.isfinite().all():
+        raise ValueError(f"the loss is not finite in epoch {epoch}: lower the learning rate")
+    per_pair = each / torch.tensor(sizes)
+    return {
+        "loss": each.sum().item() / sum(sizes),
+        "losses": [part.mean().item() for part in per_pair.chunk(LOSSES_AN_EPOCH)],
+        "learning_rate": optimizer.param_groups[0]["lr"],
+        "steps": len(sizes),
+        "seconds": round(seconds, 2),
+        "drawing_share": round(drawing / seconds, 4),
+        "pairs_per_second": round(sum(sizes) / seconds, 1),
+    }
+
+
+def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
+    """Train a model and return its folder; one that was interrupted goes on after its last whole epoch.
+
+    The folder holds config.json, vocabulary.json, metrics.jsonl (a line an epoch), curves.png, and the weights of the
+    epoch with the highest rsum on validation (best) and of the last one (last, with the optimizer), as safetensors with
+    JSON. On one machine, the same config gives the same weights, however often it was interrupted. `say` is told a line
+    an epoch. Raises FileNotFoundError and ValueError for a run that cannot be trained on, or a folder of another model.
+    """
+    torch.set_num_threads(config.threads)
+    material = gather(config)
+    size = material.features.shape[-1]
+    vectors = read_vectors(config.vectors, material.vocabulary, config.word_dim) if config.vectors else None
+    model = EmbeddingModel(config, size, len(material.vocabulary), vectors)
+    made = checkpoint.identity(config, size, material.backbone)
+    checkpoint.open_folder(config.output, made, material.vocabulary, overwrite=overwrite)
+    model.to(material.device)
+    mean = deepcopy(model).requires_grad_(False)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=config.learning_rate, fused=material.device.type == "cuda")
+    done, best = 0, {"epoch": 0, "rsum": float("-inf")}
+    if (config.output / f"{checkpoint.LAST}.safetensors").exists():
+        state = checkpoint.restore(config.output, checkpoint.LAST, {"model": model, "mean": mean}, optimizer)
+        done, best = state["epoch"], state["best"]
+    history = _history(config.output / checkpoint.METRICS, done)
+    say(
+        f"{config.model}: {len(material.train):,} captions to train on, {len(material.validation):,} to validate, "
+        f"{len(material.vocabulary):,} words"
+        + (f", {len(material.pool.rows):,} negatives" if material.pool else "")
+        + (f"; {material.left_out:,} images have no features" if material.left_out else "")
+        + (f"; goes on after epoch {done}" if done else "")
+    )
+    for epoch in range(done + 1, config.epochs + 1):
+        line = {"epoch": epoch, **train_epoch(model, mean, optimizer, material, config, epoch)}
+        line["validation"] = validate(mean, material)
+        rsum = line["validation"]["rsum"]
+        if rsum > best["rsum"]:
+            best = {"epoch": epoch, "rsum": rsum}
+            checkpoint.save(config.output, checkpoint.BEST, {"model": mean}, best)
+        state = {"epoch": epoch, "best": best}
+        checkpoint.save(config.output, checkpoint.LAST, {"model": model, "mean": mean}, state, optimizer)
+        history.append(line)
+        _write_history(config.output / checkpoint.METRICS, history)
+        draw_curves(history, config.output / "curves.png", config.model)
+        say(
+            f"epoch {epoch}: loss {line['loss']:.3f}, rsum {rsum:.1f} on validation "
+            f"(best {best['rsum']:.1f}, epoch {best['epoch']}), {line['seconds']:.0f} s"
+        )
+    return config.output
+
+
+def _history(path: Path, epochs: int) -> list[dict[str, Any]]:
+    """The lines of the epochs that the weights stand for."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
+    return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
+
+
+def _write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())

@@ -1,0 +1,14 @@
+"""ranks: how a model ranked the truth of each query of an evaluation."""
+
+import pyarrow as pa
+
+from schemas.fields import field, schema
+
+RANKS = schema(
+    "ranks",
+    1,
+    field("candidates", pa.string(), "what was ranked: plain, or an attack such as vse-c:noun or univse:object"),
+    field("direction", pa.string(), "i2t: captions for an image; t2i: images for a caption"),
+    field("query", pa.string(), "image_id or caption_id"),
+    field("rank", pa.int32(), "1 + the false candidates that score as high as the best true one or higher"),
+)
