@@ -71,7 +71,7 @@ components = click.option(
     "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
 )
 truth = click.option("--truth-sample", type=int, help="Captions that truth is estimated on; default: 15000.")
-max_true = click.option("--max-true", type=float, help="Most that a negative may be likely true; default: 0.03.")
+max_true = click.option("--max-true", type=float, help="Most that a negative may be likely true; default: 0.025.")
 balance = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 10000.")
 seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
 negatives = together(

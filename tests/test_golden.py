@@ -8,7 +8,7 @@ from augment.operators import OPERATORS
 from pipelines.engine.shards import read_table
 from pipelines.quality.show import headline, marked, table_of
 
-IMAGES = 20
+IMAGES = 40
 
 
 def rows(run: Path, table: str) -> list[dict]:

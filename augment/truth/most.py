@@ -1,6 +1,6 @@
 """How likely to be true a negative may be."""
 
-MAX_TRUE = 0.03
+MAX_TRUE = 0.025
 
 
 def check_most(most: float) -> None:

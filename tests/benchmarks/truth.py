@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from augment.balance import BALANCED, balance
 from augment.caption import Caption, from_parses
 from augment.context import nouns_said, verbs_said
-from augment.language.attributes import attribute_slots
+from augment.language.attribute_slots import attribute_slots
 from augment.language.lexicon import Lexicon
 from augment.language.places import preposition_slots, quantity_slots
 from augment.language.wordnet import WordNet
