@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from augment.operators import PRESETS
+from augment.operators import OPERATORS, PRESETS
 from pipelines.trainer.data import Corpus
 from pipelines.trainer.embed import embedded
 from pipelines.trainer.models import EmbeddingModel
 from pipelines.trainer.retrieval import TIE, Ranks, outranking
 
+VSE_C = PRESETS["vse-c"]
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "noun": ("noun",),
-    "numeral": ("numeral",),
-    "relation": ("shuffle", "preposition"),
+    family: tuple(name for name in VSE_C if OPERATORS[name].family == family)
+    for family in dict.fromkeys(OPERATORS[name].family for name in VSE_C)
 }
 
 
