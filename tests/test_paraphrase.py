@@ -15,6 +15,7 @@ from tests.augment_fixtures import accepted
         ("A dog is next to two cats.", set()),
         ("A man is holding a cup next to a dog.", set()),
         ("She is next to a dog.", set()),
+        ("A man is behind a house and three dogs are above it.", set()),
     ],
 )
 def test_only_what_says_the_same_of_both_is_exchanged(text: str, expected: set[str]) -> None:

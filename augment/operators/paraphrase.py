@@ -75,6 +75,9 @@ def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
         return False
     if other.end < len(tokens) and lowered[other.end] == ",":
         return False
+    finite = other.end < len(tokens) and (tokens[other.end].pos == "AUX" or tokens[other.end].tag in ("VBZ", "VBP"))
+    if finite and tokens[one.root].dep not in ("nsubj", "nsubjpass"):
+        return False  # "a cup is by a plate and a spoon is by a fork": another clause has begun
     between = lowered[one.end]
     allowed = {other.root} | {i for i in range(one.end, other.start)}
     for chunk in (one, other):
