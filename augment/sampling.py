@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from random import Random
@@ -36,3 +37,8 @@ def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tupl
     flat = open[order]
     slots = starts.searchsorted(flat, side="right") - 1
     yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
+
+
+def accepts(gain: float, rng: Random) -> bool:
+    """Whether to make an exchange that adds `gain` to a log likelihood: with probability min(1, e^gain)."""
+    return rng.random() < math.exp(min(gain, 0.0))

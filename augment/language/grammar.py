@@ -124,6 +124,12 @@ def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
     return Edit(token.start, token.end, cased(right, token.text, first=True))
 
 
+def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:
+    """An edit that starts at token `index`, behind that of the article before it where `following` calls for one."""
+    fitted = article_edit(caption, index, following)
+    return (fitted, edit) if fitted else (edit,)
+
+
 def _finite(caption: Caption, verb: Token) -> Token | None:
     """The word of a verb group that shows agreement: its first auxiliary, else the verb."""
     for child in caption.dependents(verb.index, "aux", "auxpass"):

@@ -13,7 +13,7 @@ from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.attribute_slots import AttributeSlot, attribute_slots
 from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
-from augment.language.grammar import article_edit
+from augment.language.grammar import with_article
 from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots
 from augment.sampling import draw
@@ -54,21 +54,20 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
 
 def attribute_candidate(caption: Caption, context: Context, slot: AttributeSlot, name: str) -> Candidate:
     """The candidate that puts an attribute in a slot, an article before it following."""
+    return Candidate("attribute", attribute_edits(caption, slot, name), (slot.index, slot.noun), slot.entry, name)
+
+
+def attribute_edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[Edit, ...]:
+    """The edits that put an attribute in a slot."""
     token = caption.tokens[slot.index]
-    edits = [Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))]
-    fitted = article_edit(caption, slot.index, name)
-    if fitted:
-        edits.insert(0, fitted)
-    return Candidate("attribute", tuple(edits), (slot.index, slot.noun), slot.entry, name)
+    edit = Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))
+    return with_article(caption, slot.index, edit, name)
 
 
 def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
     token = caption.tokens[slot.start]
-    edits = [Edit(token.start, token.end, f"{cased(name, token.text, first=slot.start == 0)} {token.lower}")]
-    fitted = article_edit(caption, slot.start, name)
-    if fitted:
-        edits.insert(0, fitted)
-    return Candidate("attribute", tuple(edits), (slot.root, slot.root), "", name)
+    edit = Edit(token.start, token.end, f"{cased(name, token.text, first=slot.start == 0)} {token.lower}")
+    return Candidate("attribute", with_article(caption, slot.start, edit, name), (slot.root, slot.root), "", name)
 
 
 def _irrelevant(slot: NounSlot, context: Context) -> np.ndarray:

@@ -12,7 +12,7 @@ from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.entries import Entries
-from augment.language.grammar import article_edit, pronoun_edits
+from augment.language.grammar import pronoun_edits, with_article
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
@@ -71,8 +71,7 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
     surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
     first = caption.tokens[slot.start]
     edit = Edit(first.start, caption.tokens[slot.end - 1].end, cased(surface, first.text, first=slot.start == 0))
-    fitted = article_edit(caption, slot.start, surface)
-    edits = (fitted, edit) if fitted else (edit,)
+    edits = with_article(caption, slot.start, edit, surface)
     refused = None
     if caption.pronouns:
         old = None if slot.plural else gender(slot.entry)

@@ -67,17 +67,13 @@ def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
         return False
     if one.start and (tokens[one.start - 1].dep in ("conj", "amod", "compound", "cc") or lowered[one.start - 1] == ","):
         return False
-    if (
-        other.end < len(tokens)
-        and tokens[other.end].pos not in ("PUNCT", "AUX")
-        and tokens[other.end].tag not in ("VBZ", "VBP")
-    ):
-        return False
-    if other.end < len(tokens) and lowered[other.end] == ",":
-        return False
-    finite = other.end < len(tokens) and (tokens[other.end].pos == "AUX" or tokens[other.end].tag in ("VBZ", "VBP"))
-    if finite and tokens[one.root].dep not in ("nsubj", "nsubjpass"):
-        return False  # "a cup is by a plate and a spoon is by a fork": another clause has begun
+    if other.end < len(tokens):
+        behind = tokens[other.end]
+        finite = behind.pos == "AUX" or behind.tag in ("VBZ", "VBP")
+        if not finite and (behind.pos != "PUNCT" or behind.lower == ","):
+            return False
+        if finite and tokens[one.root].dep not in ("nsubj", "nsubjpass"):
+            return False  # "a cup is by a plate and a spoon is by a fork": another clause has begun
     between = lowered[one.end]
     allowed = {other.root} | {i for i in range(one.end, other.start)}
     for chunk in (one, other):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import combinations
 from random import Random
@@ -13,6 +12,7 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.grammar import agreement_edits
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
+from augment.sampling import accepts
 
 # How much of the implausibility of an exchange is forgiven (1: none).
 TEMPERATURE = 7.0
@@ -33,7 +33,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             pairs.append((_gain(one, other, context), one, other))
     rng.shuffle(pairs)
     for gain, one, other in pairs[:draws]:
-        if rng.random() >= math.exp(min(gain / TEMPERATURE, 0.0)):
+        if not accepts(gain / TEMPERATURE, rng):
             continue
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
         yield Candidate(

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
 from augment.caption import Caption
 from augment.context import Context
-from augment.edits import Candidate, Edit, cased
+from augment.edits import Candidate
 from augment.language.attribute_slots import AttributeSlot, attribute_slots
 from augment.language.attributes import exclude
-from augment.language.grammar import article_edit
+from augment.operators.attribute import attribute_edits
+from augment.sampling import accepts
 
 # How much of the implausibility of an exchange is forgiven (1: none).
 TEMPERATURE = 5.0
 
 
 def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Exchange the attributes of two nouns: "a red car and a blue bus" -> "a blue car and a red bus".
+    """Exchange the attributes of two nouns: "a red car and a blue house" -> "a blue car and a red house".
 
     Only attributes that exclude each other; a pair is taken as often as the corpus makes it likely after the exchange
     against before, as for `shuffle`.
@@ -29,9 +29,9 @@ def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) 
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         gain = _gain(one, other, context)
-        if gain is None or rng.random() >= math.exp(min(gain / TEMPERATURE, 0.0)):
+        if gain is None or not accepts(gain / TEMPERATURE, rng):
             continue
-        edits = sorted([*_put(caption, one, other.entry), *_put(caption, other, one.entry)])
+        edits = sorted([*attribute_edits(caption, one, other.entry), *attribute_edits(caption, other, one.entry)])
         yield Candidate(
             "attribute_swap",
             tuple(edits),
@@ -39,13 +39,6 @@ def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) 
             f"{one.entry} | {other.entry}",
             f"{other.entry} | {one.entry}",
         )
-
-
-def _put(caption: Caption, slot: AttributeSlot, name: str) -> list[Edit]:
-    token = caption.tokens[slot.index]
-    edit = Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))
-    fitted = article_edit(caption, slot.index, name)
-    return [fitted, edit] if fitted else [edit]
 
 
 def _gain(one: AttributeSlot, other: AttributeSlot, context: Context) -> float | None:
