@@ -195,6 +195,7 @@ train = together(
     click.option("--train-split", "train_splits", type=Names(), help="To train on; default: train,restval."),
     click.option("--validation-split", help="Whose rsum selects the epoch; default: val."),
     click.option("--validation-images", type=int, help="Held out where there is no such split; default: 500."),
+    click.option("--extra", metavar="TABLE", help="Captions to train on too, as negcap caption writes: generated."),
     click.option("--negatives", type=int, help="Negatives a caption, drawn afresh each time (vse-c); default: 8."),
     click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation."),
     click.option("--negative-operators", type=Names(), help="By these operators; default: those of preset vse-c."),

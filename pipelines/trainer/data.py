@@ -28,17 +28,28 @@ NEGATIVES = ("caption_id", "text", "operator", "family", "negative_id", "replace
 
 
 class Captions(NamedTuple):
-    """The English captions of a run, in its order: ids, texts, splits, and the image of each as a number."""
+    """The English captions of a run, in its order: ids, texts, splits, and the image of each as a number.
+
+    extra: how many at the end are of a table of extra captions; human: (C,) bool, those that people wrote.
+    """
 
     ids: list[str]
     texts: pa.Array
     splits: pa.Array
     image_ids: list[str]
     image: Tensor
+    human: Tensor
+    extra: int = 0
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The numbers of the captions in these splits."""
         return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(list(splits), pa.string()))))
+
+    def to_measure(self, rows: Tensor) -> Tensor:
+        """Those of some captions that a model is measured on: no extra ones, and where people wrote any, theirs."""
+        rows = rows[rows < len(self.ids) - self.extra]
+        human = rows[self.human[rows]]
+        return human if len(human) else rows
 
 
 class Features(NamedTuple):
@@ -78,11 +89,12 @@ class Corpus:
         return torch.tensor([name in families for name in self.families] or [False])[self.family]
 
 
-def read_captions(run: Path) -> Captions:
-    """The English captions of a run. Raises FileNotFoundError without a table of captions."""
-    columns = ["caption_id", "image_id", "split", "language", "text"]
-    rows = pa.concat_tables(read_table(run, "captions", columns)).combine_chunks()
-    rows = rows.filter(pc.equal(rows["language"], LANGUAGE))
+def read_captions(run: Path, extra: str = "") -> Captions:
+    """The English captions of a run, then those of its table `extra`. Raises FileNotFoundError without such a table."""
+    columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
+    tables = [rows.filter(pc.equal(rows["language"], LANGUAGE)) for rows in tables]
+    rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
     return Captions(
         rows["caption_id"].to_pylist(),
@@ -90,6 +102,8 @@ def read_captions(run: Path) -> Captions:
         rows["split"].combine_chunks(),
         images.dictionary.to_pylist(),
         torch.from_numpy(images.indices.to_numpy().astype(np.int64)),
+        torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
+        sum(len(table) for table in tables[1:]),
     )
 
 
@@ -147,13 +161,13 @@ def split_captions(
     Without a split `validation`, `held_out` images of the train splits, which hang on nothing but the images' names.
     usable: (I,) bool, the images with features. Raises ValueError when either is empty.
     """
-    some, other = captions.of_splits(train), captions.of_splits([validation])
+    some, other = captions.of_splits(train), captions.to_measure(captions.of_splits([validation]))
     some, other = some[usable[captions.image[some]]], other[usable[captions.image[other]]]
     if not len(other):
         images = captions.image[some].unique().tolist()
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held = torch.isin(captions.image[some], torch.tensor(images[:held_out], dtype=torch.long))
-        some, other = some[~held], some[held]
+        some, other = some[~held], captions.to_measure(some[held])
     known = ", ".join(repr(name) for name in pc.unique(captions.splits).to_pylist())
     if not len(some):
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
@@ -162,12 +176,13 @@ def split_captions(
     return some, other
 
 
-def encode_run(run: Path, captions: Captions, vocabulary: Vocabulary) -> Corpus:
-    """All captions and negatives of a run in a vocabulary's words; kept in `RUN/encoded`, so once.
+def encode_run(run: Path, captions: Captions, vocabulary: Vocabulary, extra: str = "") -> Corpus:
+    """All captions (of a table `extra` too) and negatives of a run in a vocabulary's words; kept in `RUN/encoded`.
 
     A run without negatives has none. Raises as `hash_table`, and ValueError for a negative of an unknown caption.
     """
-    tables = {name: hash_table(run, name) for name in ("captions", "negatives") if list_shards(run / name)}
+    names = ("captions", "negatives", *filter(None, [extra]))
+    tables = {name: hash_table(run, name) for name in names if list_shards(run / name)}
     key = hashlib.sha256(json.dumps([LAYOUT, vocabulary.sha256, tables], sort_keys=True).encode()).hexdigest()[:16]
     path = run / ENCODED / f"{key}.safetensors"
     if not path.exists():

@@ -103,7 +103,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
 
 
 def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
-    chosen = captions.of_splits([config.split])
+    chosen = captions.to_measure(captions.of_splits([config.split]))
     if not len(chosen):
         known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
         raise ValueError(f"split must be one of {known}, was: {config.split!r}")

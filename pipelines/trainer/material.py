@@ -41,7 +41,7 @@ def device_of(name: str) -> torch.device:
 def gather(config: TrainConfig) -> Material:
     """Read a run. Raises FileNotFoundError and ValueError for tables that are missing or cannot be trained on."""
     device = device_of(config.device)
-    captions = read_captions(config.run)
+    captions = read_captions(config.run, config.extra)
     features = read_features(config.run, captions.image_ids)
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.there
@@ -49,7 +49,7 @@ def gather(config: TrainConfig) -> Material:
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
     vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count)
-    corpus = encode_run(config.run, captions, vocabulary)
+    corpus = encode_run(config.run, captions, vocabulary, config.extra)
     pool = None
     if OBJECTIVES[config.model].negatives:
         wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
