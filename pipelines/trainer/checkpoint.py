@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from augment.vocabulary import Vocabulary
 from pipelines.engine.manifest import describe, hash_table
 from pipelines.engine.shards import list_shards, write_atomically, write_json
-from pipelines.trainer.config import NOT_IDENTITY, TrainConfig, identity_fields
+from pipelines.trainer.config import NOT_IDENTITY, TrainConfig
 from pipelines.trainer.models import EmbeddingModel
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
@@ -54,7 +54,12 @@ def open_folder(
             raise ValueError(f"{folder} is a model trained otherwise: {reason} (--overwrite replaces it)")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"output must be a new or empty folder or a model's, was: {folder}")
-    for name in (CONFIG, VOCABULARY, METRICS, *(f"{name}.{kind}" for name in weights for kind in ("json", "safetensors"))):
+    for name in (
+        CONFIG,
+        VOCABULARY,
+        METRICS,
+        *(f"{name}.{kind}" for name in weights for kind in ("json", "safetensors")),
+    ):
         (folder / name).unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VOCABULARY, list(vocabulary.words))
