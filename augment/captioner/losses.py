@@ -21,7 +21,7 @@ def likelihood_loss(read: Read, sentences: Sentences) -> Tensor:
 
 
 def discriminator_loss(
-    real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 1.0, beta: float = 1.0
+    real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 0.5, beta: float = 0.5
 ) -> Tensor:
     """-E[log r(I, S)] - α E[log(1 - r(I, S generated))] - β E[log(1 - r(I, S of another image))] (eq. 4).
 
