@@ -513,6 +513,53 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
         print(measure(model, run, config, output))
 
 
+@negcap.command()
+@options.run
+@options.captioner
+@options.device
+def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Train a conditional GAN that writes captions.
+
+    Likelihood, then the discriminator, then the policy gradient with rollouts. Reads captions and features. The folder
+    MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its last whole epoch.
+    """
+    from pipelines.captioner.config import CaptionerConfig
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        config = CaptionerConfig(run=run, output=output, **given)
+        from pipelines.captioner.train import train as fit
+
+        fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
+
+
+@negcap.command()
+@options.model
+@options.run
+@options.caption
+@options.workers
+def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given: Any) -> None:
+    """Write captions of a run's images.
+
+    Into the table generated, marked so; those that are degenerate, the image's own, or said twice go to
+    refused_captions, with the reason. negcap train RUN --extra generated trains on them too; negcap ingest RUN makes a
+    run of both, for all other verbs.
+    """
+    from pipelines import provenance
+    from pipelines.engine.run import run_stage
+    from pipelines.stages.caption import CaptionConfig, stage_of, summary
+
+    with at_work(given) as (executor, progress):
+        from pipelines.captioner.model import weights_file
+
+        given = {name: value for name, value in given.items() if value is not None}
+        config = CaptionConfig(weights=weights_file(model, phase or "gan").absolute(), **given)
+        stage = stage_of(config.table)
+        metadata = provenance.of_stage(run, (stage.input,), config)
+        counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+        print(summary(counts, config))
+
+
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
     """One verb on a run; the timings."""
     from pipelines import build as verbs

@@ -83,10 +83,7 @@ class Generator(nn.Module):
         return State(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
     def step(self, state: State, words: Tensor) -> tuple[Tensor, State]:
-        """Read a word (B,) each; scores (B, V) of the next one, and the state. Without dropout, and without torch's LSTM,
-
-        which takes twice as long for one word.
-        """
+        """Read a word (B,) each; scores (B, V) of the next one, and the state. No dropout; quicker than `lstm` is."""
         read = linear(self.embedding(words), self.lstm.weight_ih_l0, self.lstm.bias_ih_l0)
         gates = read + linear(state.hidden, self.lstm.weight_hh_l0, self.lstm.bias_hh_l0)
         enter, keep, new, show = gates.chunk(4, 1)

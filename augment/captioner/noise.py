@@ -20,17 +20,19 @@ def keys(seed: int, names: Iterable[str]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def uniforms(keys: npt.NDArray[np.uint64], first: int, count: int) -> npt.NDArray[np.float64]:
-    """Numbers `first` to `first + count` of each key's stream, (n, count), within (0, 1): splitmix64."""
+def uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.float64]:
+    """Numbers `first` (n,) to `first + count` of the stream of each key (n,), within (0, 1): (n, count); splitmix64."""
     with np.errstate(over="ignore"):
-        bits = keys[:, None] + _STEP * np.arange(first + 1, first + count + 1, dtype=np.uint64)[None, :]
+        bits = keys[:, None] + _STEP * (first[:, None] + np.arange(1, count + 1, dtype=np.uint64))
         for shift, factor in _MIX:
             bits = (bits ^ (bits >> shift)) * factor
         bits ^= bits >> np.uint64(31)
     return ((bits >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-def draws(keys: npt.NDArray[np.uint64], number: int, noise: int, words: int) -> tuple[Tensor, Tensor]:
-    """What a key's caption `number` is drawn with: normal noise (n, noise), and a uniform number a word (n, words)."""
-    values = torch.from_numpy(uniforms(keys, number * (noise + words), noise + words))
+def draws(
+    keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
+) -> tuple[Tensor, Tensor]:
+    """What the caption of a number (n,) of a key (n,) is drawn with: normal noise (n, noise), uniform (n, words)."""
+    values = torch.from_numpy(uniforms(keys, numbers * np.uint64(noise + words), noise + words))
     return torch.special.ndtri(values[:, :noise]).float(), values[:, noise:]

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from augment.captioner.generator import END_ID, UNKNOWN_ID, Sentences
 from augment.vocabulary import Vocabulary
+from schemas.captions import CAPTION_REASONS
 
-REASONS = ("unfinished", "unknown_word", "too_short", "repeated_word", "repeated_phrase")
+REASONS = CAPTION_REASONS[:5]
 LEAST_WORDS = 4  # "a dog runs ." has three and a full stop
 PHRASE = 3
 _ATTACHED = r" ([.,!?;:%)]|'[a-z]{0,2}\b|n't\b)"

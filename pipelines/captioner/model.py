@@ -33,6 +33,7 @@ class Captioner(NamedTuple):
     vocabulary: Vocabulary
     config: CaptionerConfig
     features: int
+    backbone: str
 
 
 def build(config: CaptionerConfig, features: int, words: int) -> Nets:
@@ -89,4 +90,4 @@ def load(weights: Path, device: torch.device) -> Captioner:
     restore(folder, LAST, {"discriminator": nets.discriminator})
     for net in nets:
         net.to(device).eval()
-    return Captioner(nets, vocabulary, config, features)
+    return Captioner(nets, vocabulary, config, features, told["backbone"])

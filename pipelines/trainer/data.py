@@ -118,16 +118,13 @@ def read_features(run: Path, image_ids: Sequence[str]) -> Features:
         raise FileNotFoundError(f"{run} has no features: run negcap features first")
     number = {image: n for n, image in enumerate(image_ids)}
     there = torch.zeros(len(image_ids), dtype=torch.bool)
-    values, kind, seen = torch.empty(0), "", set[str]()
+    values, kind, seen = torch.empty(0), None, set[str]()
     for shard in shards:
         rows = read_shard(shard)
-        metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
-        if "shape" not in metadata:
-            raise ValueError(f"features/{shard.name} must name its shape in its metadata")
-        if kind and kind != metadata["shape"] + metadata.get("backbone", ""):
+        found, backbone = feature_values(rows, f"features/{shard.name}")
+        if kind and kind != (backbone, found.shape[1:]):
             raise ValueError(f"features/{shard.name} must be of the backbone and shape of the shards before it")
-        kind = metadata["shape"] + metadata.get("backbone", "")
-        found = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), f"features/{shard.name}")
+        kind = (backbone, found.shape[1:])
         if not len(values):
             values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
         for row, image in enumerate(rows["image_id"].to_pylist()):
@@ -138,7 +135,16 @@ def read_features(run: Path, image_ids: Sequence[str]) -> Features:
                 values[number[image]], there[number[image]] = found[row], True
     if not there.any():
         raise ValueError(f"features of {run} must be of its images, has none of them")
-    return Features(values, metadata.get("backbone", ""), there)
+    return Features(values, backbone, there)
+
+
+def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
+    """A shard's features (rows, *shape), and the net they are from. Raises ValueError as `read_features`."""
+    metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
+    if "shape" not in metadata:
+        raise ValueError(f"{name} must name its shape in its metadata")
+    values = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), name)
+    return values, metadata.get("backbone", "")
 
 
 def _tensor(column: pa.ChunkedArray, shape: tuple[int, ...], name: str) -> Tensor:
