@@ -87,7 +87,7 @@ def discriminate(
     apart = (material.image[rows] != material.image[rows].roll(1, 0)).to(material.device)
     wrong = other[apart] if bool(apart.any()) else other.detach() * 0
     loss = discriminator_loss(real, fake, wrong, config.alpha, config.beta)
-    _learn(optimizers["discriminator"], loss, nets.discriminator.parameters(), config.clip)
+    _learn(optimizers["discrimination"], loss, nets.discriminator.parameters(), config.clip)
     shares = [(real > 0).float().mean(), (fake < 0).float().mean(), (wrong < 0).float().mean()]
     return torch.stack([loss.detach(), *shares])
 
@@ -131,7 +131,7 @@ def generate(
     miss = ((values - expected) ** 2)[there].mean()
     loss = policy_loss(read, values, expected)
     _learn(optimizers["policy"], loss, generator.parameters(), config.clip)
-    _learn(optimizers["baseline"], miss, baseline.parameters(), config.clip)
+    _learn(optimizers["expectation"], miss, baseline.parameters(), config.clip)
     left = miss.detach() / values[there].var().clamp(min=1e-12)
     return torch.stack([own.mean(), left, read.entropy[there].mean(), sentences.lengths.float().mean()])
 
