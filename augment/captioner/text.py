@@ -14,7 +14,7 @@ from schemas.captions import CAPTION_REASONS
 
 REASONS = CAPTION_REASONS[:5]
 LEAST_WORDS = 4  # "a dog runs ." has three and a full stop
-PHRASE = 3
+PHRASE = 4
 _ATTACHED = r" ([.,!?;:%)]|'[a-z]{0,2}\b|n't\b)"
 
 
@@ -43,7 +43,7 @@ def degenerate(sentences: Sentences) -> Tensor:
     """(B,): 0 for a sentence worth keeping, n for the n-th of REASONS, the first that holds.
 
     unfinished: no <end>; unknown_word: has <unk>; too_short: fewer than LEAST_WORDS words; repeated_word: the same word
-    twice running; repeated_phrase: the same PHRASE words twice.
+    twice running; repeated_phrase: fewer than PHRASE words twice running, or PHRASE words twice.
     """
     words, lengths = sentences
     there = sentences.there & (words != END_ID)
@@ -53,6 +53,9 @@ def degenerate(sentences: Sentences) -> Tensor:
     same = (grams[:, :, None] == grams[:, None, :]).all(-1)
     whole = there[:, PHRASE - 1 :]
     phrase = (same & whole[:, :, None] & whole[:, None, :]).flatten(1).sum(1) > whole.sum(1)
+    for period in range(2, PHRASE):
+        again = (words[:, period:] == words[:, :-period]) & there[:, period:]
+        phrase = phrase | again.unfold(1, period, 1).all(-1).any(1)
     found = torch.stack(
         [~ended, ((words == UNKNOWN_ID) & there).any(1), there.sum(1) < LEAST_WORDS, twice, phrase], 1
     ).long()
