@@ -560,6 +560,26 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
         print(summary(counts, config))
 
 
+@negcap.command("evaluate-captioner")
+@options.model
+@options.run
+@options.evaluate_captioner
+@options.device
+def evaluate_captioner(model: Path, run: Path, output: Path | None, **given: Any) -> None:
+    """Measure what a captioner writes.
+
+    Before and after the policy gradient, greedy and sampled: BLEU, CIDEr-D, distinct words, novelty, self-BLEU, the
+    discriminator's score, and how a model of negcap train ranks the images for it. Prints Markdown; JSON and pictures
+    with captions lie beside the model.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        from pipelines.captioner.evaluate import CaptionerEvaluateConfig
+        from pipelines.captioner.evaluate import evaluate as measure
+
+        print(measure(model, run, CaptionerEvaluateConfig(**given), output))
+
+
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
     """One verb on a run; the timings."""
     from pipelines import build as verbs

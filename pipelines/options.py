@@ -253,6 +253,17 @@ captioner = together(
     click.option("--overwrite", is_flag=True, help="Replace a captioner that was trained otherwise."),
     quiet,
 )
+evaluate_captioner = together(
+    click.option("--output", type=FOLDER, metavar="DIR", help="Where the tables go; default: MODEL/evaluation."),
+    click.option("--split", help="Whose images are written of; default: test."),
+    click.option("--judge", type=FOLDER, metavar="MODEL", help="A model of negcap train, to rank images for captions."),
+    click.option("--n", type=int, help="Captions an image, for self-BLEU; default: 3."),
+    click.option("--width", type=int, help="Of the beam; default: 3."),
+    click.option("--limit", type=int, help="Only the first N images of the split."),
+    click.option("--images", type=FOLDER, metavar="FOLDER", help="Of the pictures: draws samples.png."),
+    click.option("--shown", type=int, help="Pictures in it; default: 6."),
+    seed,
+)
 caption = together(
     click.option("--phase", help="Whose generator: gan, or mle, before the policy gradient; default: gan."),
     click.option("--n", type=int, help="Captions an image; default: 3."),
