@@ -71,8 +71,6 @@ class Generator(nn.Module):
         self.noise = noise
         self.embedding = nn.Embedding(words, word_dim)
         self.first = nn.Linear(features + noise, 2 * hidden)
-        with torch.no_grad():
-            self.first.weight[:, :features] *= features**0.5  # features have length 1: noise must not drown them
         self.lstm = nn.LSTM(word_dim, hidden)
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(hidden, words)
