@@ -481,11 +481,11 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     VSE, VSE++, or VSE-C with negatives of the run. Reads captions, features and negatives. The folder MODEL gets
     weights, metrics.jsonl and curves.png. An interrupted training goes on after its last whole epoch.
     """
-    from pipelines.trainer.config import TrainConfig
+    from pipelines.trainer.config import configure
 
     given = {name: value for name, value in given.items() if value is not None}
     with one_line_errors():
-        config = TrainConfig(run=run, output=output, **given)
+        config = configure(run, output, **given)
         from pipelines.trainer.train import train as fit
 
         fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))

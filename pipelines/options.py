@@ -188,9 +188,9 @@ publish = together(
 )
 model = click.argument("model", type=FOLDER)
 train = together(
-    click.option("--model", help="vse, vse++ or vse-c; default: vse++."),
+    click.option("--model", help="vse, vse++, vse-c or univse; default: vse++."),
     click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model."),
-    click.option("--epochs", type=int, help="How many, those done before included; default: 30."),
+    click.option("--epochs", type=int, help="How many, those done before included; default: 30; univse: 13."),
     click.option("--batch-size", type=int, help="Pairs of image and caption at a time; default: 128."),
     click.option("--train-split", "train_splits", type=Names(), help="To train on; default: train,restval."),
     click.option("--validation-split", help="Whose rsum selects the epoch; default: val."),
@@ -203,17 +203,25 @@ train = together(
     click.option("--bidirectional/--forward", default=None, help="Directions of the GRU; default: both."),
     click.option("--pooling", help="Of its states: max or last; default: max."),
     click.option("--transform", help="Of the image features: root (then length 1) or none; default: root."),
+    click.option("--features", help="Their table: features, or NAME for features_NAME; default: features."),
+    click.option("--image-pooling", help="Of a grid: average, max or max-k; default: average; univse: max-k."),
     click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to begin with, GloVe's text or npz."),
     click.option("--tune-vectors/--keep-vectors", default=None, help="Train on them; default: yes."),
     click.option("--min-count", type=int, help="Occurrences in the train captions that make a word; default: 4."),
     click.option("--learning-rate", type=float, help="Of Adam; default: 1e-3."),
-    click.option("--decay-every", type=int, help="Epochs after which it falls to a tenth; default: 15."),
+    click.option("--constant", type=int, help="Epochs before it falls; default: as --decay-every; univse: 6."),
+    click.option("--decay", type=float, help="What it is multiplied with when it falls; default: 0.1; univse: 0.5."),
+    click.option("--decay-every", type=int, help="Epochs between two falls; default: 15; univse: 1."),
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
     click.option("--margin", type=float, help="Of the hinges; default: 0.2."),
     click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 2."),
     click.option(
         "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
     ),
+    click.option("--components", type=Names(), help="UniVSE: of a caption, of obj,attr,rel or none; default: all."),
+    click.option("--contrast", type=Names(), help="UniVSE: trained beside captions, likewise; default: all."),
+    click.option("--composition", help="UniVSE: of a caption's components: average, sum or max; default: average."),
+    click.option("--alpha", type=float, help="UniVSE: share of the sentence in a caption; default: 0.75."),
     click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
     seed,
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),

@@ -21,6 +21,7 @@ from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.material import device_of
 from pipelines.trainer.protocols import Found, Split, run_protocols
 from pipelines.trainer.report import to_markdown
+from pipelines.trainer.texts import Texts
 from schemas.fields import check
 from schemas.ranks import RANKS
 
@@ -69,24 +70,24 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     device = device_of(config.device)
     model, vocabulary, told = load_model(model_folder, device)
     captions = read_captions(run)
-    features = read_features(run, captions.image_ids)
+    features = read_features(run, captions.image_ids, told.table)
     wide = model.image.linear.in_features
     if features.values.shape[-1] != wide:
         raise ValueError(f"features of {run} must have {wide} numbers as the model's, have {features.values.shape[-1]}")
     chosen = _of_split(captions, features.there, config)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
-    tokens = corpus.tokens.to(device)
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions)
     split = Split(
         model,
         corpus,
-        tokens,
+        texts,
         chosen,
         owner,
         [captions.ids[n] for n in chosen.tolist()],
         [captions.image_ids[n] for n in image.tolist()],
         embed_images(model, features.values, image, device),
-        embed_sentences(model, tokens, corpus.offsets, chosen),
+        embed_sentences(model, texts, chosen),
         config.seed,
     )
     metrics, ranks = run_protocols(split, config)

@@ -11,8 +11,9 @@ from torch import Tensor
 from pipelines.trainer.attacks import FAMILIES, attacked, choose, preset_operators, score
 from pipelines.trainer.config import EvaluateConfig
 from pipelines.trainer.data import Corpus
-from pipelines.trainer.models import EmbeddingModel
+from pipelines.trainer.objective import Model
 from pipelines.trainer.retrieval import TOP, Ranks, folds, hits, intervals, own_scores, rank, recalls, retrieval
+from pipelines.trainer.texts import Texts
 
 FOLD, FOLDED_FROM = 1000, 5000
 Found = list[tuple[str, str, list[str], Tensor]]  # candidates, direction, ids of the queries, ranks
@@ -26,9 +27,9 @@ class Split:
     vectors: (n, d) of the captions. owner and captions are on the CPU.
     """
 
-    model: EmbeddingModel
+    model: Model
     corpus: Corpus
-    tokens: Tensor
+    texts: Texts
     captions: Tensor
     owner: Tensor
     caption_ids: list[str]
@@ -67,7 +68,7 @@ def run_protocols(split: Split, config: EvaluateConfig) -> tuple[dict[str, Any],
     }
     firsts = {name: choose(corpus, split.captions, [name], 1) for name in corpus.operators}
     alone = [*families.values(), *firsts.values()]
-    scores = score(split.model, corpus, split.tokens, split.images, split.row, plain.best, alone, crowds)
+    scores = score(split.model, corpus, split.texts, split.images, split.row, plain.best, alone, crowds)
     attacks = {"total": torch.cat(list(families.values())), **families}
     metrics["vse-c"], metrics["univse"] = {}, {}
     for name, rows in attacks.items():
