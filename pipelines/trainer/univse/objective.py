@@ -47,10 +47,11 @@ class Some(NamedTuple):
 class Drawn(NamedTuple):
     """Of a batch all objects and pairs, and a triple a caption.
 
-    every: numbers and owners of all triples, for the composition; chosen: which of them are `triples`.
+    absent: (B, 16) nouns that are not in the captions' images; every: numbers and owners of all triples, for the composition; chosen: which of them are `triples`.
     """
 
     objects: Some
+    absent: Tensor
     pairs: Some
     triples: Some
     every: tuple[Tensor, Tensor]
@@ -86,7 +87,7 @@ def draw(source: Source, captions: Tensor, config: TrainConfig, generator: Gener
     of = names[owner.numpy()]
     ends = [ids("noun", sampler.nouns(of, ENDS, rng)) for _ in range(2)]
     relations = ids("relation", sampler.relations(at.numpy(), RELATIONS, rng))
-    return Drawn(objects, pairs, _some(at, owner, [ends[0], relations, ends[1]]), every, chosen)
+    return Drawn(objects, torch.from_numpy(nouns), pairs, _some(at, owner, [ends[0], relations, ends[1]]), every, chosen)
 
 
 def _some(at: Tensor, owner: Tensor, parts: list[tuple[np.ndarray, np.ndarray]]) -> Some:
@@ -109,39 +110,50 @@ def losses(model: UniVSE, batch: Batch, drawn: Drawn, config: TrainConfig, epoch
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     comp, obj, attr, rel = config.weights
     relating = "rel" in config.contrast and epoch > config.relations_after
-    objects, pairs, triples = drawn.objects, drawn.pairs, drawn.triples
-    at, of_every = drawn.every
+    every, of_every = drawn.every
     with mixed(config, device):
         images, regions = model.image.with_regions(batch.features)
-        positive = graphs.triples.words[to(at, device)]
-        negative = _replaced(graphs.triples.words, triples, device) if relating else positive[:0]
-        sentences, vectors = model.sequences(batch.texts, batch.captions, torch.cat([positive, negative]))
-        nouns = model.word(graphs.objects.words[to(objects.at, device), 0])
-        said = graphs.pairs.words[to(pairs.at, device)]
-        described = model.word(said[:, 1], said[:, 0])
-    related = vectors[: len(positive)]
+        triples = graphs.triples.words[to(every, device)]
+        made = _replaced(graphs.triples.words, drawn.triples, device) if relating else triples[:0]
+        sentences, related = model.sequences(batch.texts, batch.captions, torch.cat([triples, made]))
+        words = _described(graphs, drawn, config, device)
+        vectors = model.word(*(torch.cat(ids) for ids in zip(*words, strict=True)))
+    nouns, described, absent, false = vectors.split([len(nouns) for nouns, _ in words])
+    related, made = related.split([len(triples), len(made)])
     terms = {"sent": pair_loss(images @ sentences.T, config.margin, batch.same)}
-    if config.components and comp:
+    if config.components:
         kinds = {"obj": nouns, "attr": described, "rel": related}
-        owners = {"obj": objects.owner, "attr": pairs.owner, "rel": of_every}
+        owners = {"obj": drawn.objects.owner, "attr": drawn.pairs.owner, "rel": of_every}
         composed, there = model.compose(kinds, owners, size)
-        terms["comp"] = comp * pair_loss((images @ composed.T)[there][:, there], config.margin, batch.same[there][:, there])
-    if "obj" in config.contrast and obj:
-        false = model.word(to(objects.false, device).flatten()).view(*objects.false.shape, -1)
-        terms["obj"] = obj * _local(nouns, false, objects, regions, size, config.margin)
-    if "attr" in config.contrast and attr:
-        words, modifiers = to(pairs.false, device), said[:, :1].expand(-1, NOUNS)
-        nouns_of = said[:, 1:].expand(-1, ATTRIBUTES)
-        false = model.word(
-            torch.cat([nouns_of, words[:, ATTRIBUTES:]], 1).flatten(),
-            torch.cat([words[:, :ATTRIBUTES], modifiers], 1).flatten(),
-        ).view(*pairs.false.shape, -1)
-        terms["attr"] = attr * _local(described, false, pairs, regions, size, config.margin)
-    if "rel" in config.contrast:
-        terms["rel"] = images.new_zeros(()) if not relating else rel * _relations(
-            images, related, vectors[len(positive) :], drawn, batch.same, config.margin
-        )
+        scores = (images @ composed.T)[there][:, there]
+        terms["comp"] = comp * pair_loss(scores, config.margin, batch.same[there][:, there])
+    if "obj" in config.contrast:
+        local = _object_scores(nouns, absent.view(size, NOUNS, -1), drawn.objects, regions)
+        terms["obj"] = obj * _local(*local, drawn.objects, size, config.margin)
+    if "attr" in config.contrast:
+        local = _pair_scores(described, false.view(len(described), ATTRIBUTES + NOUNS, -1), drawn.pairs, regions)
+        terms["attr"] = attr * _local(*local, drawn.pairs, size, config.margin)
+    if relating:
+        true = related[to(drawn.chosen, device)]
+        terms["rel"] = rel * _relations(images, true, made, drawn.triples, batch.same, config.margin)
+    elif "rel" in config.contrast:
+        terms["rel"] = images.new_zeros(())
     return terms
+
+
+def _described(graphs: Graphs, drawn: Drawn, config: TrainConfig, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+    """What φ is asked for, (nouns, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,)."""
+    nouns = graphs.objects.words[to(drawn.objects.at, device), 0]
+    said = graphs.pairs.words[to(drawn.pairs.at, device)]
+    absent = to(drawn.absent, device).flatten() if "obj" in config.contrast else nouns[:0]
+    asked = [(nouns, nouns), (said[:, 1], said[:, 0]), (absent, absent)]
+    if "attr" not in config.contrast:
+        return [*asked, (nouns[:0], nouns[:0])]
+    false = to(drawn.pairs.false, device)
+    same = said[:, None].expand(-1, false.shape[1], -1)
+    of_nouns = torch.cat([same[:, :ATTRIBUTES, 1], false[:, ATTRIBUTES:]], 1)
+    modifiers = torch.cat([false[:, :ATTRIBUTES], same[:, ATTRIBUTES:, 0]], 1)
+    return [*asked, (of_nouns.flatten(), modifiers.flatten())]
 
 
 def _replaced(words: Tensor, triples: Some, device: torch.device) -> Tensor:
@@ -151,24 +163,35 @@ def _replaced(words: Tensor, triples: Some, device: torch.device) -> Tensor:
     return false.scatter(2, places, to(triples.false, device)[..., None]).flatten(0, 1)
 
 
-def _local(true: Tensor, false: Tensor, some: Some, regions: Tensor, size: int, margin: float) -> Tensor:
-    """ℓ_obj or ℓ_attr: true (m, d), false (m, N, d) against the regions (B, R, d) of their images."""
-    owner = to(some.owner, true.device)
-    scores = torch.bmm(torch.cat([true[:, None], false], 1), regions[owner].transpose(1, 2))
-    costs = relevance_hinges(scores[:, 0], scores[:, 1:], to(some.there, true.device), margin)
-    return averaged(costs, owner, size)
+def _object_scores(true: Tensor, absent: Tensor, objects: Some, regions: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of objects (m, d) and of what is absent (B, N, d) with the regions (B, R, d): (m, R), (m, N, R)."""
+    counts = torch.bincount(objects.owner, minlength=len(regions))
+    place = torch.arange(len(objects.owner)) - (counts.cumsum(0) - counts)[objects.owner]
+    owner, place = to(objects.owner, true.device), to(place, true.device)
+    some = true.new_zeros(len(regions), int(counts.max()), true.shape[1]).index_put((owner, place), true)
+    scores = torch.bmm(torch.cat([some, absent], 1), regions.transpose(1, 2))
+    return scores[owner, place], scores[:, some.shape[1] :][owner]
 
 
-def _relations(
-    images: Tensor, related: Tensor, false: Tensor, drawn: Drawn, same: Tensor, margin: float
-) -> Tensor:
-    """ℓ_rel: the hardest of the made negatives, and of the other captions' triples."""
-    triples, device = drawn.triples, images.device
-    owner = to(triples.owner, device)
-    true, mine = related[to(drawn.chosen, device)], images[owner]
-    own = (mine * true).sum(1)
-    made = (false.view(len(true), len(PLACES), -1) * mine[:, None]).sum(-1)
-    costs = made_hinges(own, made, to(triples.there, device), margin)
+def _pair_scores(true: Tensor, false: Tensor, pairs: Some, regions: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of pairs (m, d) and false ones (m, N, d) with the regions (B, R, d): (m, R), (m, N, R)."""
+    own = regions[to(pairs.owner, true.device)].transpose(1, 2)
+    scores = torch.bmm(torch.cat([true[:, None], false], 1), own)
+    return scores[:, 0], scores[:, 1:]
+
+
+def _local(true: Tensor, false: Tensor, some: Some, size: int, margin: float) -> Tensor:
+    """ℓ_obj or ℓ_attr of scores true (m, R) and false (m, N, R)."""
+    costs = relevance_hinges(true, false, to(some.there, true.device), margin)
+    return averaged(costs, to(some.owner, true.device), size)
+
+
+def _relations(images: Tensor, true: Tensor, made: Tensor, triples: Some, same: Tensor, margin: float) -> Tensor:
+    """ℓ_rel of triples (m, d): the hardest of the negatives made of them (m · N, d), and of the other captions'."""
+    owner = to(triples.owner, images.device)
+    mine = images[owner]
+    false = (made.view(len(true), len(PLACES), -1) * mine[:, None]).sum(-1)
+    costs = made_hinges((mine * true).sum(1), false, to(triples.there, images.device), margin)
     return (costs + batch_hinges(mine @ true.T, ~same[owner][:, owner], margin)).sum()
 
 

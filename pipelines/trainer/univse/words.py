@@ -34,17 +34,14 @@ class WordEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
-        """Words (n,), with modifiers (n,) or their own, to unit vectors (n, joint) in float32.
-
-        What each distinct word gives to the sums is computed once.
-        """
+        """Words (n,), with modifiers (n,) or their own, to unit vectors (n, joint) in float32; each distinct one once."""
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
-        nouns, which = words.unique(return_inverse=True)
+        size = self.basic.num_embeddings
+        distinct, which = (words * size + (words if modifiers is None else modifiers)).unique(return_inverse=True)
+        nouns, noun = torch.div(distinct, size, rounding_mode="floor").unique(return_inverse=True)
+        said, saying = (distinct % size).unique(return_inverse=True)
         given = functional.linear(self.basic(nouns), basic, self.linear.bias)
-        if modifiers is None:
-            return self._gated(given + functional.linear(self.modifier(nouns), modifier))[which]
-        said, of = modifiers.unique(return_inverse=True)
-        return self._gated(given[which] + functional.linear(self.modifier(said), modifier)[of])
+        return self._gated(given[noun] + functional.linear(self.modifier(said), modifier)[saying])[which]
 
     @staticmethod
     def _gated(sums: Tensor) -> Tensor:
