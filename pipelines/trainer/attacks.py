@@ -75,7 +75,7 @@ def score(
     rows = asked.nonzero()[:, 0]
     own = torch.full((len(corpus.operator),), torch.nan)
     crowded = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in together}
-    for places, vectors in embedded(model, texts, corpus.captions + rows):
+    for places, vectors in embedded(model.sentences, texts, corpus.captions + rows):
         some = rows[places]
         mine = images[image[corpus.negative_caption[some]].to(images.device)]
         own[some] = (mine * vectors).sum(1).cpu()

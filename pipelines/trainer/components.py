@@ -32,25 +32,25 @@ def read_whole(run: Path, name: str) -> pa.Table:
 
 
 def component_words(run: Path) -> list[str]:
-    """The frequent nouns, attributes and relations of a run: "dog", "tennis racket", "sit on". Raises as `read_whole`."""
+    """A run's frequent nouns, attributes and relations: "dog", "tennis racket", "sit on". Raises as `read_whole`."""
     vocabulary = read_whole(run, "component_vocabulary")
     pairs = zip(vocabulary["kind"].to_pylist(), vocabulary["words"].to_pylist(), strict=True)
     return [words[0] for kind, words in pairs if kind in KINDS]
 
 
-def read_components(run: Path, captions: Captions) -> pa.Table:
-    """A row of `components` a caption, in the captions' order. Raises ValueError where one is missing."""
-    rows = read_whole(run, "components")
+def read_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Table:
+    """A row of a table a caption, in order. Raises as `read_whole`, and ValueError where a caption has none."""
+    rows = read_whole(run, name)
     row = {caption: n for n, caption in enumerate(rows["caption_id"].to_pylist())}
     try:
-        return rows.take([row[caption] for caption in captions.ids]).combine_chunks()
+        return rows.take([row[caption] for caption in caption_ids]).combine_chunks()
     except KeyError as missing:
-        raise ValueError(f"components of {run} must be of all captions, lack: {missing.args[0]}") from None
+        raise ValueError(f"{name} of {run} must be of all captions, lack: {missing.args[0]}") from None
 
 
 def read_graphs(run: Path, captions: Captions, vocabulary: Vocabulary, device: torch.device) -> Graphs:
-    """The components of a run's captions. Raises as `read_components`."""
-    return to_graphs(read_components(run, captions), vocabulary, device)
+    """The components of a run's captions. Raises as `read_rows`."""
+    return to_graphs(read_rows(run, "components", captions.ids), vocabulary, device)
 
 
 def to_graphs(components: pa.Table, vocabulary: Vocabulary, device: torch.device) -> Graphs:

@@ -27,9 +27,7 @@ class ImageEncoder(nn.Module):
     highest (UniVSE, supplementary A).
     """
 
-    def __init__(
-        self, size: int, joint: int, transform: str, generator: Generator, pooling: str = "average"
-    ) -> None:
+    def __init__(self, size: int, joint: int, transform: str, generator: Generator, pooling: str = "average") -> None:
         super().__init__()
         self.transform = transform
         self.pooling = pooling

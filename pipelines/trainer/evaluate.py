@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,19 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from pipelines.engine.shards import PARQUET, write_atomically, write_json
+from pipelines.engine.shards import PARQUET, list_shards, write_atomically, write_json
 from pipelines.trainer.checkpoint import load_model
+from pipelines.trainer.components import read_graphs, read_rows
 from pipelines.trainer.config import EvaluateConfig
 from pipelines.trainer.data import Captions, encode_run, read_captions, read_features
 from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.material import device_of
-from pipelines.trainer.protocols import Found, Split, run_protocols
+from pipelines.trainer.negative_components import with_negatives
+from pipelines.trainer.objectives import OBJECTIVES
+from pipelines.trainer.protocols import Found, Split, choose_attacks, run_protocols
 from pipelines.trainer.report import to_markdown
 from pipelines.trainer.texts import Texts
+from pipelines.trainer.unified import Said, frequent, unified, written_forms
 from schemas.fields import check
 from schemas.ranks import RANKS
 
@@ -77,7 +82,12 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     chosen = _of_split(captions, features.there, config)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions)
+    attacks = choose_attacks(corpus, chosen, config)
+    graphs = None
+    if OBJECTIVES[told.model].components:
+        graphs = read_graphs(run, captions, vocabulary, device)
+        graphs = with_negatives(run, graphs, attacks.rows, len(corpus.operator), vocabulary)
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
     split = Split(
         model,
         corpus,
@@ -86,12 +96,18 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         owner,
         [captions.ids[n] for n in chosen.tolist()],
         [captions.image_ids[n] for n in image.tolist()],
-        embed_images(model, features.values, image, device),
-        embed_sentences(model, texts, chosen),
+        embed_images(model.image, features.values, image, device),
+        embed_sentences(model.sentences, texts, chosen),
         config.seed,
     )
-    metrics, ranks = run_protocols(split, config)
-    said = {
+    metrics, ranks = run_protocols(split, attacks)
+    if all(list_shards(run / name) for name in ("components", "parses")):
+        components, parses = (read_rows(run, name, split.caption_ids) for name in ("components", "parses"))
+        said = Said(vocabulary, components, parses, features.values[image].to(device))
+        queries = frequent(said.components, owner.tolist(), len(image), written_forms(said.components, said.parses))
+        metrics["unified"] = unified(queries, partial(model.queries, vocabulary), split.images)
+        metrics.update(OBJECTIVES[told.model].tasks(model, split, attacks, said))
+    about = {
         "model": told.model,
         "negative_families": list(told.negative_families) if told.model == "vse-c" else [],
         "trained_with_seed": told.seed,
@@ -100,7 +116,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         "captions": len(chosen),
         "images_without_features": int((~features.there[captions.image[captions.of_splits([config.split])]]).sum()),
     }
-    return Evaluation({**said, **metrics}, ranks)
+    return Evaluation({**about, **metrics}, ranks)
 
 
 def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:

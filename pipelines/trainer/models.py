@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
+from augment.vocabulary import Vocabulary
 from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.encoders import ImageEncoder, TextEncoder, word_embedding
 from pipelines.trainer.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from pipelines.trainer.objective import Batch, Objective, Tables, mixed
 from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, to
 from pipelines.trainer.texts import Texts
+from pipelines.trainer.unified import Phrase
 
 
 class Embedded(NamedTuple):
@@ -72,6 +74,12 @@ class EmbeddingModel(nn.Module):
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Sentences `rows` (B,) to unit vectors (B, joint)."""
         return self.text(texts.tokens, texts.offsets, rows)
+
+    def queries(self, vocabulary: Vocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Phrases as sentences: (Q, joint)."""
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
+        with torch.inference_mode():
+            return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
 
 
 def negative_pool(config: TrainConfig, tables: Tables) -> Pool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -13,17 +13,27 @@ from torch import Generator, Tensor
 from augment.vocabulary import Vocabulary
 from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.data import Captions, Corpus
+from pipelines.trainer.encoders import ImageEncoder
 from pipelines.trainer.texts import Texts
+from pipelines.trainer.unified import Phrase
+
+if TYPE_CHECKING:
+    from pipelines.trainer.protocols import Attacks, Split
+    from pipelines.trainer.unified import Said
 
 
 class Model(Protocol):
     """Images and sentences to unit vectors of one space; their similarity is the inner product."""
 
-    def image(self, features: Tensor) -> Tensor:
+    @property
+    def image(self) -> ImageEncoder:
         """Features (B, …) to (B, d)."""
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Sentences `rows` (B,) of the texts to (B, d)."""
+
+    def queries(self, vocabulary: Vocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Phrases of one kind to (Q, d)."""
 
 
 class Tables(NamedTuple):
@@ -49,10 +59,10 @@ class Batch(NamedTuple):
 class Objective:
     """A model and how it is trained.
 
-    build: of a config, the size of the features, the number of words and vectors of them. losses: of the model, a batch,
-    what was drawn for it, the config and the epoch: the terms of the loss by name, each summed over the batch. source:
+    build: of a config, the size of the features, the number of words, and vectors of them. losses: of the model, a
+    batch, what was drawn for it, the config and the epoch: the loss by its terms, each summed over the batch. source:
     what is drawn from, once a training; draw: from it for captions (B,); says: what it holds, in words. components:
-    whether the texts must have theirs. defaults: of the config.
+    whether the texts must have theirs; tasks: what an evaluation measures beyond retrieval, by name.
     """
 
     build: Callable[[TrainConfig, int, int, Tensor | None], Any]
@@ -61,6 +71,7 @@ class Objective:
     draw: Callable[[Any, Tensor, TrainConfig, Generator], Any] = lambda source, captions, config, generator: None
     says: Callable[[Any], str] = lambda source: ""
     components: bool = False
+    tasks: Callable[[Any, Split, Attacks, Said], dict[str, Any]] = lambda model, split, attacks, said: {}
 
 
 def mixed(config: TrainConfig, device: torch.device) -> AbstractContextManager:

@@ -20,7 +20,7 @@ def spans(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Lists(NamedTuple):
-    """Of each of S sentences some components: `words[offsets[s]:offsets[s + 1]]`; words: (n, k) ids; offsets: (S + 1,)."""
+    """Components of S sentences: words (n, k), ids; offsets (S + 1,): of s words[offsets[s]:offsets[s + 1]]."""
 
     words: Tensor
     offsets: Tensor

@@ -45,8 +45,8 @@ def validate(model: Model, material: Material) -> dict[str, float]:
     """Retrieval metrics on the validation captions and their images."""
     image, owner = material.image[material.validation].unique(return_inverse=True)
     device = material.device
-    images = embed_images(model, material.features, image, device)
-    captions = embed_sentences(model, material.texts, material.validation)
+    images = embed_images(model.image, material.features, image, device)
+    captions = embed_sentences(model.sentences, material.texts, material.validation)
     return retrieval(rank(images, captions, owner.to(device)))
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from augment.vocabulary import Vocabulary
+from pipelines.trainer.components import lookup
 from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.encoders import ImageEncoder, TextEncoder
 from pipelines.trainer.sampling import to
 from pipelines.trainer.texts import Graphs, Texts, spans
+from pipelines.trainer.unified import Phrase
 from pipelines.trainer.univse.words import WordEncoder
 
 
@@ -42,6 +47,7 @@ class UniVSE(nn.Module):
     @property
     def word(self) -> WordEncoder:
         """φ, which ψ reads with."""
+        assert isinstance(self.text.embedding, WordEncoder)
         return self.text.embedding
 
     def triples(self, words: Tensor) -> Tensor:
@@ -95,6 +101,15 @@ class UniVSE(nn.Module):
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """u_cap of sentences rows (B,), (B, d): see `blend`."""
         return blend(*self.parts(texts, rows), self.alpha)
+
+    def queries(self, vocabulary: Vocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Objects, attributed objects or triples, of one kind: (Q, d)."""
+        device = self.image.linear.weight.device
+        ids = torch.tensor([lookup(vocabulary, phrase.words) for phrase in phrases], device=device)
+        with torch.inference_mode():
+            if ids.shape[1] == 3:
+                return self.triples(ids)
+            return self.word(ids[:, -1], ids[:, 0])
 
 
 def blend(sentences: Tensor, components: Tensor, there: Tensor, alpha: float) -> Tensor:

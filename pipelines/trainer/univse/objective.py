@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from augment.components.sampling import Sampler
-from pipelines.trainer.components import KINDS, lookup, read_components, read_whole
+from pipelines.trainer.components import KINDS, lookup, read_rows, read_whole
 from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.losses import max_of_hinges, sum_of_hinges
 from pipelines.trainer.objective import Batch, Objective, Tables, mixed
@@ -17,6 +17,7 @@ from pipelines.trainer.sampling import to
 from pipelines.trainer.texts import Graphs
 from pipelines.trainer.univse.losses import averaged, batch_hinges, made_hinges, relevance_hinges
 from pipelines.trainer.univse.model import UniVSE, components_of
+from pipelines.trainer.univse.tasks import tasks
 
 NOUNS, ATTRIBUTES = 16, 8  # negatives of an object; a pair has 8 of its attribute, 16 of its noun
 RELATIONS, ENDS = 4, 2  # of a triple: 4 of its relation, 2 of its subject, 2 of its object
@@ -47,7 +48,8 @@ class Some(NamedTuple):
 class Drawn(NamedTuple):
     """Of a batch all objects and pairs, and a triple a caption.
 
-    absent: (B, 16) nouns that are not in the captions' images; every: numbers and owners of all triples, for the composition; chosen: which of them are `triples`.
+    absent: (B, 16) nouns that are not in the captions' images; every: numbers and owners of all triples, for the
+    composition; chosen: which of them are `triples`.
     """
 
     objects: Some
@@ -60,7 +62,7 @@ class Drawn(NamedTuple):
 
 def source(config: TrainConfig, tables: Tables) -> Source:
     """What negatives are drawn from. Raises ValueError and FileNotFoundError for tables that are missing."""
-    components = read_components(config.run, tables.captions)
+    components = read_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole(config.run, "component_exclusions")
     sampler = Sampler(components, read_whole(config.run, "component_vocabulary"), exclusions)
     words = {kind: np.array(lookup(tables.vocabulary, sampler.words[kind]), np.int64) for kind in KINDS}
@@ -87,7 +89,9 @@ def draw(source: Source, captions: Tensor, config: TrainConfig, generator: Gener
     of = names[owner.numpy()]
     ends = [ids("noun", sampler.nouns(of, ENDS, rng)) for _ in range(2)]
     relations = ids("relation", sampler.relations(at.numpy(), RELATIONS, rng))
-    return Drawn(objects, torch.from_numpy(nouns), pairs, _some(at, owner, [ends[0], relations, ends[1]]), every, chosen)
+    return Drawn(
+        objects, torch.from_numpy(nouns), pairs, _some(at, owner, [ends[0], relations, ends[1]]), every, chosen
+    )
 
 
 def _some(at: Tensor, owner: Tensor, parts: list[tuple[np.ndarray, np.ndarray]]) -> Some:
@@ -202,4 +206,5 @@ UNIVSE = Objective(
     draw=draw,
     says=lambda source: f"{sum(len(lists.words) for lists in source.graphs):,} components",
     components=True,
+    tasks=tasks,
 )

@@ -34,7 +34,7 @@ class WordEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
-        """Words (n,), with modifiers (n,) or their own, to unit vectors (n, joint) in float32; each distinct one once."""
+        """Words (n,) with modifiers (n,), or their own, to unit vectors (n, joint) in float32; equal ones once."""
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
         size = self.basic.num_embeddings
         distinct, which = (words * size + (words if modifiers is None else modifiers)).unique(return_inverse=True)
