@@ -59,8 +59,8 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
     verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
-    later = ["refine", "blind", "features", "scenes", "judge", "verify", "show", "audit", "sheet", "agree", "publish"]
-    assert shown == [*verbs, *later, "train", "evaluate"]
+    quality = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish"]
+    assert shown == [*verbs, *quality, "features", "scenes", "judge", "train", "evaluate"]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
