@@ -187,16 +187,13 @@ publish = together(
     quiet,
 )
 model = click.argument("model", type=FOLDER)
-train = together(
-    click.option("--model", help="vse, vse++ or vse-c; default: vse++."),
-    click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model."),
+training = together(
     click.option("--epochs", type=int, help="How many, those done before included; default: 30."),
     click.option("--batch-size", type=int, help="Pairs of image and caption at a time; default: 128."),
     click.option("--train-split", "train_splits", type=Names(), help="To train on; default: train,restval."),
     click.option("--validation-split", help="Whose rsum selects the epoch; default: val."),
     click.option("--validation-images", type=int, help="Held out where there is no such split; default: 500."),
     click.option("--negatives", type=int, help="Negatives a caption, drawn afresh each time (vse-c); default: 8."),
-    click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation."),
     click.option("--negative-operators", type=Names(), help="By these operators; default: those of preset vse-c."),
     click.option("--joint", type=int, help="Size of the joint space; default: 1024."),
     click.option("--word-dim", type=int, help="Size of the word vectors; default: 300."),
@@ -215,9 +212,27 @@ train = together(
         "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
     ),
     click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
-    seed,
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),
     quiet,
+)
+train = together(
+    click.option("--model", help="vse, vse++ or vse-c; default: vse++."),
+    click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model."),
+    click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation."),
+    seed,
+    training,
+)
+compare = together(
+    click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the models and the tables."),
+    click.option(
+        "--variants", type=Names(), help="Models, +family for negatives of it alone: vse,vse++,vse-c+noun,vse-c …"
+    ),
+    click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1 …; default: 1."),
+    click.option("--split", help="What to evaluate on; default: test."),
+    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
+    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+    click.option("--readme", type=FOLDER, metavar="FILE", help="A Markdown file to put the tables into, too."),
+    training,
 )
 evaluate = together(
     click.option("--output", type=FOLDER, metavar="DIR", help="Where the tables go; default: MODEL/evaluation."),

@@ -9,6 +9,9 @@ from typing import Any
 from pipelines import options
 from pipelines.cli.group import negcap, one_line_errors
 
+SHARED = ("device", "threads")
+EVALUATED = ("split", "per_family", "per_attack", *SHARED)
+
 
 @negcap.command()
 @options.run
@@ -50,3 +53,37 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
         from pipelines.trainer.evaluate import evaluate as measure
 
         print(measure(model, run, config, output))
+
+
+@negcap.command()
+@options.run
+@options.compare
+@options.device
+def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path | None, **given: Any) -> None:
+    """Train and evaluate several models, side by side.
+
+    VSE, VSE++ and VSE-C with negatives of each family and of all: retrieval plain and under attack, as the papers'
+    tables have it. What is trained already is kept. Prints Markdown; DIR holds the models and the tables.
+    """
+    from pipelines.trainer.config import EvaluateConfig
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        from pipelines.trainer import compare as comparison
+
+        chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
+        measured = {name: given[name] for name in EVALUATED if name in given}
+        for name in set(EVALUATED) - set(SHARED):
+            given.pop(name, None)
+        text = comparison.compare(
+            run,
+            output,
+            **chosen,
+            given=given,
+            config=EvaluateConfig(**measured),
+            overwrite=overwrite,
+            say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True),
+        )
+        if readme:
+            readme.write_text(comparison.into(readme.read_text("utf-8"), text), "utf-8")
+        print(text)

@@ -45,14 +45,17 @@ class Evaluation:
 def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
     """Evaluate a model on a run; the tables as Markdown.
 
-    Writes evaluation.json, evaluation.md and ranks.parquet to `output`, by default `<model>/evaluation`. Raises
+    Writes them to `output`, by default `<model>/evaluation`. Raises
     FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or features
     of another shape.
     """
-    torch.set_num_threads(config.threads)
     made = measure(model_folder, run, config)
+    return write(made, output or model_folder / "evaluation")
+
+
+def write(made: Evaluation, folder: Path) -> str:
+    """Write evaluation.json, evaluation.md and ranks.parquet to a folder; the tables as Markdown."""
     text = to_markdown(made.metrics)
-    folder = output or model_folder / "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
     table = made.table()
     check(table, RANKS)
@@ -66,6 +69,7 @@ def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
     """All metrics of a model on a split of a run. Raises as `evaluate`."""
+    torch.set_num_threads(config.threads)
     device = device_of(config.device)
     model, vocabulary, told = load_model(model_folder, device)
     captions = read_captions(run)
