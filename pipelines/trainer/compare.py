@@ -95,7 +95,9 @@ def compare(
     told, how = {"run": run, **(given or {})}, config or EvaluateConfig()
     chosen = [Variant.parse(name) for name in variants]
     configs = {variant: [variant.config(seed, output, told) for seed in range(seeds)] for variant in chosen}
-    image = dict(_images(run))
+    captions = read_captions(run)
+    captions.of_split(how.split)  # before anything is trained
+    image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     made = []
     for variant, trainings in configs.items():
         measured = []
@@ -225,11 +227,6 @@ def _setting(config: TrainConfig, seeds: int, split: str) -> str:
         f"Split {split}; {number} each; {', '.join(differing) or 'default settings'}. "
         "In brackets 95 % bootstrap intervals over images."
     )
-
-
-def _images(run: Path) -> list[tuple[str, str]]:
-    captions = read_captions(run)
-    return [(name, captions.image_ids[n]) for name, n in zip(captions.ids, captions.image.tolist(), strict=True)]
 
 
 def _as_json(entry: Compared) -> dict[str, Any]:

@@ -107,10 +107,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
 
 
 def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
-    chosen = captions.of_splits([config.split])
-    if not len(chosen):
-        known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
-        raise ValueError(f"split must be one of {known}, was: {config.split!r}")
+    chosen = captions.of_split(config.split)
     chosen = chosen[there[captions.image[chosen]]]
     if not len(chosen):
         raise ValueError(f"split {config.split!r} must have captions of images with features, has none")
