@@ -10,7 +10,7 @@ import pytest
 
 from augment.operators import OPERATORS, PRESETS
 from pipelines.cli import main, negcap
-from pipelines.engine.manifest import MANIFEST
+from pipelines.engine.manifest import MANIFEST, hash_table
 from pipelines.engine.shards import list_shards, read_table, shard_path
 from tests.conftest import ROOT, SAMPLE
 
@@ -168,6 +168,18 @@ def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFi
     assert negcap_exits("negatives", run, "--seed", 5, "--overwrite", *again) == 0
     assert (run / "negatives" / MANIFEST).read_bytes() != before
     assert negcap_exits("verify", run, "--quiet") == 0
+
+
+def test_build_goes_on_from_captions_that_are_there(
+    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
+    options = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
+    assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
+    capsys.readouterr()
+    assert negcap_exits("build", "--output", tmp_path / "empty", *options) == 2
+    assert capsys.readouterr().err == f"negcap: CAPTIONS must be given: {tmp_path / 'empty'} holds none\n"
 
 
 def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

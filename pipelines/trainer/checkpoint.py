@@ -117,8 +117,8 @@ def _part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")}
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[Any, Vocabulary, TrainConfig]:
-    """The selected model of a folder, its vocabulary, and what it was told (without its run).
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, Vocabulary, TrainConfig]:
+    """The selected model of a folder, its vocabulary, and what it was told (without its run), with changes.
 
     Raises FileNotFoundError for a folder that is no model's, ValueError for one that is damaged.
     """
@@ -131,7 +131,7 @@ def load_model(folder: Path, device: torch.device) -> tuple[Any, Vocabulary, Tra
         given: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in told["config"].items() if name in known
         }
-        config = TrainConfig(run=Path(), output=folder, **given)
+        config = TrainConfig(run=Path(), output=folder, **{**given, **changes})
         model = OBJECTIVES[config.model].build(config, int(told["features"]), len(vocabulary), None)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG} must be what negcap train wrote, lacks: {error}") from None

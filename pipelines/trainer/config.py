@@ -177,13 +177,18 @@ def identity_fields() -> tuple[str, ...]:
 class EvaluateConfig:
     """What is evaluated. split: of the run; limit: only its first images; seed: of the bootstrap.
 
-    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. Raises ValueError.
+    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. components, alpha: of UniVSE, where
+    they shall differ from what the model was told. spacy_model: the pipeline that parsed the run, where it is a folder.
+    Raises ValueError.
     """
 
     split: str = "test"
     per_family: int = 20
     per_attack: int = 5
     limit: int | None = None
+    components: tuple[str, ...] | None = None
+    alpha: float | None = None
+    spacy_model: str | None = None
     seed: int = 0
     device: str = "auto"
     threads: int = field(default_factory=cores)
@@ -194,3 +199,8 @@ class EvaluateConfig:
         for name in ("per_family", "per_attack", "threads", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What a model is told otherwise than in its training."""
+        return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}

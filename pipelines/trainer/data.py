@@ -41,6 +41,14 @@ class Captions(NamedTuple):
         """The numbers of the captions in these splits."""
         return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(list(splits), pa.string()))))
 
+    def of_split(self, split: str) -> Tensor:
+        """The numbers of the captions in this split. Raises ValueError where there are none."""
+        chosen = self.of_splits([split])
+        if not len(chosen):
+            known = ", ".join(repr(name) for name in self.splits.unique().to_pylist())
+            raise ValueError(f"split must be one of {known}, was: {split!r}")
+        return chosen
+
 
 class Features(NamedTuple):
     """Image features (I, …), the name of the net they are from, and which of I images have any, (I,) bool."""

@@ -51,14 +51,17 @@ class Evaluation:
 def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
     """Evaluate a model on a run; the tables as Markdown.
 
-    Writes evaluation.json, evaluation.md and ranks.parquet to `output`, by default `<model>/evaluation`. Raises
+    Writes them to `output`, by default `<model>/evaluation`. Raises
     FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or features
     of another shape.
     """
-    torch.set_num_threads(config.threads)
     made = measure(model_folder, run, config)
+    return write(made, output or model_folder / "evaluation")
+
+
+def write(made: Evaluation, folder: Path) -> str:
+    """Write evaluation.json, evaluation.md and ranks.parquet to a folder; the tables as Markdown."""
     text = to_markdown(made.metrics)
-    folder = output or model_folder / "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
     table = made.table()
     check(table, RANKS)
@@ -72,8 +75,9 @@ def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
     """All metrics of a model on a split of a run. Raises as `evaluate`."""
+    torch.set_num_threads(config.threads)
     device = device_of(config.device)
-    model, vocabulary, told = load_model(model_folder, device)
+    model, vocabulary, told = load_model(model_folder, device, **config.changes)
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, told.table)
     wide = model.image.linear.in_features
@@ -82,11 +86,13 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     chosen = _of_split(captions, features.there, config)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
+    if config.changes and told.model != "univse":
+        raise ValueError(f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {told.model}")
     attacks = choose_attacks(corpus, chosen, config)
     graphs = None
     if OBJECTIVES[told.model].components:
         graphs = read_graphs(run, captions, vocabulary, device)
-        graphs = with_negatives(run, graphs, attacks.rows, len(corpus.operator), vocabulary)
+        graphs = with_negatives(run, graphs, attacks.rows, len(corpus.operator), vocabulary, config.spacy_model)
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
     split = Split(
         model,
@@ -120,10 +126,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
 
 
 def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
-    chosen = captions.of_splits([config.split])
-    if not len(chosen):
-        known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
-        raise ValueError(f"split must be one of {known}, was: {config.split!r}")
+    chosen = captions.of_split(config.split)
     chosen = chosen[there[captions.image[chosen]]]
     if not len(chosen):
         raise ValueError(f"split {config.split!r} must have captions of images with features, has none")

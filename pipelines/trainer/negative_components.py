@@ -28,14 +28,21 @@ LAYOUT = 1  # of the file
 PARTS = Lists._fields
 
 
-def with_negatives(run: Path, graphs: Graphs, rows: Tensor, negatives: int, vocabulary: Vocabulary) -> Graphs:
+def with_negatives(
+    run: Path, graphs: Graphs, rows: Tensor, negatives: int, vocabulary: Vocabulary, spacy_model: str | None = None
+) -> Graphs:
     """The components of a run's captions and after them those of negatives rows (P,), in order; others have none.
 
-    graphs: of the captions; negatives: how many the run has. Raises ValueError for a run whose parser is not there.
+    graphs: of the captions; negatives: how many the run has; spacy_model: the pipeline that parsed the run, where its
+    manifest names none that can be loaded. Raises ValueError for a pipeline that is not there.
     """
     if not len(rows):
         return graphs
-    told = {"spacy_model": _told(run, "parses", "spacy_model"), "simple": bool(_told(run, "components", "simple"))}
+    told = {
+        "spacy_model": spacy_model or _told(run, "parses", "spacy_model"),
+        "parser": _told(run, "parses", "parser"),
+        "simple": bool(_told(run, "components", "simple")),
+    }
     asked = hashlib.sha256(rows.numpy().tobytes()).hexdigest()
     identity = [LAYOUT, vocabulary.sha256, hash_table(run, "negatives"), hash_table(run, "components"), told, asked]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -37,7 +37,7 @@ def alpha_curve(model: UniVSE, split: Split, crowds: Mapping[str, Tensor]) -> di
     captions = embed_sentences(parts, split.texts, split.captions)
     owner = split.owner.to(split.images.device)
     plain = {alpha: rank(split.images, _blended(captions, alpha), owner) for alpha in ALPHAS}
-    found = {alpha: {"rsum": retrieval(ranks)["rsum"]} for alpha, ranks in plain.items()}
+    found = {alpha: {"rsum": retrieval(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
     for name, rows in crowds.items():
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
         for _, some in embedded(parts, split.texts, split.corpus.captions + rows):
@@ -46,5 +46,5 @@ def alpha_curve(model: UniVSE, split: Split, crowds: Mapping[str, Tensor]) -> di
         for alpha in ALPHAS:
             under = recalls(plain[alpha].images + above[alpha])
             found[alpha][f"{name} R@1"] = under["R@1"]
-            found[alpha]["attacked"] = found[alpha].get("attacked", 0.0) + sum(under[f"R@{k}"] for k in (1, 5, 10))
+            found[alpha]["attacked"] += sum(under[f"R@{k}"] for k in (1, 5, 10))
     return {f"{alpha:.1f}": values for alpha, values in found.items()}

@@ -24,11 +24,14 @@ COMMON = 3  # of each level, where no query is given
 
 @dataclass(frozen=True)
 class PictureConfig:
-    """What is drawn: maps of these queries (none: what the photos' captions say most), `best` photos each; the seed
-    of t-SNE. Raises ValueError."""
+    """What is drawn: maps of these queries (none: what the photos' captions say most), `best` photos each.
+
+    spacy_model: the pipeline that reads the queries; seed: of t-SNE. Raises ValueError.
+    """
 
     queries: tuple[str, ...] = ()
     best: int = 6
+    spacy_model: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -57,7 +60,7 @@ def draw_pictures(
     files = {image: file for image, file in _found(run, photos).items() if bool(features.there[image])}
     if not files:
         raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
-    queries = [read_query(text) for text in config.queries] or _common(run, captions, set(files))
+    queries = [read_query(text, config.spacy_model) for text in config.queries] or _common(run, captions, set(files))
     with torch.inference_mode():
         _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
         rows = relevance(model, vocabulary, queries, regions, list(files.values()), config.best)

@@ -8,7 +8,6 @@ from math import isqrt
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from augment.vocabulary import Vocabulary
@@ -37,7 +36,7 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
 
     graph = scene_graph(parse([text], spacy_model)[0])
     names = {thing.token: thing.name for thing in graph.objects}
-    found = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
+    found: list[tuple[str, ...]] = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
     found += [(item.value, names[item.object]) for item in graph.attributes]
     found += [(item.name,) for item in graph.objects]
     if not found:
