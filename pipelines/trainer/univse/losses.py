@@ -32,7 +32,8 @@ def batch_hinges(scores: Tensor, apart: Tensor, margin: float) -> Tensor:
     scores: (m, m) of image i with triple j, the true ones on the diagonal; apart: (m, m) bool, j is of another image
     than i; (m,).
     """
-    return ((margin + scores - scores.diagonal()[:, None]).clamp(min=0) * apart).amax(1)
+    costs = (margin + scores - scores.diagonal()[:, None]).clamp(min=0) * apart
+    return costs.amax(1) if len(costs) else costs.sum(1)
 
 
 def averaged(values: Tensor, owner: Tensor, captions: int) -> Tensor:

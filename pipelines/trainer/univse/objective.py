@@ -129,8 +129,8 @@ def losses(model: UniVSE, batch: Batch, drawn: Drawn, config: TrainConfig, epoch
         kinds = {"obj": nouns, "attr": described, "rel": related}
         owners = {"obj": drawn.objects.owner, "attr": drawn.pairs.owner, "rel": of_every}
         composed, there = model.compose(kinds, owners, size)
-        scores = (images @ composed.T)[there][:, there]
-        terms["comp"] = comp * pair_loss(scores, config.margin, batch.same[there][:, there])
+        without = ~(there[:, None] & there)  # these are no one's negatives, and have none
+        terms["comp"] = comp * pair_loss(images @ composed.T, config.margin, batch.same | without)
     if "obj" in config.contrast:
         local = _object_scores(nouns, absent.view(size, NOUNS, -1), drawn.objects, regions)
         terms["obj"] = obj * _local(*local, drawn.objects, size, config.margin)
