@@ -132,10 +132,10 @@ def losses(model: UniVSE, batch: Batch, drawn: Drawn, config: TrainConfig, epoch
         without = ~(there[:, None] & there)  # these are no one's negatives, and have none
         terms["comp"] = comp * pair_loss(images @ composed.T, config.margin, batch.same | without)
     if "obj" in config.contrast:
-        local = _object_scores(nouns, absent.view(size, NOUNS, -1), drawn.objects, regions)
+        local = _object_scores(nouns, absent.view(size, NOUNS, vectors.shape[1]), drawn.objects, regions)
         terms["obj"] = obj * _local(*local, drawn.objects, size, config.margin)
     if "attr" in config.contrast:
-        local = _pair_scores(described, false.view(len(described), ATTRIBUTES + NOUNS, -1), drawn.pairs, regions)
+        local = _pair_scores(described, false.view(*drawn.pairs.false.shape, vectors.shape[1]), drawn.pairs, regions)
         terms["attr"] = attr * _local(*local, drawn.pairs, size, config.margin)
     if relating:
         true = related[to(drawn.chosen, device)]
@@ -194,7 +194,7 @@ def _relations(images: Tensor, true: Tensor, made: Tensor, triples: Some, same: 
     """ℓ_rel of triples (m, d): the hardest of the negatives made of them (m · N, d), and of the other captions'."""
     owner = to(triples.owner, images.device)
     mine = images[owner]
-    false = (made.view(len(true), len(PLACES), -1) * mine[:, None]).sum(-1)
+    false = (made.view(len(true), len(PLACES), true.shape[1]) * mine[:, None]).sum(-1)
     costs = made_hinges((mine * true).sum(1), false, to(triples.there, images.device), margin)
     return (costs + batch_hinges(mine @ true.T, ~same[owner][:, owner], margin)).sum()
 
