@@ -134,7 +134,7 @@ def test_captions_without_components_cost_only_as_sentences(world: Path, tmp_pat
     model = UNIVSE.build(told, 22, len(material.vocabulary), None)
     batch = Batch(captions, material.features[material.image[captions]], torch.eye(8, dtype=torch.bool), bare)
     terms = UNIVSE.losses(model, batch, drawn, told, 5)
-    assert terms["sent"] > 0 and [float(terms[name]) for name in ("comp", "obj", "attr", "rel")] == [0] * 4
+    assert terms["sent"].item() > 0 and [terms[name].item() for name in ("comp", "obj", "attr", "rel")] == [0] * 4
 
 
 def test_the_thing_is_found_where_it_is_seen(world: Path, trained: Path) -> None:
