@@ -50,14 +50,14 @@ def draw_plane(model: UniVSE, words: Vocabulary, vocabulary: pa.Table, path: Pat
     FigureCanvasAgg(figure)
     for axis, (kind, (title, most, decides)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
-        axis.set_title(title)
+        axis.set_title(title, fontsize=16)
         phrases = frequent_phrases(vocabulary, kind, most)
         if len(phrases) < 5:
             continue
         places = plane(model.queries(words, phrases), seed)
         axis.scatter(*places.T, s=4, c="lightgray")
         for phrase, place, colour in zip(phrases, places, _colours(phrases, decides), strict=True):
-            axis.annotate(phrase.text, place, fontsize=7, color=colour, ha="center")
+            axis.annotate(phrase.text, place, fontsize=10, color=colour, ha="center")
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100, metadata={"Software": None})
     write_atomically(path, drawn.getvalue())

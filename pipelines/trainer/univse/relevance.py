@@ -81,15 +81,15 @@ def draw_maps(rows: Sequence[Row], path: Path) -> None:
         low, high = row.maps.min().item(), row.maps.max().item()
         for axis in line:
             axis.set_axis_off()
-        for axis, photo, map in zip(line, row.photos, row.maps, strict=False):
+        for column, (axis, photo, map) in enumerate(zip(line, row.photos, row.maps, strict=False)):
             with Image.open(photo) as image:
                 grey = image.convert("L").resize((224, 224))
             extent = (0, 224, 224, 0)
             axis.imshow(grey, cmap="gray", extent=extent)
             shown = {"cmap": "inferno", "alpha": 0.55, "vmin": low, "vmax": high}
-            axis.imshow(map, extent=extent, interpolation="bicubic", **shown)
-            axis.set_title(f"{map.max().item():.2f}", fontsize=7)
-        line[0].set_title(f"{row.query}  {row.maps[0].max().item():.2f}", fontsize=8, loc="left")
+            axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **shown)
+            title = f"{map.max().item():.2f}"
+            axis.set_title(title if column else f"{row.query}: {title}", fontsize=8, loc="left")
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
     write_atomically(path, drawn.getvalue())
