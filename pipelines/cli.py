@@ -101,6 +101,7 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 @options.ingest
 @options.parse
 @options.lexicon
+@options.with_components
 @options.components
 @options.truth
 @options.max_true
@@ -110,19 +111,19 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 def build(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-    Ingest, parse, lexicon, components, truth, balance, negatives, and a table of what came out. What is done already is
-    kept: after an interruption, the same command again goes on.
+    Ingest, parse, lexicon, truth, balance, negatives, and a table of what came out; components too for --preset univse
+    or all. What is done already is kept: after an interruption, the same command again goes on.
     """
     from pipelines import build as verbs
     from pipelines.summary import print_summary
 
     with at_work(given) as (executor, progress):
-        configs = {verb: verbs.configure(verb, given) for verb in verbs.VERBS}
+        configs = {verb: verbs.configure(verb, given) for verb in verbs.planned(run, given)}
         if not verbs.is_built(run):
             executor.start()
-        _warn(verbs.ingest(captions, run, configs["ingest"], progress, overwrite).warnings)
-        for verb in verbs.VERBS[1:]:
-            verbs.make(verb, run, configs[verb], executor, progress, overwrite)
+        _warn(verbs.ingest(captions, run, configs.pop("ingest"), progress, overwrite).warnings)
+        for verb, config in configs.items():
+            verbs.make(verb, run, config, executor, progress, overwrite)
         print_summary(run, progress.timings, sys.stdout)
 
 

@@ -67,6 +67,7 @@ frequent = together(
     click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+with_components = click.option("--components", is_flag=True, help="Make the tables of components, too.")
 components = click.option(
     "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
 )
