@@ -52,7 +52,7 @@ ingest = together(
     click.option("--language", help="ISO 639-1 code of the captions; default: en."),
     click.option("--source-name", help="First part of every caption_id; default: the format."),
     click.option("--limit", type=int, help="Only the first N images."),
-    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 2500."),
+    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 parse = click.option("--spacy-model", help="An installed spaCy pipeline or its folder; default: the shipped parser.")
