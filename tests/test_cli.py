@@ -298,6 +298,30 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.startswith("component_exclusions/part-00000.parquet: damaged")
 
 
+@pytest.mark.parametrize(
+    "flags, made",
+    [
+        ([], False),
+        (["--operators", "relation"], False),
+        (["--components"], True),
+        (["--simple"], True),
+        (["--preset", "univse"], True),
+        (["--preset", "vse-c"], False),
+    ],
+)
+def test_build_makes_components_where_they_are_asked_for(flags: list[str], made: bool, tmp_path: Path) -> None:
+    run, few = tmp_path / "run", ["--limit", 3, "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *few, *flags) == 0
+    assert [(run / table).exists() for table in COMPONENT_TABLES] == [made] * 3
+
+
+def test_components_that_a_run_has_follow_its_captions(run: Path) -> None:
+    again = ["--limit", 4, "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *again) == 0
+    assert len(rows_of(run, "components")) == 20
+    assert negcap_exits("verify", run, "--quiet") == 0
+
+
 def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:
     options = ["--operators", "numeral,shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("negatives", run, *options) == 0

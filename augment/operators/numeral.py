@@ -36,9 +36,9 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     predicates ("the man is a doctor") are not counted.
     """
     slots, masses = numeral_choices(caption, context)
-    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
+    candidate = numeral_candidates(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield _candidate(caption, slots[at], context.lexicon.numerals.names[entry], agreeing)
+        yield candidate(slots[at], context.lexicon.numerals.names[entry])
 
 
 def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray]]:
@@ -55,17 +55,19 @@ def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySl
     return slots, masses
 
 
-def numeral_candidate(caption: Caption, context: Context, slot: QuantitySlot, name: str) -> Candidate:
-    """The candidate that puts a quantity in a slot, noun, verbs and pronouns following."""
-    return _candidate(caption, slot, name, partial(_in_other_number, caption, lexicon=context.lexicon))
+def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
+    """What makes the candidate that puts a quantity in a slot of a caption; noun, verbs and pronouns follow.
 
+    What follows is the same for all quantities, so it is worked out once a slot.
+    """
+    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
 
-def _candidate(
-    caption: Caption, slot: QuantitySlot, name: str, agreeing: Callable[[QuantitySlot], list[Edit] | None]
-) -> Candidate:
-    changes = (quantity_value(name) > 1) != (slot.value > 1)
-    edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
-    return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
+    def candidate(slot: QuantitySlot, name: str) -> Candidate:
+        changes = (quantity_value(name) > 1) != (slot.value > 1)
+        edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
+        return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
+
+    return candidate
 
 
 @cache
