@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
 from augment.language.lexicon import Lexicon
 from augment.language.overlaps import gender, overlaps
@@ -50,6 +51,8 @@ def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySl
             continue
         mass = entries.masses(slot.places, own=entries.number[slot.entry])
         mass[_not_exchanged(slot.entry, entries.names)] = 0.0
+        if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
+            mass[_single(entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
     return slots, masses
@@ -77,10 +80,18 @@ def _not_exchanged(entry: str, names: tuple[str, ...]) -> list[int]:
     return [i for i, name in enumerate(names) if quantity_value(name) == same or name.isdigit() != entry.isdigit()]
 
 
+@cache
+def _single(names: tuple[str, ...]) -> list[int]:
+    """The numbers of the quantities that are one, which no determiner goes before."""
+    return [i for i, name in enumerate(names) if quantity_value(name) == 1]
+
+
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
     """Whether the noun is one that the corpus counts, in a place where a number means that many things."""
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
+        return False
+    if is_negated(caption, slot.noun):
         return False
     if any(caption.lowered[i] in COUNTING for i in range(slot.index, slot.noun)):
         return False
