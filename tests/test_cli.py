@@ -100,7 +100,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
     "arguments, said",
     [
         (["biuld"], "No such command 'biuld'"),
-        (["build"], "negcap build: Missing argument 'CAPTIONS'"),
+        (["build"], "negcap build: Missing option '--output'"),
         (["build", "{tmp}/none.json", "--output", "{tmp}/out"], "none.json"),
         (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
         (
