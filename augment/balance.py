@@ -16,7 +16,8 @@ left_w and entered_w, the sums of p over all captions with x = w and with y = w,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,21 +25,31 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context, contexts
 from augment.contradiction import check
+from augment.edits import Candidate
 from augment.language.clashes import numbers
+from augment.language.entries import Entries
 from augment.language.lexicon import Lexicon
 from augment.operators.attribute import attribute_candidate, attribute_choices
 from augment.operators.noun import noun_choices
-from augment.operators.numeral import numeral_candidate, numeral_choices
+from augment.operators.numeral import numeral_candidates, numeral_choices
 from augment.operators.preposition import preposition_candidate, preposition_choices
 from augment.operators.verb import verb_candidate, verb_choices
 from augment.truth.estimates import Truth
 
-# What may stand where, and the candidate that puts it there, for every kind of entry but nouns.
-PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "numeral": (numeral_choices, numeral_candidate),
-    "preposition": (preposition_choices, preposition_candidate),
-    "attribute": (attribute_choices, attribute_candidate),
-    "verb": (verb_choices, verb_candidate),
+Maker = Callable[[Any, str], Candidate | None]
+
+
+def _one_by_one(candidate: Callable[..., Candidate | None]) -> Callable[[Caption, Context], Maker]:
+    """What makes the candidates of a caption from what makes one of them."""
+    return lambda caption, context: partial(candidate, caption, context)
+
+
+# What may stand where in a caption, and what makes the candidates that put it there, for every kind but nouns.
+PARTS: dict[str, tuple[Callable[..., Any], Callable[[Caption, Context], Maker]]] = {
+    "numeral": (numeral_choices, numeral_candidates),
+    "preposition": (preposition_choices, _one_by_one(preposition_candidate)),
+    "attribute": (attribute_choices, _one_by_one(attribute_candidate)),
+    "verb": (verb_choices, _one_by_one(verb_candidate)),
 }
 BALANCED = ("noun", *PARTS)
 UPDATES = 60
@@ -66,8 +77,11 @@ def balance(
     """
     if kind not in BALANCED:
         raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
-    entries = lexicon.entries(kind)
-    found = candidates(kind, images, lexicon, truth)
+    return fit(lexicon.entries(kind), candidates(kind, images, lexicon, truth))
+
+
+def fit(entries: Entries, found: Candidates) -> dict[str, float]:
+    """The weight of every entry of one kind by its candidates."""
     size, rows = len(entries.names), int(found.row.max(initial=-1)) + 1
     log_weights = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
@@ -80,10 +94,10 @@ def balance(
 
 
 def candidates(
-    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+    kind: str, images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
 ) -> Candidates:
     """The candidates of a kind that are not refused, of all captions of some images, unbalanced."""
-    entries = lexicon.entries(kind)
+    number = lexicon.entries(kind).number
     parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
     row = 0
     for captions in images:
@@ -91,14 +105,14 @@ def candidates(
             open = _nouns(caption, context) if kind == "noun" else _others(kind, caption, context)
             for entry, masses in open:
                 (new,) = masses.nonzero()
-                if len(new) and entry in entries.number:
-                    parts.append((row, entries.number[entry], new, masses[new]))
+                if len(new) and entry in number:
+                    parts.append((row, number[entry], new, masses[new]))
             row += 1
     lengths = [len(new) for _, _, new, _ in parts]
     return Candidates(
-        np.repeat(np.array([row for row, _, _, _ in parts], int), lengths),
-        np.repeat(np.array([old for _, old, _, _ in parts], int), lengths),
-        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0, int)]),
+        np.repeat(np.array([row for row, _, _, _ in parts], np.int32), lengths),
+        np.repeat(np.array([old for _, old, _, _ in parts], np.int32), lengths),
+        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0)]).astype(np.int32),
         np.concatenate([mass for _, _, _, mass in parts] or [np.zeros(0)]),
     )
 
@@ -115,11 +129,11 @@ def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray
 
 
 def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
-    choices, candidate = PARTS[kind]
-    names = context.lexicon.entries(kind).names
+    choices, candidates = PARTS[kind]
+    names, candidate = context.lexicon.entries(kind).names, candidates(caption, context)
     for slot, mass in zip(*choices(caption, context), strict=True):
         for entry in mass.nonzero()[0].tolist():
-            made = candidate(caption, context, slot, names[entry])
+            made = candidate(slot, names[entry])
             if made is None or check(made, caption, context) is not None:
                 mass[entry] = 0.0
         yield slot.entry, mass

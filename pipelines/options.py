@@ -57,7 +57,7 @@ ingest = together(
     click.option("--language", help="ISO 639-1 code of the captions; default: en."),
     click.option("--source-name", help="First part of every caption_id; default: the format."),
     click.option("--limit", type=int, help="Only the first N images."),
-    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 2500."),
+    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 parse = click.option("--spacy-model", help="An installed spaCy pipeline or its folder; default: the shipped parser.")
@@ -72,6 +72,7 @@ frequent = together(
     click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+with_components = click.option("--components", is_flag=True, help="Make the tables of components, too.")
 components = click.option(
     "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
 )

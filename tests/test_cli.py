@@ -60,7 +60,7 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
     verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
     quality = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish"]
-    assert shown == [*verbs, *quality, "features", "scenes", "judge", "train", "evaluate"]
+    assert shown == [*verbs, *quality, "features", "scenes", "judge", "train", "evaluate", "compare"]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -100,7 +100,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
     "arguments, said",
     [
         (["biuld"], "No such command 'biuld'"),
-        (["build"], "negcap build: Missing argument 'CAPTIONS'"),
+        (["build"], "negcap build: Missing option '--output'"),
         (["build", "{tmp}/none.json", "--output", "{tmp}/out"], "none.json"),
         (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
         (
@@ -296,6 +296,30 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     shard.write_bytes(shard.read_bytes()[:-7])
     assert negcap_exits("verify", run, "--quiet") == 1
     assert capsys.readouterr().out.startswith("component_exclusions/part-00000.parquet: damaged")
+
+
+@pytest.mark.parametrize(
+    "flags, made",
+    [
+        ([], False),
+        (["--operators", "relation"], False),
+        (["--components"], True),
+        (["--simple"], True),
+        (["--preset", "univse"], True),
+        (["--preset", "vse-c"], False),
+    ],
+)
+def test_build_makes_components_where_they_are_asked_for(flags: list[str], made: bool, tmp_path: Path) -> None:
+    run, few = tmp_path / "run", ["--limit", 3, "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *few, *flags) == 0
+    assert [(run / table).exists() for table in COMPONENT_TABLES] == [made] * 3
+
+
+def test_components_that_a_run_has_follow_its_captions(run: Path) -> None:
+    again = ["--limit", 4, "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *again) == 0
+    assert len(rows_of(run, "components")) == 20
+    assert negcap_exits("verify", run, "--quiet") == 0
 
 
 def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.grammar import pronoun_edits, with_article
 from augment.language.overlaps import gender, head
@@ -86,7 +87,11 @@ def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
     """The slots whose entry is in the lexicon; where there is none, those whose compound goes by its head."""
-    slots = [slot for slot in noun_slots(caption) if caption.lowered[slot.end : slot.end + 1] != ("of",)]
+    slots = [
+        slot
+        for slot in noun_slots(caption)
+        if caption.lowered[slot.end : slot.end + 1] != ("of",) and not is_negated(caption, slot.root)
+    ]
     known = [slot for slot in slots if slot.entry in nouns.number]
     if known:
         return known

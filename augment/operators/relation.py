@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit
+from augment.language.determiners import is_negated
 from augment.language.grammar import article
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
@@ -87,7 +88,11 @@ def _words(
 def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Put a preposition and a noun behind a noun, both as the corpus uses them there."""
     lexicon = context.lexicon
-    slots = [slot for slot in noun_slots(caption) if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",))]
+    slots = [
+        slot
+        for slot in noun_slots(caption)
+        if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",)) and not is_negated(caption, slot.root)
+    ]
     heads = [lexicon.prepositions.probabilities([f"gov:{slot.entry}"]) for slot in slots]
     for at, word in draw(heads, rng, draws):
         name = lexicon.prepositions.names[word]

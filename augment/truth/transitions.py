@@ -69,15 +69,26 @@ def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> Counter[Turn]:
     """Count images, each the claims of its captions."""
     turns: Counter[Turn] = Counter()
     for captions in images:
-        things = {thing for claims in captions for thing, _ in claims}
-        values = {thing: [said_of(sort, thing, claims) for claims in captions] for thing in things}
-        for first, claims in enumerate(captions):
-            for thing, old in claims:
-                turns[old, thing, ""] += len(captions) - 1
-                for second, news in enumerate(values[thing]):
-                    if second != first:
-                        turns.update((old, thing, new) for new in news)
+        said = [_by_thing(claims) for claims in captions]
+        things = set[str]().union(*said)
+        for thing in things:
+            alike = [other for other in things if same(sort, thing, other)]
+            news = [set[str]().union(*(own[other] for other in alike if other in own)) for own in said]
+            total = Counter(new for its in news for new in its)
+            for own, its in zip(said, news, strict=True):
+                for old in own.get(thing, ()):
+                    turns[old, thing, ""] += len(captions) - 1
+                    for new, number in total.items():
+                        if others := number - (new in its):
+                            turns[old, thing, new] += others
     return turns
+
+
+def _by_thing(claims: Iterable[Claim]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for thing, value in claims:
+        values.setdefault(thing, set()).add(value)
+    return values
 
 
 class Transitions:

@@ -18,6 +18,7 @@ from pipelines.cli.group import at_work, negcap, one_line_errors, warn
 @options.ingest
 @options.parse
 @options.lexicon
+@options.with_components
 @options.components
 @options.truth
 @options.max_true
@@ -27,23 +28,25 @@ from pipelines.cli.group import at_work, negcap, one_line_errors, warn
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
 
-    Ingest, parse, lexicon, components, truth, balance, negatives, and a table of what came out. What is done already is
-    kept: after an interruption, the same command again goes on. Without CAPTIONS, of those that RUN holds.
+    Ingest, parse, lexicon, truth, balance, negatives, and a table of what came out; components too for --preset univse
+    or all. What is done already is kept: after an interruption, the same command again goes on. Without CAPTIONS, of
+    those that RUN holds.
     """
     from pipelines import build as verbs
     from pipelines.engine.shards import list_shards
     from pipelines.summary import print_summary
 
     with at_work(given) as (executor, progress):
-        configs = {verb: verbs.configure(verb, given) for verb in verbs.VERBS}
+        configs = {verb: verbs.configure(verb, given) for verb in verbs.planned(run, given)}
         if captions is None and not list_shards(run / "captions"):
             raise ValueError(f"CAPTIONS must be given: {run} holds none")
         if not verbs.is_built(run):
             executor.start()
         if captions is not None:
             warn(verbs.ingest(captions, run, configs["ingest"], progress, overwrite).warnings)
-        for verb in verbs.VERBS[1:]:
-            verbs.make(verb, run, configs[verb], executor, progress, overwrite)
+        for verb, config in configs.items():
+            if verb != "ingest":
+                verbs.make(verb, run, config, executor, progress, overwrite)
         print_summary(run, progress.timings, sys.stdout)
 
 

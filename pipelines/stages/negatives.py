@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from augment.rows import Rows
 from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.stages.learnt import load
 from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
@@ -57,16 +57,6 @@ class NegativesConfig:
     def quota(self, name: str) -> int:
         """The most negatives a caption gets from one operator: its share of the family, whatever else runs."""
         return ceil(self.per_family * OPERATORS[name].share)
-
-
-@lru_cache(maxsize=2)
-def load(lexicon: WholeTable, truth: WholeTable, balance: WholeTable, max_true: float) -> tuple[Lexicon, Truth]:
-    """The balanced lexicon of a run and what it knows of truth, once a process and content."""
-    from augment.language.lexicon import Lexicon
-    from augment.truth.estimates import Truth
-
-    entries = Lexicon.from_table(lexicon.read(), balance.read())
-    return entries, Truth.from_table(truth.read(), entries, max_true)
 
 
 def make(
@@ -173,6 +163,6 @@ STAGE = Stage(
     input="parses",
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
-    code=("augment", "pipelines.stages.negatives"),
+    code=("augment", "pipelines.stages.negatives", "pipelines.stages.learnt"),
     whole=("lexicon", "truth", "balance"),
 )
