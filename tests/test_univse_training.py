@@ -213,7 +213,13 @@ def test_by_the_command_line(world: Path, trained: Path, tmp_path: Path, capsys:
         == 0
     )
     shown = capsys.readouterr().out
-    for title in ("text to image by", "| α | rsum |", "told by the image", "add up to"):
+    for title in (
+        "text to image by",
+        "| α | rsum |",
+        "told by the image",
+        "**univse (α 0.4, obj+attr+rel)** on test",
+        "add up to",
+    ):
         assert title in shown
     assert main(["evaluate", str(trained), str(world), "--alpha", "4"]) == 2
     assert "alpha must be in [0, 1], was: 4.0" in capsys.readouterr().err

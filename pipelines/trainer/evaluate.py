@@ -78,6 +78,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     torch.set_num_threads(config.threads)
     device = device_of(config.device)
     model, vocabulary, told = load_model(model_folder, device, **config.changes)
+    objective = OBJECTIVES[told.model]
+    if config.changes and not objective.components:
+        raise ValueError(f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {told.model}")
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, told.table)
     wide = model.image.linear.in_features
@@ -86,11 +89,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     chosen = _of_split(captions, features.there, config)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
-    if config.changes and told.model != "univse":
-        raise ValueError(f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {told.model}")
     attacks = choose_attacks(corpus, chosen, config)
     graphs = None
-    if OBJECTIVES[told.model].components:
+    if objective.components:
         graphs = read_graphs(run, captions, vocabulary, device)
         graphs = with_negatives(run, graphs, attacks.rows, len(corpus.operator), vocabulary, config.spacy_model)
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
@@ -112,10 +113,11 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         said = Said(vocabulary, components, parses, features.values[image].to(device))
         queries = frequent(said.components, owner.tolist(), len(image), written_forms(said.components, said.parses))
         metrics["unified"] = unified(queries, partial(model.queries, vocabulary), split.images)
-        metrics.update(OBJECTIVES[told.model].tasks(model, split, attacks, said))
+        metrics.update(objective.tasks(model, split, attacks, said))
     about = {
         "model": told.model,
         "negative_families": list(told.negative_families) if told.model == "vse-c" else [],
+        **({"caption": {"components": told.components, "alpha": told.alpha}} if objective.components else {}),
         "trained_with_seed": told.seed,
         "split": config.split,
         "images": len(split.images),

@@ -13,6 +13,8 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     """The tables of an evaluation: retrieval, attacks, the plural split, pairs; ranges are 95 % bootstrap intervals."""
     families = metrics["negative_families"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
+    if "caption" in metrics:
+        name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
     without = metrics["images_without_features"]
     parts = [
         f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
