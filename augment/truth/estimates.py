@@ -113,15 +113,15 @@ class ImageTruth:
         kind = OF_CHANGE.get(candidate.change)
         if kind is None or kind not in self.truth.calibration:
             return None
-        if kind in CLAIMS:
-            if not candidate.replaced:
-                return None
-            claim = (candidate.replaced, caption.tokens[candidate.slots[-1]].lemma, candidate.replacement)
-            found = self._turned.get((kind, claim))
-            if found is None:
-                found = self._turned[kind, claim] = self._turning(kind, *claim)
-            return found
-        return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+        if kind not in CLAIMS:
+            return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+        if not candidate.replaced:
+            return None
+        claim = (kind, candidate.replaced, caption.tokens[candidate.slots[-1]].lemma, candidate.replacement)
+        found = self._turned.get(claim)
+        if found is None:
+            found = self._turned[claim] = self._turning(*claim)
+        return found
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:
