@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log1p
 from typing import TYPE_CHECKING
@@ -60,6 +60,10 @@ class Entries:
     def number(self) -> dict[str, int]:
         """Entry name -> entry number."""
         return {name: i for i, name in enumerate(self.names)}
+
+    def weighing(self, weights: Mapping[str, float]) -> Entries:
+        """The same entries with other weights in `balance`, 1 where there is none."""
+        return replace(self, balance=np.array([weights.get(name, 1.0) for name in self.names]))
 
     def gains(self, places: Iterable[str], own: int | None = None) -> np.ndarray:
         """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,).
@@ -127,8 +131,8 @@ class Entries:
         return probabilities * (self.balance if own is None else self.balance / self.balance[own])
 
 
-def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -> Entries:
-    """The entries in the rows of one kind of a `lexicon` table, and their weights (1 where there is none).
+def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
+    """The entries in the rows of one kind of a `lexicon` table; all weigh the same.
 
     Nouns have the kinds of augment.language.kinds; the entries of other tables are all of one.
     """
@@ -173,7 +177,7 @@ def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -
         seen,
         gain,
         without,
-        np.array([balance.get(name, 1.0) for name in names]),
+        np.ones(len(names)),
     )
 
 
