@@ -38,8 +38,8 @@ class Entries:
     priors: log probability by form, "" for any. places: the number of each place; kind_gain: how much a place favours
     a kind of entry, shape (places, kinds). The entries seen in place i are `at[starts[i]:starts[i + 1]]`, in order;
     beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`,
-    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see
-    augment.balance.
+    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, its
+    plural apart, shape (2, entries), see augment.balance.
     """
 
     names: tuple[str, ...]
@@ -122,13 +122,14 @@ class Entries:
             probabilities[probabilities <= floor] = 0.0
         return self.balanced(probabilities, own)
 
-    def balanced(self, probabilities: np.ndarray, own: int | None) -> np.ndarray:
+    def balanced(self, probabilities: np.ndarray, own: int | None, *, plural: bool = False) -> np.ndarray:
         """Probabilities in a slot of entry `own`, corrected so that each enters as often as it leaves."""
-        return probabilities * (self.balance if own is None else self.balance / self.balance[own])
+        weights = self.balance[int(plural)]
+        return probabilities * (weights if own is None else weights / weights[own])
 
 
-def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -> Entries:
-    """The entries in the rows of one kind of a `lexicon` table, and their weights (1 where there is none).
+def read_entries(rows: pa.Table, balance: Mapping[tuple[str, bool], float], *, nouns: bool) -> Entries:
+    """The entries in the rows of one kind of a `lexicon` table, and their weights (1 where there is none) by number.
 
     Nouns have the kinds of augment.language.kinds; the entries of other tables are all of one.
     """
@@ -173,7 +174,7 @@ def read_entries(rows: pa.Table, balance: Mapping[str, float], *, nouns: bool) -
         seen,
         gain,
         without,
-        np.array([balance.get(name, 1.0) for name in names]),
+        np.array([[balance.get((name, plural), 1.0) for name in names] for plural in (False, True)]),
     )
 
 

@@ -191,9 +191,9 @@ class Lexicon:
         """Read a `lexicon` table (see schemas.lexicon) and the `balance` table fitted to it (see schemas.balance)."""
         import pyarrow.compute as pc
 
-        weights: dict[str, dict[str, float]] = {}
+        weights: dict[str, dict[tuple[str, bool], float]] = {}
         for row in balance.to_pylist() if balance is not None else ():
-            weights.setdefault(row["kind"], {})[row["entry"]] = row["weight"]
+            weights.setdefault(row["kind"], {})[row["entry"], row["plural"]] = row["weight"]
         nouns, prepositions, numerals, attributes, verbs = (
             read_entries(table.filter(pc.equal(table["kind"], name)), weights.get(name, {}), nouns=name == "noun")
             for name in ("noun", "preposition", "numeral", "attribute", "verb")
