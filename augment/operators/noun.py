@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
@@ -33,10 +33,11 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
     """
     names = context.lexicon.nouns.names
     slots, masses, spare = noun_choices(caption, context)
+    made = [noun_candidates(caption, context, slot) for slot in slots]
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidate(caption, context, slots[at], names[entry])
+        yield made[at](names[entry])
     for at, entry in draw(spare, rng, draws):
-        yield noun_candidate(caption, context, slots[at], names[entry])._replace(spare=True)
+        yield made[at](names[entry])._replace(spare=True)
 
 
 class Choices(NamedTuple):
@@ -69,23 +70,28 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
     )
 
 
-def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
-    """The candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
-    lexicon = context.lexicon
-    surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
+def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
+    """What makes the candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
+    surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
     first = caption.tokens[slot.start]
-    edit = Edit(first.start, caption.tokens[slot.end - 1].end, cased(surface, first.text, first=slot.start == 0))
-    edits = with_article(caption, slot.start, edit, surface)
-    refused = None
-    if caption.pronouns:
-        old = None if slot.plural else gender(slot.entry)
-        pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
-        if pronouns is None:
-            refused = "dangling_pronoun"
-        elif pronouns:
-            edits = tuple(sorted([*edits, *pronouns]))
-    senses = first_sense(slot.entry), first_sense(name)
-    return Candidate("noun", edits, (slot.end - 1,), slot.entry, name, *senses, refused)
+    start, end, old = first.start, caption.tokens[slot.end - 1].end, first.text
+    lower, sense = old.islower(), first_sense(slot.entry)
+
+    def candidate(name: str) -> Candidate:
+        surface = surfaces[name]
+        edit = Edit(start, end, surface if lower else cased(surface, old, first=slot.start == 0))
+        edits = with_article(caption, slot.start, edit, surface)
+        refused = None
+        if caption.pronouns:
+            of = None if slot.plural else gender(slot.entry)
+            pronouns = pronoun_edits(caption, slot.root, old=of, new=name, plural=slot.plural)
+            if pronouns is None:
+                refused = "dangling_pronoun"
+            elif pronouns:
+                edits = tuple(sorted([*edits, *pronouns]))
+        return Candidate("noun", edits, (slot.root,), slot.entry, name, sense, first_sense(name), refused)
+
+    return candidate
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:

@@ -15,7 +15,7 @@ from augment.language.determiners import is_negated
 from augment.language.grammar import article
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
-from augment.operators.noun import noun_candidate, noun_choices
+from augment.operators.noun import noun_candidates, noun_choices
 from augment.operators.preposition import preposition_candidate, preposition_choices
 from augment.operators.verb import verb_candidate, verb_choices
 from augment.sampling import draw
@@ -64,7 +64,7 @@ def _nouns(
     """Candidates for the subjects, or for the objects, of the triples."""
     slots, masses = nouns
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+        yield noun_candidates(caption, context, slots[at])(context.lexicon.nouns.names[entry])
 
 
 def _words(

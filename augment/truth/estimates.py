@@ -113,16 +113,16 @@ class ImageTruth:
         kind = OF_CHANGE.get(candidate.change)
         if kind is None or kind not in self.truth.calibration:
             return None
-        if kind in CLAIMS:
-            thing = caption.tokens[candidate.slots[-1]].lemma
-            if not candidate.replaced or not is_alone(kind, thing, caption):
-                return None
-            claim = (candidate.replaced, thing, candidate.replacement)
-            found = self._turned.get((kind, claim))
-            if found is None:
-                found = self._turned[kind, claim] = self._turning(kind, *claim)
-            return found
-        return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+        if kind not in CLAIMS:
+            return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+        thing = caption.tokens[candidate.slots[-1]].lemma
+        if not candidate.replaced or not is_alone(kind, thing, caption):
+            return None
+        claim = (kind, candidate.replaced, thing, candidate.replacement)
+        found = self._turned.get(claim)
+        if found is None:
+            found = self._turned[claim] = self._turning(*claim)
+        return found
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:

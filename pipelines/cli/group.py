@@ -18,7 +18,12 @@ BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
 STATUS = (
     "Exit status: 0 done, 1 a check failed, 2 bad input or arguments. NEGCAP_TRACEBACK=1 shows where an error is from."
 )
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREADS = {  # the work is spread over processes; training asks for more threads, and none may spin on a busy machine
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -44,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     With NEGCAP_TRACEBACK set, an error shows where it comes from.
     """
-    for name in ONE_THREAD:  # the work is spread over processes
-        os.environ.setdefault(name, "1")
+    for name, value in THREADS.items():
+        os.environ.setdefault(name, value)
     try:
         return negcap.main(arguments, prog_name="negcap", standalone_mode=False) or 0
     except click.ClickException as error:

@@ -20,14 +20,15 @@ EVALUATED = ("split", "per_family", "per_attack", *SHARED)
 def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Train an embedding of images and captions.
 
-    VSE, VSE++, or VSE-C with negatives of the run. Reads captions, features and negatives. The folder MODEL gets
-    weights, metrics.jsonl and curves.png. An interrupted training goes on after its last whole epoch.
+    VSE, VSE++, VSE-C with negatives of the run, or UniVSE with components. Reads captions, features, and negatives or
+    components. The folder MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its
+    last whole epoch.
     """
-    from pipelines.trainer.config import TrainConfig
+    from pipelines.trainer.config import configure
 
     given = {name: value for name, value in given.items() if value is not None}
     with one_line_errors():
-        config = TrainConfig(run=run, output=output, **given)
+        config = configure(run, output, **given)
         from pipelines.trainer.train import train as fit
 
         fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
@@ -42,8 +43,9 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Measure retrieval, plain and under attack.
 
     Recalls, ranks and 95 % intervals without negatives; with each image's own (VSE-C's protocol) and with all in one
-    set (UniVSE's); on captions that count; and how often a caption scores above its negative. Prints Markdown; JSON
-    and the ranks as Parquet lie beside the model.
+    set (UniVSE's); on captions that count; and how often a caption scores above its negative. With components in the
+    run, retrieval by objects, attributes and relations; of UniVSE the curve of alpha and parsing by the image. Prints
+    Markdown; JSON and the ranks as Parquet lie beside the model.
     """
     from pipelines.trainer.config import EvaluateConfig
 
@@ -53,6 +55,24 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
         from pipelines.trainer.evaluate import evaluate as measure
 
         print(measure(model, run, config, output))
+
+
+@negcap.command()
+@options.model
+@options.run
+@options.picture
+def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
+    """Draw what a UniVSE model sees.
+
+    relevance.png: where in photos it sees an object, an attributed object or a relation. neighbours.png: the run's
+    frequent nouns, attributed nouns and triples in the plane, by t-SNE.
+    """
+    from pipelines.trainer.univse.pictures import PictureConfig, draw_pictures
+
+    given = {name: value for name, value in given.items() if value is not None}
+    with one_line_errors():
+        for file in draw_pictures(model, run, photos, output or model / "pictures", PictureConfig(**given)):
+            print(file)
 
 
 @negcap.command()

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from augment.vocabulary import Vocabulary
 from pipelines.engine.manifest import describe, hash_table
 from pipelines.engine.shards import list_shards, write_atomically, write_json
+from pipelines.trainer.components import TABLES as COMPONENT_TABLES
 from pipelines.trainer.config import NOT_IDENTITY, TrainConfig, identity_fields
-from pipelines.trainer.models import EmbeddingModel
+from pipelines.trainer.objectives import OBJECTIVES
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
 OPTIMIZER = "optimizer"
-INPUTS = ("captions", "negatives", "features")
 
 
 def identity(config: TrainConfig, features: int, backbone: str) -> dict[str, Any]:
     """What makes a model this one and no other: its config, and the hashes of the tables it is trained on."""
     told = {name: describe(getattr(config, name)) for name in identity_fields()}
-    tables = {name: hash_table(config.run, name) for name in INPUTS if list_shards(config.run / name)}
+    names = ("captions", "negatives", config.table, *(COMPONENT_TABLES if OBJECTIVES[config.model].components else ()))
+    tables = {name: hash_table(config.run, name) for name in names if list_shards(config.run / name)}
     return {"config": told, "inputs": tables, "features": features, "backbone": backbone}
 
 
@@ -65,7 +66,7 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def save(
-    folder: Path, name: str, models: Mapping[str, EmbeddingModel], state: Mapping[str, Any], optimizer: Any = None
+    folder: Path, name: str, models: Mapping[str, nn.Module], state: Mapping[str, Any], optimizer: Any = None
 ) -> None:
     """Write `name`.safetensors, the state in its metadata too, then `name`.json; each whole or not at all.
 
@@ -85,7 +86,7 @@ def save(
     write_json(folder / f"{name}.json", state)
 
 
-def restore(folder: Path, name: str, models: Mapping[str, EmbeddingModel], optimizer: Any = None) -> dict[str, Any]:
+def restore(folder: Path, name: str, models: Mapping[str, nn.Module], optimizer: Any = None) -> dict[str, Any]:
     """Load what `save` wrote: weights (and an optimizer's state) into place; the state they were saved with.
 
     Raises ValueError for a damaged file or weights of another shape.
@@ -116,8 +117,8 @@ def _part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")}
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Vocabulary, TrainConfig]:
-    """The selected model of a folder, its vocabulary, and what it was told (without its run).
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, Vocabulary, TrainConfig]:
+    """The selected model of a folder, its vocabulary, and what it was told (without its run), with changes.
 
     Raises FileNotFoundError for a folder that is no model's, ValueError for one that is damaged.
     """
@@ -130,8 +131,8 @@ def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Voca
         given: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in told["config"].items() if name in known
         }
-        config = TrainConfig(run=Path(), output=folder, **given)
-        model = EmbeddingModel(config, int(told["features"]), len(vocabulary))
+        config = TrainConfig(run=Path(), output=folder, **{**given, **changes})
+        model = OBJECTIVES[config.model].build(config, int(told["features"]), len(vocabulary), None)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG} must be what negcap train wrote, lacks: {error}") from None
     restore(folder, BEST, {"model": model})

@@ -13,7 +13,7 @@ from torch import Tensor
 from pipelines.engine.manifest import describe
 from pipelines.engine.shards import write_atomically, write_json
 from pipelines.trainer.attacks import FAMILIES
-from pipelines.trainer.config import MODELS, NOT_IDENTITY, EvaluateConfig, TrainConfig
+from pipelines.trainer.config import MODELS, NOT_IDENTITY, EvaluateConfig, TrainConfig, configure
 from pipelines.trainer.data import read_captions
 from pipelines.trainer.evaluate import Evaluation, measure, write
 from pipelines.trainer.report import markdown_table, within
@@ -48,7 +48,7 @@ class Variant:
         """What a training of it is told."""
         families = {"negative_families": self.families} if self.families else {}
         folder = output / f"{self.name}-{seed}"
-        return TrainConfig(output=folder, **{**given, "model": self.model, "seed": seed, **families})
+        return configure(output=folder, **{**given, "model": self.model, "seed": seed, **families})
 
 
 class Cell(NamedTuple):

@@ -19,6 +19,7 @@ from augment.rng import record_rng
 from augment.vocabulary import Sentences, Vocabulary
 from pipelines.engine.manifest import hash_table
 from pipelines.engine.shards import list_shards, read_shard, read_table, write_atomically
+from schemas.features import TABLE
 
 LANGUAGE = "en"
 ENCODED = "encoded"  # folder of a run, one file a vocabulary
@@ -101,15 +102,15 @@ def read_captions(run: Path) -> Captions:
     )
 
 
-def read_features(run: Path, image_ids: Sequence[str]) -> Features:
-    """The features of these images, zeros for one that has none.
+def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
+    """The features of these images in a table, zeros for one that has none.
 
     Raises FileNotFoundError without a table of features, ValueError when its shards differ in backbone or shape, lack
     their shape, name an image twice, hold values that are no numbers, or have none of the images.
     """
-    shards = list_shards(run / "features")
+    shards = list_shards(run / table)
     if not shards:
-        raise FileNotFoundError(f"{run} has no features: run negcap features first")
+        raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
     number = {image: n for n, image in enumerate(image_ids)}
     there = torch.zeros(len(image_ids), dtype=torch.bool)
     values, kind, seen = torch.empty(0), "", set[str]()
@@ -117,21 +118,21 @@ def read_features(run: Path, image_ids: Sequence[str]) -> Features:
         rows = read_shard(shard)
         metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
         if "shape" not in metadata:
-            raise ValueError(f"features/{shard.name} must name its shape in its metadata")
+            raise ValueError(f"{table}/{shard.name} must name its shape in its metadata")
         if kind and kind != metadata["shape"] + metadata.get("backbone", ""):
-            raise ValueError(f"features/{shard.name} must be of the backbone and shape of the shards before it")
+            raise ValueError(f"{table}/{shard.name} must be of the backbone and shape of the shards before it")
         kind = metadata["shape"] + metadata.get("backbone", "")
-        found = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), f"features/{shard.name}")
+        found = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), f"{table}/{shard.name}")
         if not len(values):
             values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
         for row, image in enumerate(rows["image_id"].to_pylist()):
             if image in seen:
-                raise ValueError(f"features/{shard.name} must hold an image once, has again: {image}")
+                raise ValueError(f"{table}/{shard.name} must hold an image once, has again: {image}")
             seen.add(image)
             if image in number:
                 values[number[image]], there[number[image]] = found[row], True
     if not there.any():
-        raise ValueError(f"features of {run} must be of its images, has none of them")
+        raise ValueError(f"{table} of {run} must be of its images, has none of them")
     return Features(values, metadata.get("backbone", ""), there)
 
 

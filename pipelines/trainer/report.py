@@ -13,6 +13,8 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     """The tables of an evaluation: retrieval, attacks, the plural split, pairs; ranges are 95 % bootstrap intervals."""
     families = metrics["negative_families"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
+    if "caption" in metrics:
+        name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
     without = metrics["images_without_features"]
     parts = [
         f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
@@ -29,6 +31,9 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
                 for name, entry in metrics[protocol].items()
             ]
             parts.append(markdown_table([f"{protocol}: {title}", *COLUMNS, "negatives", "a caption"], rows))
+    if metrics.get("univse"):
+        total = sum(entry[column] for entry in metrics["univse"].values() for column in RECALLS)
+        parts.append(f"R@1, 5 and 10 of univse's attacks add up to {total:.1f}.")
     if "plural" in metrics:
         plural = metrics["plural"]
         title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
@@ -41,7 +46,38 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
             for name, entry in sorted(metrics["pairwise"].items())
         ]
         parts.append(markdown_table(["caption above its first negative", "%", "pairs"], rows))
+    parts += [part for part in (_unified(metrics), _alpha(metrics), _parsing(metrics)) if part]
     return "\n\n".join(parts)
+
+
+def _unified(metrics: Mapping[str, Any]) -> str:
+    """UniVSE's Table 3."""
+    if not metrics.get("unified"):
+        return ""
+    rows = [
+        [level, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
+        for level, entry in metrics["unified"].items()
+    ]
+    return markdown_table(["text to image by", "mAP", "% of the images it is said of", "queries"], rows)
+
+
+def _alpha(metrics: Mapping[str, Any]) -> str:
+    """UniVSE's Figure 5."""
+    if not metrics.get("alpha"):
+        return ""
+    names = list(next(iter(metrics["alpha"].values())))
+    rows = [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in metrics["alpha"].items()]
+    return markdown_table(["α", *names], rows)
+
+
+def _parsing(metrics: Mapping[str, Any]) -> str:
+    """UniVSE's Table 4."""
+    rows = []
+    for word, entry in metrics.get("parsing", {}).items():
+        for name in [name for name in entry if f"{name}, random" in entry]:
+            rows.append([f"{name} of a {word}", f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}"])
+            rows[-1].append(f"{entry['questions']:,}")
+    return markdown_table(["told by the image", "%", "by chance", "questions"], rows) if rows else ""
 
 
 def _retrieval(metrics: Mapping[str, Any]) -> str:
