@@ -8,10 +8,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CAPTIONS ?= pipelines/sample/captions.json
 OUT ?= outputs/sample
 ARGS ?=
+FLICKR8K ?=
+SEEDS ?= 1
+DRAWN ?= --joint 128 --word-dim 100 --epochs 12 --decay-every 9 --warm-up 5 --learning-rate 3e-3 --average 0.98
+SMALL ?= --joint 256 --epochs 8 --decay-every 6
 WORDNET ?= /usr/share/wordnet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives test lint type golden bench parser wordnet clean
+.PHONY: help setup negatives train reproduce test lint type golden bench parser wordnet clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,6 +38,23 @@ setup: $(VENV)/installed-dev ## a virtualenv in .venv with all that development 
 
 negatives: $(VENV)/installed ## negatives of the sample; of your captions: CAPTIONS=path OUT=outputs/name [ARGS="--seed 1"]
 	$(BIN)/negcap build "$(CAPTIONS)" --output "$(OUT)" $(ARGS)
+
+$(VENV)/installed-train: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[train]'
+	@touch $(VENV)/installed $@
+
+train: $(VENV)/installed-train ## draw scenes, make negatives, judge them, train and compare: needs no data, minutes
+	$(BIN)/negcap scenes --output outputs/scenes --images 1600
+	$(BIN)/negcap build --output outputs/scenes --preset all
+	$(BIN)/negcap judge outputs/scenes --n 1
+	$(BIN)/negcap compare outputs/scenes --output outputs/scenes/models --variants vse++,vse-c $(DRAWN)
+
+reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in the VSE++ layout [SEEDS=3] [SMALL= for the full size]
+	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
+	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
+	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
+	$(BIN)/negcap compare outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
+		--readme README.md
 
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	$(BIN)/python -m pytest $(ARGS)

@@ -9,14 +9,16 @@ is (x, y) with probability
 
     p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's candidates.
 
-left_w and entered_w, the sums of p over all captions with x = w and with y = w, are made equal by repeating
+A noun's plural is an entry of its own. left_w and entered_w, the sums of p over all captions with x = w and with
+y = w, are made equal by repeating
 
     b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,31 +26,46 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context, contexts
 from augment.contradiction import check
+from augment.edits import Candidate
 from augment.language.clashes import numbers
 from augment.language.lexicon import Lexicon
 from augment.operators.attribute import attribute_candidate, attribute_choices
 from augment.operators.noun import noun_choices
-from augment.operators.numeral import numeral_candidate, numeral_choices
+from augment.operators.numeral import numeral_candidates, numeral_choices
 from augment.operators.preposition import preposition_candidate, preposition_choices
 from augment.operators.verb import verb_candidate, verb_choices
 from augment.truth.estimates import Truth
 
-# What may stand where, and the candidate that puts it there, for every kind of entry but nouns.
-PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "numeral": (numeral_choices, numeral_candidate),
-    "preposition": (preposition_choices, preposition_candidate),
-    "attribute": (attribute_choices, attribute_candidate),
-    "verb": (verb_choices, verb_candidate),
+Maker = Callable[[Any, str], Candidate | None]
+
+
+def _one_by_one(candidate: Callable[..., Candidate | None]) -> Callable[[Caption, Context], Maker]:
+    """What makes the candidates of a caption from what makes one of them."""
+    return lambda caption, context: partial(candidate, caption, context)
+
+
+# What may stand where in a caption, and what makes the candidates that put it there, for every kind but nouns.
+PARTS: dict[str, tuple[Callable[..., Any], Callable[[Caption, Context], Maker]]] = {
+    "numeral": (numeral_choices, numeral_candidates),
+    "preposition": (preposition_choices, _one_by_one(preposition_candidate)),
+    "attribute": (attribute_choices, _one_by_one(attribute_candidate)),
+    "verb": (verb_choices, _one_by_one(verb_candidate)),
 }
 BALANCED = ("noun", *PARTS)
-UPDATES = 60
+UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
-BOUND = 3.0
+BOUND = 6.0
+
+
+Weights = dict[tuple[str, bool], float]  # by entry, and whether it is a plural
 
 
 class Candidates(NamedTuple):
-    """Candidates that are not refused: the row of the caption, who leaves, who enters, and the mass; a value each."""
+    """Candidates that are not refused: the row of the caption, who leaves, who enters, and the mass; a value each.
+
+    Who leaves and enters by number, plurals of nouns behind all the entries.
+    """
 
     row: np.ndarray
     old: np.ndarray
@@ -56,9 +73,7 @@ class Candidates(NamedTuple):
     mass: np.ndarray
 
 
-def balance(
-    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
-) -> dict[str, float]:
+def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None) -> Weights:
     """The weight of every entry of a kind, fitted on the captions of some images.
 
     With `truth`, what is likely true is refused here as it is of negatives.
@@ -66,9 +81,14 @@ def balance(
     """
     if kind not in BALANCED:
         raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
-    entries = lexicon.entries(kind)
-    found = candidates(kind, images, lexicon, truth)
-    size, rows = len(entries.names), int(found.row.max(initial=-1)) + 1
+    return fit(kind, lexicon, candidates(kind, images, lexicon, truth))
+
+
+def fit(kind: str, lexicon: Lexicon, found: Candidates) -> Weights:
+    """The weight of every entry of one kind by its candidates."""
+    forms = (False, True) if kind == "noun" else (False,)
+    nodes = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
+    size, rows = len(nodes), int(found.row.max(initial=-1)) + 1
     log_weights = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
         weights = found.mass * np.exp(log_weights[found.new] - log_weights[found.old])
@@ -76,34 +96,36 @@ def balance(
         left, entered = np.bincount(found.old, share, size), np.bincount(found.new, share, size)
         log_weights += STEP * np.log((left + PRIOR) / (entered + PRIOR))
         np.clip(log_weights, -BOUND, BOUND, out=log_weights)
-    return dict(zip(entries.names, np.exp(log_weights).tolist(), strict=True))
+    return dict(zip(nodes, np.exp(log_weights).tolist(), strict=True))
 
 
 def candidates(
-    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+    kind: str, images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
 ) -> Candidates:
     """The candidates of a kind that are not refused, of all captions of some images, unbalanced."""
-    entries = lexicon.entries(kind)
+    number = lexicon.entries(kind).number
+    size = len(number)
     parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
     row = 0
     for captions in images:
         for caption, context in zip(captions, contexts(captions, lexicon, truth), strict=True):
             open = _nouns(caption, context) if kind == "noun" else _others(kind, caption, context)
-            for entry, masses in open:
+            for entry, plural, masses in open:
                 (new,) = masses.nonzero()
-                if len(new) and entry in entries.number:
-                    parts.append((row, entries.number[entry], new, masses[new]))
+                if len(new) and entry in number:
+                    behind = size * plural
+                    parts.append((row, number[entry] + behind, new + behind, masses[new]))
             row += 1
     lengths = [len(new) for _, _, new, _ in parts]
     return Candidates(
-        np.repeat(np.array([row for row, _, _, _ in parts], int), lengths),
-        np.repeat(np.array([old for _, old, _, _ in parts], int), lengths),
-        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0, int)]),
+        np.repeat(np.array([row for row, _, _, _ in parts], np.int32), lengths),
+        np.repeat(np.array([old for _, old, _, _ in parts], np.int32), lengths),
+        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0)]).astype(np.int32),
         np.concatenate([mass for _, _, _, mass in parts] or [np.zeros(0)]),
     )
 
 
-def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
+def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
     """The nouns that may stand in each slot, of which none clashes or is likely true; pronouns are not looked at."""
     slots, masses, _ = noun_choices(caption, context)
     refused = numbers(context.clash_own.all | context.clash_siblings.all)
@@ -111,15 +133,15 @@ def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray
         mass[refused] = 0.0
         if context.truth is not None:
             mass[context.truth.likely_nouns] = 0.0
-        yield slot.entry, mass
+        yield slot.entry, slot.plural, mass
 
 
-def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
-    choices, candidate = PARTS[kind]
-    names = context.lexicon.entries(kind).names
+def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
+    choices, candidates = PARTS[kind]
+    names, candidate = context.lexicon.entries(kind).names, candidates(caption, context)
     for slot, mass in zip(*choices(caption, context), strict=True):
         for entry in mass.nonzero()[0].tolist():
-            made = candidate(caption, context, slot, names[entry])
+            made = candidate(slot, names[entry])
             if made is None or check(made, caption, context) is not None:
                 mass[entry] = 0.0
-        yield slot.entry, mass
+        yield slot.entry, False, mass

@@ -5,24 +5,16 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from augment.caption import Caption, Token
+from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate
+from augment.exchange import interchangeable
 from augment.language import attributes, verbs
 from augment.language.clashes import clash, meaning
 from augment.language.overlaps import is_person, persons_may_be_same
 from augment.language.places import prepositions, quantity_value
 from augment.language.wordnet import WordNet
 
-# Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".
-SYMMETRIC = {
-    "with", "near", "next to", "beside", "by", "alongside", "along with", "around", "among", "at", "between", "against",
-    "close to", "in between", "across from",
-}  # fmt: skip
-SYMMETRIC_VERBS = {
-    "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
-    "wrestle", "race", "tackle", "be", "have", "include",
-}  # fmt: skip
 # Words for several persons whose number they do not tell.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
@@ -100,62 +92,11 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 
 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """The two heads name the same kind of thing, or stand in a conjunction, a symmetric relation, or alike.
-
-    "A trick on a bike on a ramp": what the same preposition says of the same thing may stand in either order.
-    """
+    """The two heads name the same kind of thing, or the caption says the same of both (see augment.exchange)."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if one.dep == other.dep == "pobj" and caption.lowered[one.head] == caption.lowered[other.head]:
-        return "interchangeable"
-    if same_things(one.lemma, other.lemma):
-        return "interchangeable"
-    if _listed(caption, one, other):
-        return "interchangeable"
-    one, other = _first_conjunct(caption, one), _first_conjunct(caption, other)
-    if one.index == other.index or _symmetric(caption, one, other) or _symmetric(caption, other, one):
+    if same_things(one.lemma, other.lemma) or interchangeable(caption, one, other):
         return "interchangeable"
     return None
-
-
-def _listed(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether nothing but a comma or a conjunction parts the two noun phrases, whatever the parse makes of it."""
-    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
-    between = caption.lowered[one.index + 1 : start]
-    return set(between) <= {",", "and", "or", "&"}
-
-
-def _first_conjunct(caption: Caption, token: Token) -> Token:
-    """The head of the coordination that a token belongs to: of "chairs" in "a bed, a desk and chairs" the bed."""
-    while token.dep == "conj" and token.head != token.index:
-        token = caption.tokens[token.head]
-    return token
-
-
-def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether `other` is said of `one` by a symmetric preposition or verb: "a dog next to a cat"."""
-    governor = caption.tokens[other.head]
-    if governor.dep == "prep" or governor.pos == "ADP":
-        outer, words = governor, [governor.lower]
-        while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
-            outer = caption.tokens[outer.head]
-            words.append(outer.lower)
-        if governor.lower not in SYMMETRIC and " ".join(reversed(words)) not in SYMMETRIC:
-            return False
-        above = caption.tokens[outer.head]
-        holder = above
-        while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
-            holder = caption.tokens[caption.tokens[holder.head].head]
-        return (
-            one.index in (above.index, holder.index)
-            or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
-            or (above.dep in ("acl", "relcl") and above.head == one.index)
-        )
-    return (
-        one.dep == "nsubj"
-        and other.dep in ("dobj", "attr")
-        and other.head == one.head
-        and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
-    )
 
 
 def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> str | None:

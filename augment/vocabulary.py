@@ -117,8 +117,8 @@ class Vocabulary:
         return np.array([number for ids in encoded for number in ids], np.int32), starts
 
 
-def build_vocabulary(texts: Iterable[str], min_count: int = 4) -> Vocabulary:
-    """The words that occur at least `min_count` times, the most frequent first, equals by name.
+def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> Vocabulary:
+    """The words that occur at least `min_count` times, the most frequent first, equals by name; then more, if new.
 
     Raises ValueError for a min_count below 1.
     """
@@ -126,4 +126,4 @@ def build_vocabulary(texts: Iterable[str], min_count: int = 4) -> Vocabulary:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
     counts = count_words(texts)
     kept = sorted((-count, word) for word, count in counts.items() if count >= min_count and word not in SPECIALS)
-    return Vocabulary((*SPECIALS, *(word for _, word in kept)))
+    return Vocabulary(tuple(dict.fromkeys((*SPECIALS, *(word for _, word in kept), *more))))

@@ -26,6 +26,16 @@ CONFIGS = {
     "negatives": "NegativesConfig",
 }
 VERBS = tuple(CONFIGS)
+WITH_COMPONENTS = ("univse", "all")
+
+
+def planned(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The verbs that build a run: components only where a flag or preset of UniVSE asks, or the run has some already.
+
+    No operator reads them.
+    """
+    asked = options.get("components") or options.get("simple") or options.get("preset") in WITH_COMPONENTS
+    return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
 def configure(verb: str, options: Mapping[str, Any]) -> Any:

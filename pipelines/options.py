@@ -16,13 +16,18 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Names(click.ParamType):
-    """Comma-separated names: `noun,shuffle`."""
+    """Comma-separated names: `noun,shuffle`; `empty` stands for no name at all."""
 
     name = "a,b"
+
+    def __init__(self, empty: str | None = None) -> None:
+        self.empty = empty
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         """The names as a tuple; an empty one is an error."""
         names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)
+        if names == (self.empty,):
+            return ()
         if not all(names):
             self.fail(f"must be names between commas, was: {value}", param, ctx)
         return names
@@ -52,7 +57,7 @@ ingest = together(
     click.option("--language", help="ISO 639-1 code of the captions; default: en."),
     click.option("--source-name", help="First part of every caption_id; default: the format."),
     click.option("--limit", type=int, help="Only the first N images."),
-    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 2500."),
+    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 parse = click.option("--spacy-model", help="An installed spaCy pipeline or its folder; default: the shipped parser.")
@@ -67,6 +72,7 @@ frequent = together(
     click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6."),
     click.option("--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."),
 )
+with_components = click.option("--components", is_flag=True, help="Make the tables of components, too.")
 components = click.option(
     "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
 )
@@ -187,38 +193,64 @@ publish = together(
     quiet,
 )
 model = click.argument("model", type=FOLDER)
-train = together(
-    click.option("--model", help="vse, vse++ or vse-c; default: vse++."),
-    click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model."),
-    click.option("--epochs", type=int, help="How many, those done before included; default: 30."),
+reading = together(
+    click.option("--components", type=Names("none"), help="UniVSE: of a caption, of obj,attr,rel; none; default: all."),
+    click.option("--alpha", type=float, help="UniVSE: share of the sentence in a caption; default: 0.75."),
+)
+training = together(
+    click.option("--epochs", type=int, help="How many, those done before included; default: 30; univse: 13."),
     click.option("--batch-size", type=int, help="Pairs of image and caption at a time; default: 128."),
     click.option("--train-split", "train_splits", type=Names(), help="To train on; default: train,restval."),
     click.option("--validation-split", help="Whose rsum selects the epoch; default: val."),
     click.option("--validation-images", type=int, help="Held out where there is no such split; default: 500."),
     click.option("--extra", metavar="TABLE", help="Captions to train on too, as negcap caption writes: generated."),
     click.option("--negatives", type=int, help="Negatives a caption, drawn afresh each time (vse-c); default: 8."),
-    click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation."),
     click.option("--negative-operators", type=Names(), help="By these operators; default: those of preset vse-c."),
     click.option("--joint", type=int, help="Size of the joint space; default: 1024."),
     click.option("--word-dim", type=int, help="Size of the word vectors; default: 300."),
-    click.option("--bidirectional/--forward", default=None, help="Directions of the GRU; default: both."),
-    click.option("--pooling", help="Of its states: max or last; default: max."),
+    click.option("--bidirectional/--forward", default=None, help="Of the GRU; default: both; univse: forward."),
+    click.option("--pooling", help="Of its states: max or last; default: max; univse: last."),
     click.option("--transform", help="Of the image features: root (then length 1) or none; default: root."),
+    click.option("--features", help="Their table: features, or NAME for features_NAME; default: features."),
+    click.option("--image-pooling", help="Of a grid: average, max or max-k; default: average; univse: max-k."),
     click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to begin with, GloVe's text or npz."),
     click.option("--tune-vectors/--keep-vectors", default=None, help="Train on them; default: yes."),
     click.option("--min-count", type=int, help="Occurrences in the train captions that make a word; default: 4."),
     click.option("--learning-rate", type=float, help="Of Adam; default: 1e-3."),
-    click.option("--decay-every", type=int, help="Epochs after which it falls to a tenth; default: 15."),
+    click.option("--constant", type=int, help="Epochs before it falls; default: as --decay-every; univse: 6."),
+    click.option("--decay", type=float, help="What it is multiplied with when it falls; default: 0.1; univse: 0.5."),
+    click.option("--decay-every", type=int, help="Epochs between two falls; default: 15; univse: 1."),
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
     click.option("--margin", type=float, help="Of the hinges; default: 0.2."),
     click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 2."),
     click.option(
         "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
     ),
+    reading,
+    click.option("--contrast", type=Names("none"), help="UniVSE: trained beside captions, likewise; default: all."),
+    click.option("--composition", help="UniVSE: of a caption's components: average, sum or max; default: average."),
     click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
-    seed,
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),
     quiet,
+)
+train = together(
+    click.option("--model", help="vse, vse++, vse-c or univse; default: vse++."),
+    click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model."),
+    click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation."),
+    seed,
+    training,
+)
+compare = together(
+    click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the models and the tables."),
+    click.option(
+        "--variants", type=Names(), help="Models, +family for negatives of it alone: vse,vse++,vse-c+noun,vse-c …"
+    ),
+    click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1 …; default: 1."),
+    click.option("--split", help="What to evaluate on; default: test."),
+    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
+    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+    click.option("--readme", type=FOLDER, metavar="FILE", help="A Markdown file to put the tables into, too."),
+    training,
 )
 captioner = together(
     click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the captioner."),
@@ -280,7 +312,17 @@ evaluate = together(
     click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
     click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
     click.option("--limit", type=int, help="Only the first N images of the split."),
+    reading,
+    click.option("--spacy-model", help="For components of negatives, where the run was parsed by one in a folder."),
     click.option("--seed", type=int, help="Of the bootstrap; default: 0."),
+)
+picture = together(
+    click.option("--output", type=FOLDER, metavar="DIR", help="Where they go; default: MODEL/pictures."),
+    click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Photos of the run's images, for the maps."),
+    click.option("--query", "queries", multiple=True, help="What to look for: a black dog; may be repeated."),
+    click.option("--best", type=int, help="Photos a query; default: 6."),
+    parse,
+    click.option("--seed", type=int, help="Of t-SNE; default: 0."),
 )
 device = together(
     click.option("--device", help="auto, cpu or cuda; default: auto."),

@@ -1,5 +1,7 @@
 from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,8 @@ from augment.contradiction import check
 from augment.language.lexicon import Lexicon
 from augment.operators import OPERATORS
 from augment.rng import record_rng
-from pipelines.stages.balance import TRAIN, BalanceConfig, merge, sample_shard
+from pipelines.engine.shards import WholeTable, read_table
+from pipelines.stages.balance import TRAIN, BalanceConfig, cut, fit, merge, sample_shard
 from tests.augment_fixtures import sample_lexicon, sample_parses
 
 
@@ -39,7 +42,7 @@ def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption
     lexicon = sample_lexicon()
     before = imbalance("noun", images, lexicon)
     weights = balance("noun", images, lexicon)
-    lexicon.nouns.balance[:] = [weights[name] for name in lexicon.nouns.names]
+    lexicon.nouns.balance[:] = [[weights[name, plural] for name in lexicon.nouns.names] for plural in (False, True)]
     try:
         after = imbalance("noun", images, lexicon)
     finally:
@@ -53,7 +56,7 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert once == again
     assert (lexicon.prepositions.balance == 1.0).all()
     assert balance("preposition", images[19::-1], lexicon) == pytest.approx(once)
-    assert set(once) == set(lexicon.prepositions.names)
+    assert set(once) == {(name, False) for name in lexicon.prepositions.names}
     assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
 
 
@@ -95,3 +98,25 @@ def test_train_splits_come_first() -> None:
     sampled = merge([sample_shard(table, BalanceConfig(sample=6))], 6)
     assert set(sampled["split"].to_pylist()) == {"train", "restval"}
     assert set(sampled[TRAIN].to_pylist()) == {0}
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 100])
+def test_a_sample_is_cut_between_images(size: int) -> None:
+    table = merge([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
+    parts = cut(table, size)
+    assert pa.concat_tables(parts).equals(table)
+    assert all(len(part) >= size for part in parts[:-1])
+    assert sum(len(set(part["image_id"].to_pylist())) for part in parts) == 7
+
+
+def test_the_weights_are_the_same_however_the_sample_is_cut(sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = next(read_table(sample_run, "balance")).to_pylist()
+    monkeypatch.setattr("pipelines.stages.balance.PART", 7)
+    shared = [WholeTable(sample_run / name, name) for name in ("lexicon", "truth")]
+    table = merge([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
+
+    def here(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        assert len(calls) > 10
+        return [function(*tables, BalanceConfig(), *shared) for tables in calls]
+
+    assert fit(table, BalanceConfig(), here, *shared).tables["balance"].to_pylist() == stored

@@ -10,7 +10,7 @@ import pytest
 
 from augment.operators import OPERATORS, PRESETS
 from pipelines.cli import main, negcap
-from pipelines.engine.manifest import MANIFEST
+from pipelines.engine.manifest import MANIFEST, hash_table
 from pipelines.engine.shards import list_shards, read_table, shard_path
 from tests.conftest import ROOT, SAMPLE
 
@@ -59,8 +59,8 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
     verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
-    later = ["refine", "blind", "features", "scenes", "judge", "verify", "show", "audit", "sheet", "agree", "publish"]
-    assert shown == [*verbs, *later, "train", "evaluate"]
+    quality = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish"]
+    assert shown == [*verbs, *quality, "features", "scenes", "judge", "train", "evaluate", "picture", "compare"]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -100,7 +100,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
     "arguments, said",
     [
         (["biuld"], "No such command 'biuld'"),
-        (["build"], "negcap build: Missing argument 'CAPTIONS'"),
+        (["build"], "negcap build: Missing option '--output'"),
         (["build", "{tmp}/none.json", "--output", "{tmp}/out"], "none.json"),
         (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
         (
@@ -168,6 +168,18 @@ def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFi
     assert negcap_exits("negatives", run, "--seed", 5, "--overwrite", *again) == 0
     assert (run / "negatives" / MANIFEST).read_bytes() != before
     assert negcap_exits("verify", run, "--quiet") == 0
+
+
+def test_build_goes_on_from_captions_that_are_there(
+    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
+    options = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
+    assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
+    capsys.readouterr()
+    assert negcap_exits("build", "--output", tmp_path / "empty", *options) == 2
+    assert capsys.readouterr().err == f"negcap: CAPTIONS must be given: {tmp_path / 'empty'} holds none\n"
 
 
 def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -284,6 +296,30 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     shard.write_bytes(shard.read_bytes()[:-7])
     assert negcap_exits("verify", run, "--quiet") == 1
     assert capsys.readouterr().out.startswith("component_exclusions/part-00000.parquet: damaged")
+
+
+@pytest.mark.parametrize(
+    "flags, made",
+    [
+        ([], False),
+        (["--operators", "relation"], False),
+        (["--components"], True),
+        (["--simple"], True),
+        (["--preset", "univse"], True),
+        (["--preset", "vse-c"], False),
+    ],
+)
+def test_build_makes_components_where_they_are_asked_for(flags: list[str], made: bool, tmp_path: Path) -> None:
+    run, few = tmp_path / "run", ["--limit", 3, "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *few, *flags) == 0
+    assert [(run / table).exists() for table in COMPONENT_TABLES] == [made] * 3
+
+
+def test_components_that_a_run_has_follow_its_captions(run: Path) -> None:
+    again = ["--limit", 4, "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *again) == 0
+    assert len(rows_of(run, "components")) == 20
+    assert negcap_exits("verify", run, "--quiet") == 0
 
 
 def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:

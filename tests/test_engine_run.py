@@ -152,6 +152,16 @@ def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path
     assert not shard_path(run / "words", 4).exists()
 
 
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
+def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, options: dict) -> None:
+    write_captions(tmp_path, [*TEXTS, "uncountable"], 10)
+    with pytest.raises(StageError, match="^count stopped: ValueError: word must be countable, was: uncountable$"):
+        run_toys(tmp_path, **options)
+    assert not list_shards(tmp_path / "counts")
+
+
 def test_a_full_disk_stops_with_a_clear_error_and_a_second_run_completes(
     run: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

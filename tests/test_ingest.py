@@ -91,7 +91,7 @@ def test_shards_say_what_they_were_made_from_and_not_where_or_when(kites, tmp_pa
     assert metadata[b"stage"] == b"ingest"
     assert metadata[b"negcap_version"] == b"0"
     config = json.loads(metadata[b"config"])
-    assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", 2500)
+    assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", 1000)
     inputs = read_manifest(tmp_path / "run/captions").identity.inputs
     assert list(inputs) == ["kites.csv"]
     everything = b"".join(contents(tmp_path / "run").values())
@@ -294,7 +294,7 @@ def test_a_missing_source_and_an_output_that_is_a_file(kites, tmp_path):
     ("change", "message"),
     [
         ({"limit": 2}, "limit was unset, is now 2"),
-        ({"shard_size": 4}, "shard_size was 2500, is now 4"),
+        ({"shard_size": 4}, "shard_size was 1000, is now 4"),
         ({"source_name": "hill"}, "source_name was .*, is now hill"),
         ({"language": "de"}, "language was en, is now de"),
     ],

@@ -66,6 +66,16 @@ def test_noun_refusals_have_reasons() -> None:
         ("There is a dog on the beach.", "There are two dogs on the beach."),
         ("A man is walking his dog.", "Two men are walking their dog."),
         ("a dog runs in the park .", "two dogs run in the park ."),
+        ("Behind the table is a dog.", "Behind the table are two dogs."),
+        ("Behind the table are two dogs.", "Behind the table is a dog."),
+        ("On a bed lies a dog.", "On a bed lie two dogs."),
+        ("There is a dog and a cat on the bed.", "There are two dogs and a cat on the bed."),
+        ("On the table sits a cat and a cup.", "On the table sit two cats and a cup."),
+        (
+            "A boy is behind a tree and a dog is next to the tree.",
+            "A boy is behind a tree and two dogs are next to the tree.",
+        ),
+        ("The two dogs are running.", "The three dogs are running."),
     ],
 )
 def test_numeral_carries_the_grammar_along(text: str, among: str) -> None:
@@ -80,10 +90,55 @@ def test_numeral_carries_the_grammar_along(text: str, among: str) -> None:
         "Several dogs are running.",
         "The dogs look at one another.",
         "The man is a doctor.",
+        "Rooms without a dog.",
+        "There is no cat and no dog in rooms.",
     ],
 )
 def test_numeral_leaves_what_is_no_count(text: str) -> None:
     assert not accepted("numeral", text)
+
+
+@pytest.mark.parametrize("text", ["The two dogs are running.", "A man with his two dogs.", "The man's two dogs run."])
+def test_numeral_puts_no_article_behind_a_determiner(text: str) -> None:
+    made = accepted("numeral", text)
+    assert made
+    assert not [one for one in made if " one dog" in one or " a dog" in one]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A room with no table.",
+        "A man without a hat.",
+        "A street without a car or a bus.",
+        "There is not a dog on the couch.",
+    ],
+)
+def test_what_is_not_there_is_left_alone(text: str) -> None:
+    said_not_to_be_there = ("table", "hat", "car", "bus", "dog")
+    gone = [
+        made
+        for operator in ("noun", "object", "numeral", "attribute")
+        for made in accepted(operator, text)
+        if not any(f" {word}" in made for word in said_not_to_be_there)
+    ]
+    assert not gone
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "form", "plural"),
+    [
+        ("A plate with some bread.", "bread", "some", False),
+        ("Several zebra in a field.", "zebra", "plural", True),
+        ("A few deer in a field.", "deer", "plural", True),
+        ("One more cat in a box.", "cat", "a", False),
+        ("All the food on a table.", "food", "some", False),
+        ("The dog's bed.", "bed", "the", False),
+    ],
+)
+def test_forms_of_noun_slots(text: str, entry: str, form: str, plural: bool) -> None:
+    slots = {slot.entry: slot for slot in noun_slots(parse([text])[0])}
+    assert (slots[entry].form, slots[entry].plural) == (form, plural)
 
 
 def test_numeral_heeds_the_siblings() -> None:
@@ -112,6 +167,36 @@ def test_shuffle_exchanges_two_phrases() -> None:
 )
 def test_shuffle_never_across_a_symmetric_relation(text: str) -> None:
     assert not set().union(*(accepted("shuffle", text, seed=seed) for seed in range(40)))
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        ("A boy is behind a car and a girl is behind the car.", "A girl is behind a car and a boy is behind the car."),
+        (
+            "A dog is beside a tree, while two cats are next to the tree.",
+            "Two cats are beside a tree, while a dog is next to the tree.",
+        ),
+        (
+            "A boy is on a couch and a small chair is beside the couch.",
+            "A boy is on a couch and the couch is beside a small chair.",
+        ),
+        ("Plates loaded with apples and dogs with cups.", "Plates loaded with apples and cups with dogs."),
+        (
+            "A kitchen with a table some chairs a couch and a lamp.",
+            "A kitchen with some chairs a table a couch and a lamp.",
+        ),
+    ],
+)
+def test_shuffle_never_says_the_same_again(text: str, never: str) -> None:
+    reasons = {reason for seed in range(60) for made, reason in proposals("shuffle", text, seed=seed) if made == never}
+    assert reasons == {"interchangeable"}
+
+
+def test_shuffle_tells_two_things_of_one_kind_apart() -> None:
+    text = "A boy is behind a red car and a girl is behind a blue car."
+    made = set().union(*(accepted("shuffle", text, seed=seed) for seed in range(60)))
+    assert "A girl is behind a red car and a boy is behind a blue car." in made
 
 
 def test_shuffle_never_exchanges_what_one_preposition_says() -> None:

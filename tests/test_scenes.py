@@ -20,10 +20,11 @@ from pipelines.scenes.draw import draw, png
 from pipelines.scenes.judge import Answer, judge
 from pipelines.scenes.layout import compose
 from pipelines.scenes.network import GRID, POOLED, encode
-from pipelines.scenes.reader import UnreadError, read
+from pipelines.scenes.reader import read
 from pipelines.scenes.report import judge_run
 from pipelines.scenes.table import row, scene_of
 from pipelines.scenes.truth import LEFT, RELATIONS, RIGHT, holds
+from pipelines.scenes.words import UnreadError
 from pipelines.scenes.world import COLOURS, KINDS, SIDE, Scene, Thing
 
 SCENES = [compose(Random(f"test {number}")) for number in range(150)]

@@ -1,13 +1,23 @@
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from pipelines.trainer.encoders import ImageEncoder, TextEncoder, root
+from pipelines.trainer.encoders import ImageEncoder, TextEncoder, root, word_embedding
 from pipelines.trainer.prefixes import prefix_tree, states
 
 SENTENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=7)
+
+
+def text_encoder(
+    words: int, size: int, joint: int, seed: int = 0, vectors: Tensor | None = None, **given: Any
+) -> TextEncoder:
+    generator = Generator().manual_seed(seed)
+    embedding = word_embedding(words, size, generator, vectors, vectors is None)
+    return TextEncoder(embedding, size, joint, generator, **given)
 
 
 def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -35,7 +45,7 @@ def test_a_tree_has_a_node_for_each_distinct_beginning(sentences: list[list[int]
 @settings(deadline=None, max_examples=20)
 @given(sentences=SENTENCES)
 def test_both_ways_through_a_gru_agree(sentences: list[list[int]], bidirectional: bool, pooling: str) -> None:
-    encoder = TextEncoder(4, 5, 6, Generator().manual_seed(0), bidirectional=bidirectional, pooling=pooling).double()
+    encoder = text_encoder(4, 5, 6, bidirectional=bidirectional, pooling=pooling).double()
     tokens, offsets = flat(sentences)
     rows = torch.arange(len(sentences)).flip(0)
     towards = torch.randn(len(rows), 6, dtype=torch.double, generator=Generator().manual_seed(1))
@@ -66,7 +76,7 @@ def test_gradients_of_states() -> None:
 
 
 def test_vectors_are_of_length_one_and_hang_on_the_sentence_alone() -> None:
-    encoder = TextEncoder(9, 4, 8, Generator().manual_seed(0))
+    encoder = text_encoder(9, 4, 8)
     tokens, offsets = flat([[1, 2, 3], [1, 2, 4, 5], [1, 2, 3], [8]])
     together = encoder(tokens, offsets, torch.arange(4))
     assert torch.allclose(together.norm(dim=1), torch.ones(4))
@@ -77,7 +87,7 @@ def test_vectors_are_of_length_one_and_hang_on_the_sentence_alone() -> None:
 
 def test_given_vectors_begin_and_may_be_kept() -> None:
     vectors = torch.tensor([[1.0, 2.0], [torch.nan, torch.nan], [3.0, 4.0]])
-    encoder = TextEncoder(3, 2, 4, Generator().manual_seed(0), vectors=vectors, tune=False)
+    encoder = text_encoder(3, 2, 4, vectors=vectors)
     assert encoder.embedding.weight[0].tolist() == [1, 2] and encoder.embedding.weight[2].tolist() == [3, 4]
     assert encoder.embedding.weight.isfinite().all() and not encoder.embedding.weight.requires_grad
     encoder(torch.tensor([0, 2], dtype=torch.int32), torch.tensor([0, 2]), torch.tensor([0])).sum().backward()
@@ -96,7 +106,7 @@ def test_images() -> None:
 
 def test_the_seed_decides_the_weights_and_torch_keeps_its_own() -> None:
     before = torch.random.get_rng_state()
-    one, same, other = (TextEncoder(5, 3, 4, Generator().manual_seed(n)) for n in (1, 1, 2))
+    one, same, other = (text_encoder(5, 3, 4, n) for n in (1, 1, 2))
     torch.random.set_rng_state(before)
     pairs = list(zip(one.parameters(), same.parameters(), other.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b, _ in pairs) and not any(torch.equal(a, c) for a, _, c in pairs)

@@ -16,6 +16,7 @@ from pipelines.trainer.config import EvaluateConfig, TrainConfig
 from pipelines.trainer.data import encode_run, read_captions, read_features
 from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.evaluate import evaluate, measure
+from pipelines.trainer.texts import Texts
 from pipelines.trainer.train import train
 from schemas.captions import CAPTIONS
 from schemas.negatives import NEGATIVES
@@ -50,15 +51,16 @@ class Naive:
         encoder, vocabulary, _ = load_model(model, CPU)
         captions = read_captions(run)
         corpus = encode_run(run, captions, vocabulary)
+        texts = Texts(corpus.tokens, corpus.offsets, corpus.captions)
         numbers = [n for n, split in enumerate(captions.splits.to_pylist()) if split == "test"]
         images = sorted({int(captions.image[n]) for n in numbers})
         features = read_features(run, captions.image_ids).values
         self.images = [captions.image_ids[n] for n in images]
         self.image_of = {captions.ids[n]: captions.image_ids[int(captions.image[n])] for n in numbers}
-        vectors = embed_images(encoder, features, torch.tensor(images), CPU)
+        vectors = embed_images(encoder.image, features, torch.tensor(images), CPU)
 
         def scores(row: int) -> dict[str, float]:
-            sentence = embed_sentences(encoder, corpus.tokens, corpus.offsets, torch.tensor([row]))[0]
+            sentence = embed_sentences(encoder.sentences, texts, torch.tensor([row]))[0]
             return dict(zip(self.images, (vectors @ sentence).tolist(), strict=True))
 
         self.captions = {captions.ids[n]: scores(n) for n in numbers}

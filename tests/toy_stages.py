@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pipelines.engine.cluster import executor
 from pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
-from pipelines.engine.run import ReduceStage, Stage, StageResult, run_stage
+from pipelines.engine.run import ReduceStage, Spread, Stage, StageResult, run_stage
 from pipelines.engine.shards import WholeTable, write_shard
 from pipelines.progress import Silent
 from schemas.captions import CAPTIONS
@@ -78,14 +78,22 @@ def add_counts(tables: list[pa.Table], config: object) -> pa.Table:
     return summed.rename_columns(["word", "count"])
 
 
-def keep_counts(counts: pa.Table, config: ToyConfig) -> StageResult:
-    table = counts.sort_by("word").cast(COUNTS)
+def keep_counts(counts: pa.Table, config: ToyConfig, spread: Spread) -> StageResult:
+    halves = [[counts.slice(0, len(counts) // 2)], [counts.slice(len(counts) // 2)]]
+    table = pa.concat_tables(spread(keep_words, halves)).sort_by("word").cast(COUNTS).combine_chunks()
     return StageResult({"counts": table}, {"captions": 0, "words": pc.sum(table["count"]).as_py()})
+
+
+def keep_words(counts: pa.Table, config: ToyConfig) -> pa.Table:
+    """All of them; "uncountable" breaks it."""
+    if "uncountable" in counts["word"].to_pylist():
+        raise ValueError("word must be countable, was: uncountable")
+    return counts
 
 
 SPLIT = Stage("split", "captions", {"short": SHORT, "words": WORDS}, split_words, ("schemas",), whole=("counts",))
 COUNT = ReduceStage(
-    "count", "captions", {"counts": COUNTS}, count_words, add_counts, keep_counts, ("schemas",), ("text",)
+    "count", "captions", {"counts": COUNTS}, count_words, add_counts, keep_counts, ("schemas",), ("text",), spreads=True
 )
 
 

@@ -75,14 +75,16 @@ def seen(scene: Sequence[str], seed: int) -> np.ndarray:
     return (true + noise).astype(np.float16)
 
 
-def write_features(run: Path, images: Sequence[str], values: np.ndarray, backbone: str = "made up") -> None:
+def write_features(
+    run: Path, images: Sequence[str], values: np.ndarray, backbone: str = "made up", table: str = "features"
+) -> None:
     shape = list(values.shape[1:])
     feature = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(shape)))
     schema = pa.schema(
         [pa.field("image_id", pa.string(), nullable=False), pa.field("feature", feature.type, nullable=False)],
         {"table": "features", "schema_version": "1", "backbone": backbone, "shape": json.dumps(shape)},
     )
-    write_table(run, "features", pa.Table.from_arrays([pa.array(images), feature], schema=schema))
+    write_table(run, table, pa.Table.from_arrays([pa.array(images), feature], schema=schema))
 
 
 def write_table(run: Path, name: str, table: pa.Table, index: int = 0) -> None:

@@ -84,8 +84,8 @@ class Generator(nn.Module):
 
     def step(self, state: State, words: Tensor) -> tuple[Tensor, State]:
         """Read a word (B,) each; scores (B, V) of the next one, and the state. No dropout; quicker than `lstm` is."""
-        read = linear(self.embedding(words), self.lstm.weight_ih_l0, self.lstm.bias_ih_l0)
-        gates = read + linear(state.hidden, self.lstm.weight_hh_l0, self.lstm.bias_hh_l0)
+        enter_word, enter_state, word_bias, state_bias = self.lstm.all_weights[0]
+        gates = linear(self.embedding(words), enter_word, word_bias) + linear(state.hidden, enter_state, state_bias)
         enter, keep, new, show = gates.chunk(4, 1)
         cell = keep.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
         hidden = show.sigmoid() * cell.tanh()

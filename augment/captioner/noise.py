@@ -23,11 +23,12 @@ def keys(seed: int, names: Iterable[str]) -> npt.NDArray[np.uint64]:
 def uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.float64]:
     """Numbers `first` (n,) to `first + count` of the stream of each key (n,), within (0, 1): (n, count); splitmix64."""
     with np.errstate(over="ignore"):
-        bits = keys[:, None] + _STEP * (first[:, None] + np.arange(1, count + 1, dtype=np.uint64))
+        numbers = first[:, None] + np.arange(1, count + 1, dtype=np.uint64)
+        bits = np.asarray(keys[:, None] + _STEP * numbers, np.uint64)
         for shift, factor in _MIX:
             bits = (bits ^ (bits >> shift)) * factor
         bits ^= bits >> np.uint64(31)
-    return ((bits >> np.uint64(12)) + 0.5) * 2.0**-52
+    return np.asarray(((bits >> np.uint64(12)) + 0.5) * 2.0**-52, np.float64)
 
 
 def draws(

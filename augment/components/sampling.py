@@ -11,7 +11,9 @@ A pair is an entry of `components.attributes`, a triple one of `components.relat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NOTHING = -1
+STRIDE = 1 << 32  # above every id
 Key = tuple[str, str, str]
 
 
-class Ragged(NamedTuple):
+@dataclass(frozen=True)
+class Ragged:
     """Rows of ids of any length: row i is values[offsets[i]:offsets[i + 1]], in order."""
 
     values: np.ndarray
@@ -49,14 +53,19 @@ class Ragged(NamedTuple):
 
         The r-th id outside is r plus the number of those inside whose value less their rank is at most r.
         """
+        rows = rows[:, None]
+        free = limit - (self.offsets[rows + 1] - self.offsets[rows])
+        r = (rng.random((len(rows), k)) * free).astype(np.int64)
+        inside = np.searchsorted(self._keys, rows * STRIDE + r, side="right") - self.offsets[rows]
+        return np.where(free > 0, r + inside, NOTHING)
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        """Of every id inside its row and, behind that, its value less its rank: in order."""
         counts = np.diff(self.offsets)
         row_of = np.repeat(np.arange(len(counts)), counts)
         rank = np.arange(len(self.values)) - self.offsets[row_of]
-        keys = row_of * (limit + 1) + self.values - rank
-        free = (limit - counts)[rows, None]
-        r = (rng.random((len(rows), k)) * free).astype(np.int64)
-        inside = np.searchsorted(keys, rows[:, None] * (limit + 1) + r, side="right") - self.offsets[rows, None]
-        return np.where(free > 0, r + inside, NOTHING)
+        return row_of * STRIDE + self.values - rank
 
 
 class Sampler:

@@ -163,10 +163,22 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
             verb = following
 
 
+def _before_a_list(caption: Caption, noun: Token) -> list[Token]:
+    """The verb before a list, which agrees with its first noun: "there is a dog and a cat"."""
+    head = caption.tokens[noun.head]
+    exists = noun.dep in ("attr", "dobj") and any(True for _ in caption.dependents(head.index, "expl"))
+    subject = noun.dep in ("nsubj", "nsubjpass") or exists
+    listed = any(True for _ in caption.dependents(noun.index, "conj"))
+    return [head] if listed and subject and head.index < noun.index else []
+
+
 def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] | None:
     """The edits that make the verbs of token `noun` agree with its new number; None where no safe one is known."""
     edits = []
-    for verb in _verbs(caption, caption.tokens[noun]):
+    verbs = list(_verbs(caption, caption.tokens[noun]))
+    if plural:
+        verbs += _before_a_list(caption, caption.tokens[noun])
+    for verb in verbs:
         finite = _finite(caption, verb)
         if finite is None:
             continue

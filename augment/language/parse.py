@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from augment.caption import Caption, from_parses
 from augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
+from augment.language.mend import mend
 from schemas.parses import PARSES
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         chunk_rows.extend((start, end, end - 1) for start, end, _ in doc.vocab.get_noun_chunks(doc))
         chunk_counts.append(len(chunk_rows) - before)
     matrix = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
-    within = np.arange(len(matrix)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
+    mend({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, np.array(lengths, int), nlp.vocab.strings)
+    heads -= np.repeat(np.cumsum(lengths) - lengths, lengths)
     start = matrix[:, 0].astype(np.int32)
 
     def strings(column: int, lower: bool = False) -> pa.Array:
@@ -130,7 +133,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         strings(3),
         strings(4),
         strings(5),
-        (within + matrix[:, 6].astype(np.int64)).astype(np.int32),
+        heads.astype(np.int32),
     ]
     chunks = np.array(chunk_rows, np.int32).reshape(-1, 3)
     kept = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]

@@ -15,14 +15,8 @@ from typing import NamedTuple
 
 from augment.caption import Caption, Token, remembered
 from augment.language.attributes import is_part_of_name
+from augment.language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, singular_form
 
-ARTICLES = {"a", "an"}
-NUMBERS = {
-    word: value
-    for value, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
-}
-GOVERNED = {"nsubj", "nsubjpass", "dobj", "pobj", "conj", "attr", "dative"}
-SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
 NOUN_TAGS = {"NN", "NNS"}
 
 
@@ -108,14 +102,9 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             start -= is_part_of_name(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
-        plural = root.tag == "NNS"
-        form = "plural"
-        if not plural:
-            determiners = {lowered[i] for i in range(chunk.start, start) if tokens[i].dep in ("det", "nummod", "poss")}
-            if determiners & SINGULAR_DETERMINERS:
-                form = "a"
-            else:
-                form = "the" if determiners or (start > 0 and tokens[start - 1].dep == "case") else "bare"
+        own = [tokens[i] for i in range(chunk.start, start) if tokens[i].head == root.index]
+        plural = root.tag == "NNS" or any(token.lower in PLURAL_DETERMINERS for token in own)
+        form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
         places = (
             governor(caption, root),
             f"left:{before(caption, start)}",

@@ -148,9 +148,9 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
 def subject(caption: Caption, verb: Token) -> str:
     """The lemma of who does it; "" where the parse does not tell."""
     for _ in caption.tokens:
-        own = next(caption.dependents(verb.index, "nsubj"), None)
+        own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]
-        if own is None and verb.dep in ("acl", "relcl"):
+        if verb.dep in ("acl", "relcl") and (own is None or own.tag in ("WDT", "WP")):
             own = head
         if own is not None:
             return own.lemma

@@ -13,6 +13,7 @@ from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.attribute_slots import AttributeSlot, attribute_slots
 from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
+from augment.language.determiners import is_negated
 from augment.language.grammar import with_article
 from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots
@@ -35,7 +36,7 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
     slots, masses = attribute_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
         yield attribute_candidate(caption, context, slots[at], names[entry])
-    nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end]
+    nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.root)]
     for at, entry in draw([_irrelevant(slot, context) for slot in nouns], rng, draws):
         yield _added(caption, nouns[at], names[entry])._replace(spare=True)
 
@@ -45,6 +46,8 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
     entries = context.lexicon.attributes
     slots, masses = [], []
     for slot in attribute_slots(caption):
+        if is_negated(caption, slot.noun):
+            continue
         mass = entries.masses(slot.places, own=entries.number.get(slot.entry), floor=FLOOR)
         mass[_compatible(slot.entry, entries.names)] = 0.0
         slots.append(slot)

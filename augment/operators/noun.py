@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.grammar import pronoun_edits, with_article
 from augment.language.overlaps import gender, head
@@ -32,10 +33,11 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
     """
     names = context.lexicon.nouns.names
     slots, masses, spare = noun_choices(caption, context)
+    made = [noun_candidates(caption, context, slot) for slot in slots]
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidate(caption, context, slots[at], names[entry])
+        yield made[at](names[entry])
     for at, entry in draw(spare, rng, draws):
-        yield noun_candidate(caption, context, slots[at], names[entry])._replace(spare=True)
+        yield made[at](names[entry])._replace(spare=True)
 
 
 class Choices(NamedTuple):
@@ -56,7 +58,10 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
         probabilities[context.lexicon.same_things(slot.entry)] = 0.0
         likely.append(probabilities)
     odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
-    balanced = [nouns.balanced(one, nouns.number[slot.entry]) for slot, one in zip(slots, likely, strict=True)]
+    balanced = [
+        nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
+        for slot, one in zip(slots, likely, strict=True)
+    ]
     usual = [one > odd for one in likely]
     return Choices(
         slots,
@@ -65,28 +70,37 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
     )
 
 
-def noun_candidate(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
-    """The candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
-    lexicon = context.lexicon
-    surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
+def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
+    """What makes the candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
+    surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
     first = caption.tokens[slot.start]
-    edit = Edit(first.start, caption.tokens[slot.end - 1].end, cased(surface, first.text, first=slot.start == 0))
-    edits = with_article(caption, slot.start, edit, surface)
-    refused = None
-    if caption.pronouns:
-        old = None if slot.plural else gender(slot.entry)
-        pronouns = pronoun_edits(caption, slot.root, old=old, new=name, plural=slot.plural)
-        if pronouns is None:
-            refused = "dangling_pronoun"
-        elif pronouns:
-            edits = tuple(sorted([*edits, *pronouns]))
-    senses = first_sense(slot.entry), first_sense(name)
-    return Candidate("noun", edits, (slot.end - 1,), slot.entry, name, *senses, refused)
+    start, end, old = first.start, caption.tokens[slot.end - 1].end, first.text
+    lower, sense = old.islower(), first_sense(slot.entry)
+
+    def candidate(name: str) -> Candidate:
+        surface = surfaces[name]
+        edit = Edit(start, end, surface if lower else cased(surface, old, first=slot.start == 0))
+        edits = with_article(caption, slot.start, edit, surface)
+        refused = None
+        if caption.pronouns:
+            of = None if slot.plural else gender(slot.entry)
+            pronouns = pronoun_edits(caption, slot.root, old=of, new=name, plural=slot.plural)
+            if pronouns is None:
+                refused = "dangling_pronoun"
+            elif pronouns:
+                edits = tuple(sorted([*edits, *pronouns]))
+        return Candidate("noun", edits, (slot.root,), slot.entry, name, sense, first_sense(name), refused)
+
+    return candidate
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
     """The slots whose entry is in the lexicon; where there is none, those whose compound goes by its head."""
-    slots = [slot for slot in noun_slots(caption) if caption.lowered[slot.end : slot.end + 1] != ("of",)]
+    slots = [
+        slot
+        for slot in noun_slots(caption)
+        if caption.lowered[slot.end : slot.end + 1] != ("of",) and not is_negated(caption, slot.root)
+    ]
     known = [slot for slot in slots if slot.entry in nouns.number]
     if known:
         return known

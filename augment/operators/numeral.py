@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
 from augment.language.lexicon import Lexicon
 from augment.language.overlaps import gender, overlaps
@@ -36,9 +37,9 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     predicates ("the man is a doctor") are not counted.
     """
     slots, masses = numeral_choices(caption, context)
-    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
+    candidate = numeral_candidates(caption, context)
     for at, entry in draw(masses, rng, draws):
-        yield _candidate(caption, slots[at], context.lexicon.numerals.names[entry], agreeing)
+        yield candidate(slots[at], context.lexicon.numerals.names[entry])
 
 
 def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray]]:
@@ -50,22 +51,26 @@ def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySl
             continue
         mass = entries.masses(slot.places, own=entries.number[slot.entry])
         mass[_not_exchanged(slot.entry, entries.names)] = 0.0
+        if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
+            mass[_single(entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
     return slots, masses
 
 
-def numeral_candidate(caption: Caption, context: Context, slot: QuantitySlot, name: str) -> Candidate:
-    """The candidate that puts a quantity in a slot, noun, verbs and pronouns following."""
-    return _candidate(caption, slot, name, partial(_in_other_number, caption, lexicon=context.lexicon))
+def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
+    """What makes the candidate that puts a quantity in a slot of a caption; noun, verbs and pronouns follow.
 
+    What follows is the same for all quantities, so it is worked out once a slot.
+    """
+    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
 
-def _candidate(
-    caption: Caption, slot: QuantitySlot, name: str, agreeing: Callable[[QuantitySlot], list[Edit] | None]
-) -> Candidate:
-    changes = (quantity_value(name) > 1) != (slot.value > 1)
-    edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
-    return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
+    def candidate(slot: QuantitySlot, name: str) -> Candidate:
+        changes = (quantity_value(name) > 1) != (slot.value > 1)
+        edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
+        return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
+
+    return candidate
 
 
 @cache
@@ -75,10 +80,18 @@ def _not_exchanged(entry: str, names: tuple[str, ...]) -> list[int]:
     return [i for i, name in enumerate(names) if quantity_value(name) == same or name.isdigit() != entry.isdigit()]
 
 
+@cache
+def _single(names: tuple[str, ...]) -> list[int]:
+    """The numbers of the quantities that are one, which no determiner goes before."""
+    return [i for i, name in enumerate(names) if quantity_value(name) == 1]
+
+
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
     """Whether the noun is one that the corpus counts, in a place where a number means that many things."""
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
+        return False
+    if is_negated(caption, slot.noun):
         return False
     if any(caption.lowered[i] in COUNTING for i in range(slot.index, slot.noun)):
         return False

@@ -13,7 +13,7 @@ from augment.edits import Candidate, Edit
 from augment.language.grammar import agreement_edits, article
 from augment.language.places import NounSlot
 from augment.language.wordnet import first_sense
-from augment.operators.noun import SHARPNESS, noun_candidate, noun_choices
+from augment.operators.noun import SHARPNESS, noun_candidates, noun_choices
 from augment.sampling import draw
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
@@ -36,7 +36,7 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             continue
         at, entry = drawn
         if source is replaced:
-            yield noun_candidate(caption, context, slots[at], names[entry])
+            yield noun_candidates(caption, context, slots[at])(names[entry])
         else:
             yield _appended(caption, context, open[at], names[entry])
 

@@ -9,6 +9,7 @@ from augment.caption import Caption, Chunk
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.attribute_slots import ADJECTIVE_TAGS
+from augment.language.grammar import agreement_edits
 
 # What says the same of both sides, when it stands between two noun phrases and nothing else does.
 COORDINATING = (("and",), ("or",))
@@ -46,9 +47,15 @@ def _noun_phrases(caption: Caption) -> Iterator[Candidate]:
             continue
         if between not in COORDINATING and caption.tokens[one.root].dep not in ("ROOT", "nsubj", "attr"):
             continue  # "in a canoe near a forest" is not "in a forest near a canoe"
-        if caption.lowered[other.root] == caption.lowered[one.root]:
+        if caption.lowered[other.root] == caption.lowered[one.root] or not _agrees(caption, one, other):
             continue
         yield _swap(caption, (one.start, one.end), (other.start, other.end), one.root, other.root)
+
+
+def _agrees(caption: Caption, one: Chunk, other: Chunk) -> bool:
+    """Whether the verb stays as it is with the second phrase in the place of the first."""
+    plural = _number(caption, other) == "NNS"
+    return plural == (_number(caption, one) == "NNS") or agreement_edits(caption, one.root, plural=plural) == []
 
 
 def _number(caption: Caption, chunk: Chunk) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.determiners import is_negated
 from augment.language.places import PrepositionSlot, preposition_slots, prepositions
 from augment.sampling import draw
 
@@ -34,7 +35,7 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
     slots, masses = [], []
     for slot in preposition_slots(caption):
         number = entries.number.get(slot.entry)
-        if number is None:
+        if number is None or (slot.entry != "without" and is_negated(caption, slot.object)):
             continue
         mass = entries.masses(slot.places, own=number, floor=FLOOR)
         mass[_overlapping(slot.entry, entries.names)] = 0.0

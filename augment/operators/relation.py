@@ -11,10 +11,11 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit
+from augment.language.determiners import is_negated
 from augment.language.grammar import article
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
-from augment.operators.noun import noun_candidate, noun_choices
+from augment.operators.noun import noun_candidates, noun_choices
 from augment.operators.preposition import preposition_candidate, preposition_choices
 from augment.operators.verb import verb_candidate, verb_choices
 from augment.sampling import draw
@@ -63,7 +64,7 @@ def _nouns(
     """Candidates for the subjects, or for the objects, of the triples."""
     slots, masses = nouns
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidate(caption, context, slots[at], context.lexicon.nouns.names[entry])
+        yield noun_candidates(caption, context, slots[at])(context.lexicon.nouns.names[entry])
 
 
 def _words(
@@ -87,7 +88,11 @@ def _words(
 def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Put a preposition and a noun behind a noun, both as the corpus uses them there."""
     lexicon = context.lexicon
-    slots = [slot for slot in noun_slots(caption) if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",))]
+    slots = [
+        slot
+        for slot in noun_slots(caption)
+        if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",)) and not is_negated(caption, slot.root)
+    ]
     heads = [lexicon.prepositions.probabilities([f"gov:{slot.entry}"]) for slot in slots]
     for at, word in draw(heads, rng, draws):
         name = lexicon.prepositions.names[word]

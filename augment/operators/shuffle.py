@@ -9,6 +9,7 @@ from random import Random
 from augment.caption import Caption, Chunk
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
@@ -49,9 +50,11 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase can stand elsewhere: no pronoun in it, nothing "of" it, not the object of "of"."""
+    """Whether a noun phrase can stand elsewhere: no pronoun or "no" in it, nothing "of" it, not the object of "of"."""
     tokens = caption.tokens
     if any(tokens[i].tag in ("PRP", "PRP$", "EX", "WP", "WP$") for i in range(chunk.start, chunk.end)):
+        return False
+    if is_negated(caption, chunk.root):
         return False
     root = tokens[chunk.root]
     behind = caption.lowered[chunk.end] if chunk.end < len(tokens) else ""

@@ -52,19 +52,20 @@ def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int,
     pairs = 0
     for captions in images:
         others = len(captions) - 1
-        one, own = _tally(np.concatenate([said for said, _ in captions]))
-        two, made = _tally(np.concatenate([true for _, true in captions]))
-        together[np.ix_(one, two)] += np.outer(own, made)
+        one, own = _tally([said for said, _ in captions])
+        two, made = _tally([true for _, true in captions])
+        both = own[:, None] * made
         for first, second in captions:
-            together[np.ix_(first, second)] -= 1
+            both[np.searchsorted(one, first)[:, None], np.searchsorted(two, second)] -= 1
+        together[one[:, None], two] += both
         said[one] += own * others
         true[two] += made * others
         pairs += len(captions) * others
     return Pairs(together, said, true, float(pairs))
 
 
-def _tally(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.unique(numbers, return_counts=True)
+def _tally(numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return np.unique(np.concatenate(numbers), return_counts=True)
 
 
 class Associations:

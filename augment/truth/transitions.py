@@ -18,7 +18,7 @@ from augment.caption import Caption
 from augment.context import attributes_said, quantities_said, relations_said
 from augment.contradiction import same_things
 from augment.language.kinds import kind
-from augment.language.places import quantity_value
+from augment.language.places import NOUN_TAGS, quantity_value
 
 SMOOTHING = 20.0
 
@@ -65,19 +65,41 @@ def said_of(sort: str, thing: str, claims: Iterable[Claim]) -> set[str]:
     return {value for other, value in claims if same(sort, thing, other)}
 
 
+def is_alone(sort: str, thing: str, caption: Caption) -> bool:
+    """Whether a caption says a thing in one place, so that its number there is its number in the image.
+
+    "A black dog and a brown dog" has a dog twice: "two black dogs and a brown dog" is not true of two dogs.
+    """
+    if sort != "numeral":
+        return True
+    roots = (caption.tokens[chunk.root] for chunk in caption.chunks)
+    return sum(root.tag in NOUN_TAGS and same(sort, thing, root.lemma) for root in roots) <= 1
+
+
 def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> Counter[Turn]:
     """Count images, each the claims of its captions."""
     turns: Counter[Turn] = Counter()
     for captions in images:
-        things = {thing for claims in captions for thing, _ in claims}
-        values = {thing: [said_of(sort, thing, claims) for claims in captions] for thing in things}
-        for first, claims in enumerate(captions):
-            for thing, old in claims:
-                turns[old, thing, ""] += len(captions) - 1
-                for second, news in enumerate(values[thing]):
-                    if second != first:
-                        turns.update((old, thing, new) for new in news)
+        said = [_by_thing(claims) for claims in captions]
+        things = set[str]().union(*said)
+        for thing in things:
+            alike = [other for other in things if same(sort, thing, other)]
+            news = [set[str]().union(*(own[other] for other in alike if other in own)) for own in said]
+            total = Counter(new for its in news for new in its)
+            for own, its in zip(said, news, strict=True):
+                for old in own.get(thing, ()):
+                    turns[old, thing, ""] += len(captions) - 1
+                    for new, number in total.items():
+                        if others := number - (new in its):
+                            turns[old, thing, new] += others
     return turns
+
+
+def _by_thing(claims: Iterable[Claim]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for thing, value in claims:
+        values.setdefault(thing, set()).add(value)
+    return values
 
 
 class Transitions:

@@ -26,7 +26,9 @@ from pipelines.trainer.config import DEVICES, cores
 from pipelines.trainer.data import Captions, Features, read_captions, read_features
 from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.material import device_of
+from pipelines.trainer.objectives import OBJECTIVES
 from pipelines.trainer.retrieval import rank, retrieval
+from pipelines.trainer.texts import Texts
 
 WAYS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))
 PEOPLE = "people"
@@ -235,14 +237,16 @@ def judged(
     """How the judge ranks all images for a text of each (I,): recalls in %, ranks, and the mean similarity."""
     if config.judge is None:
         return {}
-    model, vocabulary, _ = load_model(config.judge, device)
+    model, vocabulary, told = load_model(config.judge, device)
+    if OBJECTIVES[told.model].components:
+        raise ValueError(f"judge must be a model of sentences alone, is of components too: {config.judge}")
     if features.values.shape[-1] != model.image.linear.in_features:
         raise ValueError(f"{config.judge} must be of features of {features.values.shape[-1]} numbers, is of others")
     encoded = vocabulary.encode(texts)
-    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
+    written = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts), None)
     rows = torch.arange(len(texts))
-    images = embed_images(model, features.values, asked.rows, device)
-    sentences = embed_sentences(model, tokens, offsets, rows)
+    images = embed_images(model.image, features.values, asked.rows, device)
+    sentences = embed_sentences(model.sentences, written, rows)
     found = retrieval(rank(images, sentences, rows.to(device)))
     similarity = (images * sentences).sum(1).mean().item()
     return {**{name: value for name, value in found.items() if name.startswith("t2i")}, "similarity": similarity}

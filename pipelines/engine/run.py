@@ -76,8 +76,9 @@ class ReduceStage:
     """One verb that makes one shard of a whole table: partial results of every shard, combined in a tree.
 
     partial: (table, config) -> a small pyarrow table, in a worker; combine: (list of such tables, config) -> one
-    such table, associative, in a worker; finish: (that table, config, **whole) -> StageResult. The other fields
-    are those of Stage.
+    such table, associative, in a worker; finish: (that table, config, **whole) -> StageResult. With `spreads`, finish
+    gets one more keyword argument, `spread`, to have the workers do what takes long. The other fields are those of
+    Stage.
     """
 
     name: str
@@ -89,6 +90,14 @@ class ReduceStage:
     code: tuple[str, ...]
     columns: tuple[str, ...] | None = None
     whole: tuple[str, ...] = ()
+    spreads: bool = False
+
+
+class Spread(Protocol):
+    """What spreads the work of a `finish` over the workers."""
+
+    def __call__(self, function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        """function(*tables, config, **whole) -> a table, of every call, in their order; an importable function."""
 
 
 class Progress(Protocol):
@@ -236,9 +245,19 @@ def _reduce(
             total = executor.map_reduce(
                 make_partial, calls, combine, lambda position: progress.advance(inputs[position].rows)
             )
+        whole = _whole(stage, run, identity)
+
+        def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+            packed = [(stage.code, identity.code, config, whole, function, *map(_pack, tables)) for tables in calls]
+            made = dict(executor.map(run_call, packed))
+            return [_unpack(made[position]) for position in range(len(packed))]
+
         try:
             with _collector_paused():
-                result = stage.finish(_unpack(total), config, **_whole(stage, run, identity))
+                given = {**whole, "spread": spread} if stage.spreads else whole
+                result = stage.finish(_unpack(total), config, **given)
+        except TaskError as failed:
+            raise StageError(f"{stage.name} stopped: {_why(failed)}") from failed.__cause__
         except Exception as error:
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         return [_write(stage.outputs, result, run, 0, key, identity.provenance())]
@@ -252,6 +271,20 @@ def make_partial(stage: ReduceStage, config: Any, run: Path, code: str, index: i
     table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
     with _collector_paused():
         return _pack(stage.partial(table, config))
+
+
+def run_call(
+    names: tuple[str, ...],
+    code: str,
+    config: Any,
+    whole: Mapping[str, WholeTable],
+    function: Callable[..., pa.Table],
+    *tables: bytes,
+) -> bytes:
+    """One call of a ReduceStage's `spread`, in a worker."""
+    _check_code(names, code)
+    with _collector_paused():
+        return _pack(function(*map(_unpack, tables), config, **whole))
 
 
 @lru_cache
@@ -326,10 +359,13 @@ def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]
         yield
     except TaskError as failed:
         shard = shard_path(Path(stage.input), shards[failed.position])
-        reason = cause(failed.__cause__)
-        if failed.killed:
-            reason = "its worker was killed each time it was tried (out of memory?)"
-        raise StageError(f"{stage.name} stopped at {shard}: {reason}") from failed.__cause__
+        raise StageError(f"{stage.name} stopped at {shard}: {_why(failed)}") from failed.__cause__
+
+
+def _why(failed: TaskError) -> str:
+    if failed.killed:
+        return "its worker was killed each time it was tried (out of memory?)"
+    return cause(failed.__cause__)
 
 
 def cause(error: BaseException | None) -> str:

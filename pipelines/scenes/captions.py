@@ -7,8 +7,8 @@ from random import Random
 from typing import NamedTuple
 
 from augment.language.grammar import article
-from pipelines.scenes.reader import NUMBERS
 from pipelines.scenes.truth import LEFT, holds
+from pipelines.scenes.words import NUMBERS
 from pipelines.scenes.world import KINDS, LIVING, PEOPLE, Scene, Thing
 
 CAPTIONS_AN_IMAGE = 5

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw
 
-from pipelines.scenes.shapes import SHAPES, Pen, front
+from pipelines.scenes.creatures import CREATURES
+from pipelines.scenes.pen import Pen
+from pipelines.scenes.things import THINGS, front
 from pipelines.scenes.world import CONTAINERS, SIDE, Scene, Thing
 
 SCALE = 2
@@ -18,6 +20,7 @@ GROUNDS = {
     "indoors": ((236, 226, 206), (196, 172, 146)),
 }
 # What is drawn first is behind what follows.
+SHAPES = THINGS | CREATURES
 ORDER = ("above", "behind left", "behind right", "", "under", "in", "on", "left", "right", "front")
 
 

@@ -7,8 +7,9 @@ from enum import Enum
 from itertools import combinations, product
 from typing import NamedTuple
 
-from pipelines.scenes.reader import Condition, Entity, Reading, UnreadError, read
+from pipelines.scenes.reader import Condition, Reading, read
 from pipelines.scenes.truth import Verdict, does, does_to, has, holds
+from pipelines.scenes.words import Entity, UnreadError
 from pipelines.scenes.world import Scene
 
 

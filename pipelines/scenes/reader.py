@@ -6,38 +6,10 @@ negatives are made with, so that the one checks the other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import NamedTuple
 
-from pipelines.scenes.truth import RELATIONS, VERBS
-from pipelines.scenes.world import COLOURS, KINDS, PATTERNS
-
-NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
-COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}
-SIZES = ("small", "large", "big", "little", "tiny", "huge")
-VAGUE = (
-    "with", "at", "against", "around", "from", "to", "toward", "towards", "across", "along", "among", "into", "onto",
-    "off", "out of", "outside", "past", "through", "up", "down", "without", "away from", "between", "of",
-)  # fmt: skip
-PREPOSITIONS = sorted((*RELATIONS, *VAGUE), key=lambda name: -len(name))
-HOLDING = ("hold", "carry")
-NOUNS = {form: kind.name for kind in KINDS.values() for form in (kind.name, kind.plural)}
-PLURALS = {kind.plural for kind in KINDS.values()}
-_WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
-
-
-class UnreadError(ValueError):
-    """A sentence, or a word in it, that this reader does not know."""
-
-
-class Entity(NamedTuple):
-    """Things that a noun phrase points at: `number` of a kind, 0 for more than one."""
-
-    kind: str
-    number: int
-    attributes: tuple[str, ...]
+from pipelines.scenes.words import Entity, Item, UnreadError, to_items
 
 
 class Condition(NamedTuple):
@@ -63,15 +35,6 @@ class Understood(NamedTuple):
     agrees: bool
 
 
-class _Item(NamedTuple):
-    """A word or phrase: np, prep, be, there, verb, adjective, and, pronoun, end of a clause."""
-
-    what: str
-    word: str = ""
-    entity: Entity | None = None
-    form: str = ""  # of a verb: is, are; empty of participles
-
-
 class _State(NamedTuple):
     """What is understood so far; `subjects` of the clause, `last` the things just named, in numbers of entities."""
 
@@ -92,21 +55,9 @@ class _State(NamedTuple):
         return self._replace(conditions=(*self.conditions, *said))
 
 
-@cache
-def _verbs() -> dict[str, tuple[str, str]]:
-    """Form -> (verb, with what it agrees): sits is, sit are, sitting ""."""
-    doubled = {"sit": "sitt"}
-    forms: dict[str, tuple[str, str]] = {}
-    for verb in (*VERBS, *HOLDING, "walk", "run", "jump", "swim"):
-        stem = "ly" if verb == "lie" else doubled.get(verb, verb)
-        third = {"carry": "carries", "fly": "flies"}.get(verb, verb + ("es" if verb.endswith("ch") else "s"))
-        forms |= {f"{stem}ing": (verb, ""), third: (verb, "is"), verb: (verb, "are")}
-    return forms
-
-
 def read(text: str) -> Understood:
     """All readings of a sentence. Raises UnreadError when there is none."""
-    items = _items(text)
+    items = to_items(text)
     states = list(_clause(items, 0, _State()))
     if not states:
         raise UnreadError("not a sentence of the world")
@@ -115,71 +66,7 @@ def read(text: str) -> Understood:
     return Understood(list(readings), bool(agreeing))
 
 
-def _items(text: str) -> list[_Item]:
-    """The words and noun phrases of a sentence. Raises UnreadError at an unknown word."""
-    words = _WORD.findall(text.lower())
-    while words and words[-1] in ".!":
-        words.pop()
-    items: list[_Item] = []
-    at = 0
-    while at < len(words):
-        made, at = _next(words, at)
-        items.append(made)
-    return items
-
-
-def _next(words: list[str], at: int) -> tuple[_Item, int]:
-    word = words[at]
-    phrase = next((p for p in PREPOSITIONS if words[at : at + p.count(" ") + 1] == p.split()), None)
-    if phrase is not None:
-        return _Item("prep", phrase), at + phrase.count(" ") + 1
-    noun = _noun_phrase(words, at)
-    if noun is not None:
-        return noun
-    if word in ("is", "are"):
-        return _Item("be", form=word), at + 1
-    if word in ("it", "them", "they", "him", "her", "he", "she"):
-        return _Item("pronoun", form="are" if word.startswith("the") else "is"), at + 1
-    if word == "there":
-        return _Item("there"), at + 1
-    if word in ("and", ",", "while"):
-        return _Item("and", word), at + 1
-    if word in (*COLOURS, *SIZES, *PATTERNS):
-        return _Item("adjective", word), at + 1
-    if word in _verbs():
-        verb, form = _verbs()[word]
-        return _Item("verb", verb, form=form), at + 1
-    raise UnreadError(f"unknown word: {word}")
-
-
-def _noun_phrase(words: list[str], at: int) -> tuple[_Item, int] | None:
-    """A determiner, attributes and a noun of the world; None where no noun follows."""
-    start = at
-    count = -1
-    while at < len(words) and (words[at] in COUNTS or words[at].isdigit()):
-        count = max(count, int(words[at]) if words[at].isdigit() else COUNTS[words[at]])
-        at += 1
-    attributes = []
-    while at < len(words):
-        word = words[at]
-        verb, form = _verbs().get(word, ("", ""))
-        if word in (*COLOURS, *SIZES, *PATTERNS):
-            attributes.append(word)
-        elif verb in VERBS and not form and words[start] in COUNTS:
-            attributes.append(verb)
-        else:
-            break
-        at += 1
-    if at < len(words) and words[at] not in NOUNS and words[start] in COUNTS:
-        raise UnreadError(f"unknown word: {words[at]}")
-    if at >= len(words) or words[at] not in NOUNS:
-        return None
-    noun = words[at]
-    count = count if count > 0 else 0 if noun in PLURALS else 1
-    return _Item("np", "the" if words[start] == "the" else "", Entity(NOUNS[noun], count, tuple(attributes))), at + 1
-
-
-def _name(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
+def _name(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
     """The noun phrases, joined by "and", that stand at a place; as `last`."""
     if at >= len(items) or items[at].what != "np":
         return
@@ -201,7 +88,7 @@ def _name(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _St
             at += 1
 
 
-def _point(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
+def _point(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
     """Noun phrases, or a pronoun for something named before."""
     if at < len(items) and items[at].what == "pronoun":
         for one in range(len(state.entities)):
@@ -210,7 +97,7 @@ def _point(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _S
     yield from _name(items, at, state)
 
 
-def _clause(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
+def _clause(items: list[Item], at: int, state: _State) -> Iterator[_State]:
     """A clause and all that follows."""
     if at >= len(items):
         return
@@ -230,7 +117,7 @@ def _clause(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
             yield from _tail(items, then, named._replace(subjects=named.last))
 
 
-def _inverted(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
+def _inverted(items: list[Item], at: int, state: _State) -> Iterator[_State]:
     """ "On the table (there) is a cup." """
     for then, placed in _placed(items, at + 1, state):
         while then < len(items) and items[then].what in ("and", "there") and items[then].word in (",", ""):
@@ -245,7 +132,7 @@ def _inverted(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
             yield from _tail(items, end, said._replace(subjects=named.last))
 
 
-def _placed(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
+def _placed(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
     """A place, and where that is: "the table", "the table next to a chair"."""
     for then, named in _point(items, at, state):
         yield then, named
@@ -255,7 +142,7 @@ def _placed(items: list[_Item], at: int, state: _State) -> Iterator[tuple[int, _
                 yield end, said._replace(last=named.last)
 
 
-def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
+def _tail(items: list[Item], at: int, state: _State) -> Iterator[_State]:
     """What is said of the subjects or of the things just named, and further clauses."""
     if at >= len(items):
         yield state
@@ -294,7 +181,7 @@ def _tail(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
             yield from _clause(items, at, state)
 
 
-def _with(items: list[_Item], at: int, state: _State) -> Iterator[_State]:
+def _with(items: list[Item], at: int, state: _State) -> Iterator[_State]:
     """ "A table with a cup on it": the cup is no more than there, on the table."""
     for then, named in _name(items, at + 1, state):
         if then < len(items) and items[then].what in ("prep", "verb"):

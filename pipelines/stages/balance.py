@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from augment.truth.most import MAX_TRUE, check_most
-from pipelines.engine.run import ReduceStage, StageResult
+from pipelines.engine.run import ReduceStage, Spread, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.stages.learnt import load_lexicon, load_truth
 from pipelines.stages.lexicon import TRAIN_SPLITS
 from schemas.balance import BALANCE
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
+PART = 500  # captions of a sample that a worker looks at in one go
 
 
 @dataclass(frozen=True)
@@ -76,40 +78,74 @@ def merge(tables: list[pa.Table], sample: int) -> pa.Table:
     return table.combine_chunks()
 
 
-def images_of(table: pa.Table) -> list[list[Caption]]:
-    """The captions of a sample by image, of train splits only where there are any."""
+def of_train(table: pa.Table) -> pa.Table:
+    """The rows of a sample that are of train splits, where there are any."""
     import pyarrow.compute as pc
 
+    return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
+
+
+def images_of(table: pa.Table) -> list[list[Caption]]:
+    """The captions of a sample by image, of train splits only where there are any."""
     from augment.caption import from_parses
 
-    if table.num_rows:
-        table = table.filter(pc.equal(table[TRAIN], table[TRAIN][0]))
-    return [list(group) for _, group in groupby(from_parses(table), key=lambda caption: caption.image_id)]
+    return [list(group) for _, group in groupby(from_parses(of_train(table)), key=lambda caption: caption.image_id)]
 
 
-def fit(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> StageResult:
+def cut(table: pa.Table, size: int) -> list[pa.Table]:
+    """A sample in parts of at least `size` captions, but for the last; no image in two parts."""
+    import numpy as np
+
+    images = table["image_id"].to_numpy()
+    starts = [0]
+    for start in np.flatnonzero(images[1:] != images[:-1]) + 1:
+        if start - starts[-1] >= size:
+            starts.append(int(start))
+    return [table.slice(start, end - start) for start, end in zip(starts, [*starts[1:], len(table)], strict=True)]
+
+
+def find(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
+    """The candidates of a part of the sample: `kind`, by its place in BALANCED, and the fields of Candidates."""
+    import pyarrow as pa
+
+    from augment.balance import BALANCED, candidates
+
+    images = images_of(table)
+    entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
+    tables = []
+    for number, kind in enumerate(BALANCED):
+        found = candidates(kind, images, entries, known)
+        of = pa.repeat(pa.scalar(number, pa.int8()), len(found.row))
+        tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
     """The weights of every kind that an operator balances, of the train captions where there are any.
 
     Counter: captions, those fitted on.
     """
+    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    from augment.balance import BALANCED, balance
-    from augment.language.lexicon import Lexicon
-    from augment.truth.estimates import Truth
+    from augment.balance import BALANCED, Candidates
+    from augment.balance import fit as weigh
 
-    images = images_of(table)
-    entries = Lexicon.from_table(lexicon.read())
-    known = Truth.from_table(truth.read(), entries, config.max_true)
-    rows = [
-        (kind, entry, weight)
-        for kind in sorted(BALANCED)
-        for entry, weight in sorted(balance(kind, images, entries, known).items())
-    ]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]
-    counts = {"captions": sum(map(len, images))}
-    return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, counts)
+    table = of_train(table)
+    parts = cut(table, PART)
+    found = spread(find, [[part] for part in parts])
+    first = np.cumsum([0, *map(len, parts)])
+    entries = load_lexicon(lexicon)
+    rows = []
+    for name in sorted(BALANCED):
+        own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
+        row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
+        old, new, mass = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "mass"))
+        weights = weigh(name, entries, Candidates(row, old.astype(int), new.astype(int), mass))
+        rows += [(name, *entry, weight) for entry, weight in sorted(weights.items())]
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BALANCE, strict=True)]
+    return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(table)})
 
 
 STAGE = ReduceStage(
@@ -119,6 +155,7 @@ STAGE = ReduceStage(
     partial=sample_shard,
     combine=combine,
     finish=fit,
-    code=("augment", "pipelines.stages.balance"),
+    code=("augment", "pipelines.stages.balance", "pipelines.stages.learnt"),
     whole=("lexicon", "truth"),
+    spreads=True,
 )

@@ -58,7 +58,7 @@ class IngestConfig:
     language: str = "en"
     source_name: str = ""
     limit: int | None = None
-    shard_size: int = 2500
+    shard_size: int = 1000
     strict: bool = False
 
     def __post_init__(self) -> None:

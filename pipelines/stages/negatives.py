@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from augment.rows import Rows
 from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.stages.learnt import load_balanced, load_truth
 from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
@@ -59,22 +59,12 @@ class NegativesConfig:
         return ceil(self.per_family * OPERATORS[name].share)
 
 
-@lru_cache(maxsize=2)
-def load(lexicon: WholeTable, truth: WholeTable, balance: WholeTable, max_true: float) -> tuple[Lexicon, Truth]:
-    """The balanced lexicon of a run and what it knows of truth, once a process and content."""
-    from augment.language.lexicon import Lexicon
-    from augment.truth.estimates import Truth
-
-    entries = Lexicon.from_table(lexicon.read(), balance.read())
-    return entries, Truth.from_table(truth.read(), entries, max_true)
-
-
 def make(
     parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, truth: WholeTable, balance: WholeTable
 ) -> StageResult:
     """The negatives, positives and rejections of one shard."""
-    entries, known = load(lexicon, truth, balance, config.max_true)
-    tables, counts = negatives(parses, entries, config, known)
+    known = load_truth(lexicon, truth, config.max_true)
+    tables, counts = negatives(parses, load_balanced(lexicon, balance), config, known)
     return StageResult(tables, counts)
 
 
@@ -173,6 +163,6 @@ STAGE = Stage(
     input="parses",
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
-    code=("augment", "pipelines.stages.negatives"),
+    code=("augment", "pipelines.stages.negatives", "pipelines.stages.learnt"),
     whole=("lexicon", "truth", "balance"),
 )

@@ -40,6 +40,6 @@ STAGE = Stage(
     input="captions",
     outputs={"parses": PARSES},
     apply=parse,
-    code=("augment.language.parse", "pipelines.stages.parse"),
+    code=("augment.language.parse", "augment.language.mend", "pipelines.stages.parse"),
     columns=("caption_id", "image_id", "split", "language", "origin", "text"),
 )

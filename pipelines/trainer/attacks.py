@@ -15,8 +15,9 @@ from torch import Tensor
 from augment.operators import OPERATORS, PRESETS
 from pipelines.trainer.data import Corpus
 from pipelines.trainer.embed import embedded
-from pipelines.trainer.models import EmbeddingModel
+from pipelines.trainer.objective import Model
 from pipelines.trainer.retrieval import TIE, Ranks, outranking
+from pipelines.trainer.texts import Texts
 
 VSE_C = PRESETS["vse-c"]
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -51,9 +52,9 @@ class Scores:
 
 
 def score(
-    model: EmbeddingModel,
+    model: Model,
     corpus: Corpus,
-    tokens: Tensor,
+    texts: Texts,
     images: Tensor,
     image: Tensor,
     best: Tensor,
@@ -74,7 +75,7 @@ def score(
     rows = asked.nonzero()[:, 0]
     own = torch.full((len(corpus.operator),), torch.nan)
     crowded = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in together}
-    for places, vectors in embedded(model, tokens, corpus.offsets, corpus.captions + rows):
+    for places, vectors in embedded(model.sentences, texts, corpus.captions + rows):
         some = rows[places]
         mine = images[image[corpus.negative_caption[some]].to(images.device)]
         own[some] = (mine * vectors).sum(1).cpu()

@@ -15,21 +15,25 @@ from torch import Tensor, nn
 from augment.vocabulary import Vocabulary
 from pipelines.engine.manifest import describe, hash_table
 from pipelines.engine.shards import list_shards, write_atomically, write_json
+from pipelines.trainer.components import TABLES as COMPONENT_TABLES
 from pipelines.trainer.config import NOT_IDENTITY, TrainConfig
-from pipelines.trainer.models import EmbeddingModel
+from pipelines.trainer.objectives import OBJECTIVES
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
-INPUTS = ("captions", "negatives", "features")
 
 
-def identity(
-    config: Any, told: Sequence[str], features: int, backbone: str, inputs: Sequence[str] = INPUTS
-) -> dict[str, Any]:
+def inputs(config: TrainConfig) -> tuple[str, ...]:
+    """The tables that a model of this config is trained on."""
+    components = COMPONENT_TABLES if OBJECTIVES[config.model].components else ()
+    return ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
+
+
+def identity(config: Any, told: Sequence[str], features: int, backbone: str, tables: Sequence[str]) -> dict[str, Any]:
     """What makes a model this one and no other: these fields of its config, and the hashes of the tables it is of."""
-    tables = {name: hash_table(config.run, name) for name in inputs if list_shards(config.run / name)}
+    hashes = {name: hash_table(config.run, name) for name in tables if list_shards(config.run / name)}
     described = {name: describe(getattr(config, name)) for name in told}
-    return {"config": described, "inputs": tables, "features": features, "backbone": backbone}
+    return {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
 
 
 def open_folder(
@@ -144,8 +148,8 @@ def read_told(folder: Path, verb: str = "train") -> tuple[Any, Vocabulary]:
     return _json(folder / CONFIG), Vocabulary(tuple(_json(folder / VOCABULARY)))
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Vocabulary, TrainConfig]:
-    """The selected model of a folder, its vocabulary, and what it was told (without its run).
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, Vocabulary, TrainConfig]:
+    """The selected model of a folder, its vocabulary, and what it was told (without its run), with changes.
 
     Raises FileNotFoundError for a folder that is no model's, ValueError for one that is damaged.
     """
@@ -155,8 +159,8 @@ def load_model(folder: Path, device: torch.device) -> tuple[EmbeddingModel, Voca
         given: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in told["config"].items() if name in known
         }
-        config = TrainConfig(run=Path(), output=folder, **given)
-        model = EmbeddingModel(config, int(told["features"]), len(vocabulary))
+        config = TrainConfig(run=Path(), output=folder, **{**given, **changes})
+        model = OBJECTIVES[config.model].build(config, int(told["features"]), len(vocabulary), None)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG} must be what negcap train wrote, lacks: {error}") from None
     restore(folder, BEST, {"model": model})

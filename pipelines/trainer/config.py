@@ -5,15 +5,46 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from augment.operators import PRESETS
+from schemas.features import TABLE
 
-MODELS = ("vse", "vse++", "vse-c")
+MODELS = ("vse", "vse++", "vse-c", "univse")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "none")
+IMAGE_POOLINGS = ("average", "max", "max-k")
+COMPOSITIONS = ("average", "sum", "max")
+COMPONENTS = ("obj", "attr", "rel")
 DEVICES = ("auto", "cpu", "cuda")
-POSITIVE = ("epochs", "batch_size", "negatives", "joint", "word_dim", "min_count", "decay_every", "threads")
+POSITIVE = (
+    *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim"),
+    *("min_count", "decay_every", "threads"),
+)
+SHARES = ("average", "dropout")
+# What a model is told where nothing else is said, beside the defaults below.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "univse": {
+        "epochs": 13,
+        "bidirectional": False,
+        "pooling": "last",
+        "image_pooling": "max-k",
+        "constant": 6,
+        "decay": 0.5,
+        "decay_every": 1,
+        "least_rate": 1e-5,
+    }
+}
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay")
+AT_LEAST_ZERO = ("warm_up", "validation_images", "constant", "least_rate", "relations_after")
+ONE_OF = {
+    "model": MODELS,
+    "pooling": POOLINGS,
+    "transform": TRANSFORMS,
+    "image_pooling": IMAGE_POOLINGS,
+    "composition": COMPOSITIONS,
+    "device": DEVICES,
+}
 
 
 def cores() -> int:
@@ -38,6 +69,11 @@ class TrainConfig:
     dropout: share of an image's features that is 0, others each time.
     average: validated and kept is an exponential mean of the weights, of which this share stays at each step; 0: the
     weights themselves. amp: bf16 on a GPU. threads: of the CPU.
+
+    Of UniVSE: modifier_dim: size of the modifier vectors; components: which make up a caption's components, none: the
+    sentence alone; contrast: which of ℓ_obj, ℓ_attr and ℓ_rel are trained; weights: of ℓ_comp, ℓ_obj, ℓ_attr and
+    ℓ_rel, the last for epochs after `relations_after`; composition: of a caption's components; alpha: share of the
+    sentence in a caption.
     """
 
     run: Path
@@ -58,25 +94,39 @@ class TrainConfig:
     bidirectional: bool = True
     pooling: str = "max"
     transform: str = "root"
+    features: str = TABLE
+    image_pooling: str = "average"
     vectors: Path | None = None
     tune_vectors: bool = True
     min_count: int = 4
     learning_rate: float = 1e-3
+    constant: int | None = None
     decay: float = 0.1
     decay_every: int = 15
+    least_rate: float = 0.0
     warm_up: int = 1
     margin: float = 0.2
     clip: float = 2.0
     average: float = 0.998
     dropout: float = 0.2
+    modifier_dim: int = 100
+    components: tuple[str, ...] = COMPONENTS
+    contrast: tuple[str, ...] = COMPONENTS
+    weights: tuple[float, float, float, float] = (0.5, 0.5, 0.5, 1.0)
+    relations_after: int = 2
+    composition: str = "average"
+    alpha: float = 0.75
     device: str = "auto"
     amp: bool = True
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        for name, valid in (("model", MODELS), ("pooling", POOLINGS), ("transform", TRANSFORMS), ("device", DEVICES)):
+        for name, valid in ONE_OF.items():
             if getattr(self, name) not in valid:
                 raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(self, name)}")
+        for name in ("components", "contrast"):
+            if set(getattr(self, name)) - set(COMPONENTS):
+                raise ValueError(f"{name} must be of {', '.join(COMPONENTS)}, was: {', '.join(getattr(self, name))}")
         for name in POSITIVE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
@@ -85,15 +135,36 @@ class TrainConfig:
                 raise ValueError(f"{name} must be > 0, was: {getattr(self, name)}")
         if self.batch_size < 2:
             raise ValueError(f"batch_size must be >= 2, was: {self.batch_size}")
-        if self.warm_up < 0 or self.validation_images < 0:
-            raise ValueError("warm_up and validation_images must be >= 0")
-        for name in ("average", "dropout"):
+        for name in AT_LEAST_ZERO:
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} must be >= 0, was: {getattr(self, name)}")
+        if len(self.weights) != 4 or min(self.weights) < 0:
+            raise ValueError(f"weights must be 4 numbers >= 0, were: {self.weights}")
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha must be in [0, 1], was: {self.alpha}")
+        for name in SHARES:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), was: {getattr(self, name)}")
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
             raise ValueError("train_splits and negative_families must not be empty")
+
+    @property
+    def table(self) -> str:
+        """The table of features."""
+        return self.features if self.features.startswith(TABLE) else f"{TABLE}_{self.features}"
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 1."""
+        constant = self.decay_every if self.constant is None else self.constant
+        falls = -(-max(0, epoch - constant) // self.decay_every)
+        return max(self.least_rate, self.learning_rate * self.decay**falls)
+
+
+def configure(run: Path, output: Path, model: str = "vse++", **given: Any) -> TrainConfig:
+    """A config with the defaults of its model. Raises as `TrainConfig`."""
+    return TrainConfig(run=run, output=output, model=model, **{**DEFAULTS.get(model, {}), **given})
 
 
 NOT_IDENTITY = ("run", "output", "epochs", "threads")  # what may change when a training goes on
@@ -108,13 +179,18 @@ def identity_fields() -> tuple[str, ...]:
 class EvaluateConfig:
     """What is evaluated. split: of the run; limit: only its first images; seed: of the bootstrap.
 
-    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. Raises ValueError.
+    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. components, alpha: of UniVSE, where
+    they shall differ from what the model was told. spacy_model: the pipeline that parsed the run, where it is a folder.
+    Raises ValueError.
     """
 
     split: str = "test"
     per_family: int = 20
     per_attack: int = 5
     limit: int | None = None
+    components: tuple[str, ...] | None = None
+    alpha: float | None = None
+    spacy_model: str | None = None
     seed: int = 0
     device: str = "auto"
     threads: int = field(default_factory=cores)
@@ -125,3 +201,8 @@ class EvaluateConfig:
         for name in ("per_family", "per_attack", "threads", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What a model is told otherwise than in its training."""
+        return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}

@@ -19,6 +19,7 @@ from augment.rng import record_rng
 from augment.vocabulary import Sentences, Vocabulary
 from pipelines.engine.manifest import hash_table
 from pipelines.engine.shards import list_shards, read_shard, read_table, write_atomically
+from schemas.features import TABLE
 
 LANGUAGE = "en"
 ENCODED = "encoded"  # folder of a run, one file a vocabulary
@@ -44,6 +45,14 @@ class Captions(NamedTuple):
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The numbers of the captions in these splits."""
         return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(list(splits), pa.string()))))
+
+    def of_split(self, split: str) -> Tensor:
+        """The numbers of the captions in this split. Raises ValueError where there are none."""
+        chosen = self.of_splits([split])
+        if not len(chosen):
+            known = ", ".join(repr(name) for name in self.splits.unique().to_pylist())
+            raise ValueError(f"split must be one of {known}, was: {split!r}")
+        return chosen
 
     def to_measure(self, rows: Tensor) -> Tensor:
         """Those of some captions that a model is measured on: no extra ones, and where people wrote any, theirs."""
@@ -107,34 +116,34 @@ def read_captions(run: Path, extra: str = "") -> Captions:
     )
 
 
-def read_features(run: Path, image_ids: Sequence[str]) -> Features:
-    """The features of these images, zeros for one that has none.
+def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
+    """The features of these images in a table, zeros for one that has none.
 
     Raises FileNotFoundError without a table of features, ValueError when its shards differ in backbone or shape, lack
     their shape, name an image twice, hold values that are no numbers, or have none of the images.
     """
-    shards = list_shards(run / "features")
+    shards = list_shards(run / table)
     if not shards:
-        raise FileNotFoundError(f"{run} has no features: run negcap features first")
+        raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
     number = {image: n for n, image in enumerate(image_ids)}
     there = torch.zeros(len(image_ids), dtype=torch.bool)
     values, kind, seen = torch.empty(0), None, set[str]()
     for shard in shards:
         rows = read_shard(shard)
-        found, backbone = feature_values(rows, f"features/{shard.name}")
+        found, backbone = feature_values(rows, f"{table}/{shard.name}")
         if kind and kind != (backbone, found.shape[1:]):
-            raise ValueError(f"features/{shard.name} must be of the backbone and shape of the shards before it")
+            raise ValueError(f"{table}/{shard.name} must be of the backbone and shape of the shards before it")
         kind = (backbone, found.shape[1:])
         if not len(values):
             values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
         for row, image in enumerate(rows["image_id"].to_pylist()):
             if image in seen:
-                raise ValueError(f"features/{shard.name} must hold an image once, has again: {image}")
+                raise ValueError(f"{table}/{shard.name} must hold an image once, has again: {image}")
             seen.add(image)
             if image in number:
                 values[number[image]], there[number[image]] = found[row], True
     if not there.any():
-        raise ValueError(f"features of {run} must be of its images, has none of them")
+        raise ValueError(f"{table} of {run} must be of its images, has none of them")
     return Features(values, backbone, there)
 
 

@@ -16,56 +16,82 @@ def root(features: Tensor) -> Tensor:
     return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
 
 
+HIGHEST = 10  # k of max-k pooling
 TRANSFORMS = {"root": root, "none": lambda features: features}
 
 
 class ImageEncoder(nn.Module):
-    """A linear map of pooled features, L2-normalised: (B, D) -> (B, joint). A grid (B, R, D) is averaged first."""
+    """A linear map of features, L2-normalised: (B, D) -> (B, joint). A grid (B, R, D) has its regions pooled.
 
-    def __init__(self, size: int, joint: int, transform: str, generator: Generator) -> None:
+    pooling: average, of the regions before the map; after it and channel by channel max, or max-k, the mean of the 10
+    highest (UniVSE, supplementary A).
+    """
+
+    def __init__(self, size: int, joint: int, transform: str, generator: Generator, pooling: str = "average") -> None:
         super().__init__()
         self.transform = transform
+        self.pooling = pooling
         self.linear = nn.Linear(size, joint)
         nn.init.xavier_uniform_(self.linear.weight, generator=generator)
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:
         """Features in any float type, (B, D) or (B, R, D), to unit vectors (B, joint) in float32."""
-        features = features.float()
-        if features.dim() == 3:
-            features = features.mean(1)
-        return functional.normalize(self.linear(TRANSFORMS[self.transform](features)).float(), dim=-1)
+        if self.pooling == "average" or features.dim() == 2:
+            features = features.float()
+            return self._mapped(features.mean(1) if features.dim() == 3 else features)
+        return self._pooled(self._map(features))
+
+    def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Unit vectors of images and of their regions: (B, joint), (B, R, joint); one region where there is no grid."""
+        if features.dim() == 2:
+            image = self(features)
+            return image, image[:, None]
+        regions = self._map(features)
+        image = self(features) if self.pooling == "average" else self._pooled(regions)
+        return image, functional.normalize(regions.float(), dim=-1)
+
+    def _map(self, features: Tensor) -> Tensor:
+        return self.linear(TRANSFORMS[self.transform](features.float()))
+
+    def _mapped(self, features: Tensor) -> Tensor:
+        return functional.normalize(self._map(features).float(), dim=-1)
+
+    def _pooled(self, regions: Tensor) -> Tensor:
+        highest = 1 if self.pooling == "max" else min(HIGHEST, regions.shape[1])
+        return functional.normalize(regions.topk(highest, dim=1, sorted=False).values.mean(1).float(), dim=-1)
+
+
+def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> nn.Embedding:
+    """Vectors of words to learn; vectors: (V, size) to begin from, rows of NaN where there is none; tune: on them."""
+    embedding = nn.Embedding(words, size)
+    nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
+    if vectors is not None:
+        known = ~vectors.isnan().any(1)
+        with torch.no_grad():
+            embedding.weight[known] = vectors[known]
+        embedding.weight.requires_grad_(tune)
+    return embedding
 
 
 class TextEncoder(nn.Module):
-    """A (bidirectional) GRU over words, its states pooled, L2-normalised.
-
-    vectors: (V, word_dim) to begin from, rows of NaN where there is none; tune: whether they are trained.
-    """
+    """A (bidirectional) GRU over words, its states pooled, L2-normalised; embedding: ids (n,) to vectors (n, size)."""
 
     def __init__(
         self,
-        words: int,
-        word_dim: int,
+        embedding: nn.Module,
+        size: int,
         joint: int,
         generator: Generator,
         *,
         bidirectional: bool = True,
         pooling: str = "max",
-        vectors: Tensor | None = None,
-        tune: bool = True,
     ) -> None:
         super().__init__()
         self.pooling = pooling
-        self.embedding = nn.Embedding(words, word_dim)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1, generator=generator)
-        if vectors is not None:
-            known = ~vectors.isnan().any(1)
-            with torch.no_grad():
-                self.embedding.weight[known] = vectors[known]
-            self.embedding.weight.requires_grad_(tune)
+        self.embedding = embedding
         hidden = joint // 2 if bidirectional else joint
-        self.gru = nn.GRU(word_dim, hidden, bidirectional=bidirectional)
+        self.gru = nn.GRU(size, hidden, bidirectional=bidirectional)
         for parameter in self.gru.parameters():
             bound = hidden**-0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)

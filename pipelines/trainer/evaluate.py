@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from pipelines.engine.shards import PARQUET, write_atomically, write_json
+from pipelines.engine.shards import PARQUET, list_shards, write_atomically, write_json
 from pipelines.trainer.checkpoint import load_model
+from pipelines.trainer.components import read_graphs, read_rows
 from pipelines.trainer.config import EvaluateConfig
 from pipelines.trainer.data import Captions, encode_run, read_captions, read_features
 from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.material import device_of
-from pipelines.trainer.protocols import Found, Split, run_protocols
+from pipelines.trainer.negative_components import with_negatives
+from pipelines.trainer.objectives import OBJECTIVES
+from pipelines.trainer.protocols import Found, Split, choose_attacks, run_protocols
 from pipelines.trainer.report import to_markdown
+from pipelines.trainer.texts import Texts
+from pipelines.trainer.unified import Said, frequent, unified, written_forms
 from schemas.fields import check
 from schemas.ranks import RANKS
 
@@ -45,14 +51,17 @@ class Evaluation:
 def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
     """Evaluate a model on a run; the tables as Markdown.
 
-    Writes evaluation.json, evaluation.md and ranks.parquet to `output`, by default `<model>/evaluation`. Raises
+    Writes them to `output`, by default `<model>/evaluation`. Raises
     FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or features
     of another shape.
     """
-    torch.set_num_threads(config.threads)
     made = measure(model_folder, run, config)
+    return write(made, output or model_folder / "evaluation")
+
+
+def write(made: Evaluation, folder: Path) -> str:
+    """Write evaluation.json, evaluation.md and ranks.parquet to a folder; the tables as Markdown."""
     text = to_markdown(made.metrics)
-    folder = output or model_folder / "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
     table = made.table()
     check(table, RANKS)
@@ -66,47 +75,60 @@ def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
     """All metrics of a model on a split of a run. Raises as `evaluate`."""
+    torch.set_num_threads(config.threads)
     device = device_of(config.device)
-    model, vocabulary, told = load_model(model_folder, device)
+    model, vocabulary, told = load_model(model_folder, device, **config.changes)
+    objective = OBJECTIVES[told.model]
+    if config.changes and not objective.components:
+        raise ValueError(f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {told.model}")
     captions = read_captions(run)
-    features = read_features(run, captions.image_ids)
+    features = read_features(run, captions.image_ids, told.table)
     wide = model.image.linear.in_features
     if features.values.shape[-1] != wide:
         raise ValueError(f"features of {run} must have {wide} numbers as the model's, have {features.values.shape[-1]}")
     chosen = _of_split(captions, features.there, config)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
-    tokens = corpus.tokens.to(device)
+    attacks = choose_attacks(corpus, chosen, config)
+    graphs = None
+    if objective.components:
+        graphs = read_graphs(run, captions, vocabulary, device)
+        graphs = with_negatives(run, graphs, attacks.rows, len(corpus.operator), vocabulary, config.spacy_model)
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
     split = Split(
         model,
         corpus,
-        tokens,
+        texts,
         chosen,
         owner,
         [captions.ids[n] for n in chosen.tolist()],
         [captions.image_ids[n] for n in image.tolist()],
-        embed_images(model, features.values, image, device),
-        embed_sentences(model, tokens, corpus.offsets, chosen),
+        embed_images(model.image, features.values, image, device),
+        embed_sentences(model.sentences, texts, chosen),
         config.seed,
     )
-    metrics, ranks = run_protocols(split, config)
-    said = {
+    metrics, ranks = run_protocols(split, attacks)
+    if all(list_shards(run / name) for name in ("components", "parses")):
+        components, parses = (read_rows(run, name, split.caption_ids) for name in ("components", "parses"))
+        said = Said(vocabulary, components, parses, features.values[image].to(device))
+        queries = frequent(said.components, owner.tolist(), len(image), written_forms(said.components, said.parses))
+        metrics["unified"] = unified(queries, partial(model.queries, vocabulary), split.images)
+        metrics.update(objective.tasks(model, split, attacks, said))
+    about = {
         "model": told.model,
         "negative_families": list(told.negative_families) if told.model == "vse-c" else [],
+        **({"caption": {"components": told.components, "alpha": told.alpha}} if objective.components else {}),
         "trained_with_seed": told.seed,
         "split": config.split,
         "images": len(split.images),
         "captions": len(chosen),
         "images_without_features": int((~features.there[captions.image[captions.of_splits([config.split])]]).sum()),
     }
-    return Evaluation({**said, **metrics}, ranks)
+    return Evaluation({**about, **metrics}, ranks)
 
 
 def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
-    chosen = captions.to_measure(captions.of_splits([config.split]))
-    if not len(chosen):
-        known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
-        raise ValueError(f"split must be one of {known}, was: {config.split!r}")
+    chosen = captions.to_measure(captions.of_split(config.split))
     chosen = chosen[there[captions.image[chosen]]]
     if not len(chosen):
         raise ValueError(f"split {config.split!r} must have captions of images with features, has none")

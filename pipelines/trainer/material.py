@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from augment.vocabulary import Vocabulary, build_vocabulary
+from pipelines.trainer.components import component_words, read_graphs
 from pipelines.trainer.config import TrainConfig
-from pipelines.trainer.data import Corpus, encode_run, read_captions, read_features, split_captions
-from pipelines.trainer.models import OBJECTIVES
-from pipelines.trainer.sampling import Pool, make_pool
+from pipelines.trainer.data import encode_run, read_captions, read_features, split_captions
+from pipelines.trainer.objective import Tables
+from pipelines.trainer.objectives import OBJECTIVES
+from pipelines.trainer.texts import Texts
 
 
 @dataclass(frozen=True)
 class Material:
-    """What is trained on. tokens and features are on the device; what decides the layout of a batch is not."""
+    """What is trained on. features, and the words of texts, are on the device; what lays out a batch is not.
 
-    corpus: Corpus
-    tokens: Tensor
+    image: (C,) of each caption; source: what the model draws from, see Objective.
+    """
+
+    texts: Texts
     vocabulary: Vocabulary
     features: Tensor
     backbone: str
     image: Tensor
     train: Tensor
     validation: Tensor
-    pool: Pool | None
+    source: Any
     left_out: int
     device: torch.device
 
@@ -40,41 +45,31 @@ def device_of(name: str) -> torch.device:
 
 def gather(config: TrainConfig) -> Material:
     """Read a run. Raises FileNotFoundError and ValueError for tables that are missing or cannot be trained on."""
-    device = device_of(config.device)
+    device, objective = device_of(config.device), OBJECTIVES[config.model]
     captions = read_captions(config.run, config.extra)
-    features = read_features(config.run, captions.image_ids)
+    features = read_features(config.run, captions.image_ids, config.table)
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.there
     )
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count)
+    vocabulary = build_vocabulary(
+        (captions.texts[int(n)].as_py() for n in train),
+        config.min_count,
+        component_words(config.run) if objective.components else (),
+    )
     corpus = encode_run(config.run, captions, vocabulary, config.extra)
-    pool = None
-    if OBJECTIVES[config.model].negatives:
-        wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-        trained = torch.zeros(corpus.captions, dtype=torch.bool)
-        trained[train] = True
-        pool = make_pool(
-            corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions
-        )
-        if not len(pool.rows):
-            there = ", ".join(corpus.families) or "none: run negcap negatives first"
-            raise ValueError(
-                "negative_families must have negatives of train captions, have none: "
-                f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
-                f"(families in {config.run}: {there})"
-            )
+    graphs = read_graphs(config.run, captions, vocabulary, device) if objective.components else None
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
     return Material(
-        corpus,
-        corpus.tokens.to(device),
+        texts,
         vocabulary,
         features.values.to(device),
         features.backbone,
         captions.image,
         train,
         validation,
-        pool,
+        objective.source(config, Tables(captions, corpus, vocabulary, texts, train)),
         int((~features.there).sum()),
         device,
     )

@@ -1,16 +1,22 @@
-"""Models of one joint space for images and sentences; they share their encoders and differ in the loss."""
+"""Models of one joint space for images and sentences that differ in the loss: VSE, VSE++ and VSE-C."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
+from augment.vocabulary import Vocabulary
 from pipelines.trainer.config import TrainConfig
-from pipelines.trainer.encoders import ImageEncoder, TextEncoder
+from pipelines.trainer.encoders import ImageEncoder, TextEncoder, word_embedding
 from pipelines.trainer.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from pipelines.trainer.objective import Batch, Objective, Tables, mixed
+from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, to
+from pipelines.trainer.texts import Texts
+from pipelines.trainer.unified import Phrase
 
 
 class Embedded(NamedTuple):
@@ -44,20 +50,6 @@ def within_pairs(batch: Embedded, margin: float, warming: bool) -> Tensor:
     return between_pairs(batch, margin, warming) + intra_pair_hinges(true, false, batch.owner, margin)
 
 
-class Objective(NamedTuple):
-    """What a model minimises, and whether it needs negatives of the captions."""
-
-    loss: Callable[[Embedded, float, bool], Tensor]
-    negatives: bool = False
-
-
-OBJECTIVES = {
-    "vse": Objective(among_all),
-    "vse++": Objective(between_pairs),
-    "vse-c": Objective(within_pairs, negatives=True),
-}
-
-
 class EmbeddingModel(nn.Module):
     """Two encoders into one space of unit vectors; the similarity is their inner product.
 
@@ -68,14 +60,71 @@ class EmbeddingModel(nn.Module):
         super().__init__()
         generator = Generator().manual_seed(config.seed)
         with torch.random.fork_rng(devices=[]):  # what torch draws before the own draws replace it
-            self.image = ImageEncoder(features, config.joint, config.transform, generator)
+            self.image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
+            embedding = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
             self.text = TextEncoder(
-                words,
+                embedding,
                 config.word_dim,
                 config.joint,
                 generator,
                 bidirectional=config.bidirectional,
                 pooling=config.pooling,
-                vectors=vectors,
-                tune=config.tune_vectors,
             )
+
+    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        """Sentences `rows` (B,) to unit vectors (B, joint)."""
+        return self.text(texts.tokens, texts.offsets, rows)
+
+    def queries(self, vocabulary: Vocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Phrases as sentences: (Q, joint)."""
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
+        with torch.inference_mode():
+            return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+
+
+def negative_pool(config: TrainConfig, tables: Tables) -> Pool:
+    """The negatives of train captions that VSE-C draws from. Raises ValueError when there are none."""
+    corpus = tables.corpus
+    wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
+    trained = torch.zeros(corpus.captions, dtype=torch.bool)
+    trained[tables.train] = True
+    pool = make_pool(corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions)
+    if not len(pool.rows):
+        there = ", ".join(corpus.families) or "none: run negcap negatives first"
+        raise ValueError(
+            "negative_families must have negatives of train captions, have none: "
+            f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
+            f"(families in {config.run}: {there})"
+        )
+    return pool
+
+
+def losses(
+    loss: Callable[[Embedded, float, bool], Tensor],
+    model: EmbeddingModel,
+    batch: Batch,
+    drawn: Drawn | None,
+    config: TrainConfig,
+    epoch: int,
+) -> dict[str, Tensor]:
+    """A loss of the batch's captions and images in the joint space, with the negatives drawn."""
+    device = batch.features.device
+    nothing = torch.empty(0, dtype=torch.long)
+    rows, owner = (nothing, nothing) if drawn is None else (drawn.rows, drawn.owner)
+    with mixed(config, device):
+        images = model.image(batch.features)
+        sentences = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + rows]))
+    true, false = sentences[: len(batch.captions)], sentences[len(batch.captions) :]
+    embedded = Embedded(images, true, false, to(owner, device), batch.same)
+    return {"sent": loss(embedded, config.margin, epoch <= config.warm_up)}
+
+
+VSE = Objective(EmbeddingModel, partial(losses, among_all))
+VSE_PP = Objective(EmbeddingModel, partial(losses, between_pairs))
+VSE_C = Objective(
+    EmbeddingModel,
+    partial(losses, within_pairs),
+    source=negative_pool,
+    draw=lambda pool, captions, config, generator: draw(pool, captions, config.negatives, generator),
+    says=lambda pool: f"{len(pool.rows):,} negatives",
+)

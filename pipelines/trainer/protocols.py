@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,8 +11,9 @@ from torch import Tensor
 from pipelines.trainer.attacks import FAMILIES, attacked, choose, preset_operators, score
 from pipelines.trainer.config import EvaluateConfig
 from pipelines.trainer.data import Corpus
-from pipelines.trainer.models import EmbeddingModel
+from pipelines.trainer.objective import Model
 from pipelines.trainer.retrieval import TOP, Ranks, folds, hits, intervals, own_scores, rank, recalls, retrieval
+from pipelines.trainer.texts import Texts
 
 FOLD, FOLDED_FROM = 1000, 5000
 Found = list[tuple[str, str, list[str], Tensor]]  # candidates, direction, ids of the queries, ranks
@@ -26,9 +27,9 @@ class Split:
     vectors: (n, d) of the captions. owner and captions are on the CPU.
     """
 
-    model: EmbeddingModel
+    model: Model
     corpus: Corpus
-    tokens: Tensor
+    texts: Texts
     captions: Tensor
     owner: Tensor
     caption_ids: list[str]
@@ -49,7 +50,29 @@ class Split:
         return self.row[self.corpus.negative_caption[negatives]]
 
 
-def run_protocols(split: Split, config: EvaluateConfig) -> tuple[dict[str, Any], Found]:
+class Attacks(NamedTuple):
+    """The negatives (P,) of each attack by name: VSE-C's families, UniVSE's crowds, the first of each operator."""
+
+    families: dict[str, Tensor]
+    crowds: dict[str, Tensor]
+    firsts: dict[str, Tensor]
+
+    @property
+    def rows(self) -> Tensor:
+        """All of them once, in order."""
+        return torch.cat([rows for attacks in self for rows in attacks.values()]).unique()
+
+
+def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
+    """The negatives of captions (n,) that the protocols ask for."""
+    return Attacks(
+        {name: choose(corpus, captions, made, config.per_family) for name, made in FAMILIES.items()},
+        {name: choose(corpus, captions, [name], config.per_attack) for name in preset_operators(corpus, "univse")},
+        {name: choose(corpus, captions, [name], 1) for name in corpus.operators},
+    )
+
+
+def run_protocols(split: Split, attacks: Attacks) -> tuple[dict[str, Any], Found]:
     """Metrics by protocol and the ranks behind them; attacks where there are negatives, each embedded once for all."""
     metrics: dict[str, Any] = {}
     plain = rank(split.images, split.vectors, split.owner.to(split.images.device))
@@ -61,16 +84,11 @@ def run_protocols(split: Split, config: EvaluateConfig) -> tuple[dict[str, Any],
     corpus = split.corpus
     if not len(corpus.operator):
         return metrics, found
-    families = {name: choose(corpus, split.captions, made, config.per_family) for name, made in FAMILIES.items()}
-    crowds = {
-        name: choose(corpus, split.captions, [name], config.per_attack) for name in preset_operators(corpus, "univse")
-    }
-    firsts = {name: choose(corpus, split.captions, [name], 1) for name in corpus.operators}
+    families, crowds, firsts = attacks
     alone = [*families.values(), *firsts.values()]
-    scores = score(split.model, corpus, split.tokens, split.images, split.row, plain.best, alone, crowds)
-    attacks = {"total": torch.cat(list(families.values())), **families}
+    scores = score(split.model, corpus, split.texts, split.images, split.row, plain.best, alone, crowds)
     metrics["vse-c"], metrics["univse"] = {}, {}
-    for name, rows in attacks.items():
+    for name, rows in {"total": torch.cat(list(families.values())), **families}.items():
         if len(rows):
             under = attacked(plain, scores.own, rows, split.image_of(rows))
             metrics["vse-c"][name] = _described(under, rows, split)

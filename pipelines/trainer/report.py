@@ -13,6 +13,8 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     """The tables of an evaluation: retrieval, attacks, the plural split, pairs; ranges are 95 % bootstrap intervals."""
     families = metrics["negative_families"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
+    if "caption" in metrics:
+        name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
     without = metrics["images_without_features"]
     parts = [
         f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
@@ -28,20 +30,54 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
                 [name, *_values(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
                 for name, entry in metrics[protocol].items()
             ]
-            parts.append(_table([f"{protocol}: {title}", *COLUMNS, "negatives", "a caption"], rows))
+            parts.append(markdown_table([f"{protocol}: {title}", *COLUMNS, "negatives", "a caption"], rows))
+    if metrics.get("univse"):
+        total = sum(entry[column] for entry in metrics["univse"].values() for column in RECALLS)
+        parts.append(f"R@1, 5 and 10 of univse's attacks add up to {total:.1f}.")
     if "plural" in metrics:
         plural = metrics["plural"]
         title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
         rows = [["plain", *_values(plural["plain"]), ""]]
         rows.append(["numeral", *_values(plural["numeral"]), f"{plural['negatives']:,}"])
-        parts.append(_table([title, *COLUMNS, "negatives"], rows))
+        parts.append(markdown_table([title, *COLUMNS, "negatives"], rows))
     if metrics.get("pairwise"):
         rows = [
-            [name, _within(entry["accuracy"], entry["interval"]), f"{entry['pairs']:,}"]
+            [name, within(entry["accuracy"], entry["interval"]), f"{entry['pairs']:,}"]
             for name, entry in sorted(metrics["pairwise"].items())
         ]
-        parts.append(_table(["caption above its first negative", "%", "pairs"], rows))
+        parts.append(markdown_table(["caption above its first negative", "%", "pairs"], rows))
+    parts += [part for part in (_unified(metrics), _alpha(metrics), _parsing(metrics)) if part]
     return "\n\n".join(parts)
+
+
+def _unified(metrics: Mapping[str, Any]) -> str:
+    """UniVSE's Table 3."""
+    if not metrics.get("unified"):
+        return ""
+    rows = [
+        [level, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
+        for level, entry in metrics["unified"].items()
+    ]
+    return markdown_table(["text to image by", "mAP", "% of the images it is said of", "queries"], rows)
+
+
+def _alpha(metrics: Mapping[str, Any]) -> str:
+    """UniVSE's Figure 5."""
+    if not metrics.get("alpha"):
+        return ""
+    names = list(next(iter(metrics["alpha"].values())))
+    rows = [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in metrics["alpha"].items()]
+    return markdown_table(["α", *names], rows)
+
+
+def _parsing(metrics: Mapping[str, Any]) -> str:
+    """UniVSE's Table 4."""
+    rows = []
+    for word, entry in metrics.get("parsing", {}).items():
+        for name in [name for name in entry if f"{name}, random" in entry]:
+            rows.append([f"{name} of the {word}", f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}"])
+            rows[-1].append(f"{entry['questions']:,}")
+    return markdown_table(["told by the image", "%", "by chance", "questions"], rows) if rows else ""
 
 
 def _retrieval(metrics: Mapping[str, Any]) -> str:
@@ -50,27 +86,29 @@ def _retrieval(metrics: Mapping[str, Any]) -> str:
         values = {key[4:]: value for key, value in metrics["retrieval"].items() if key.startswith(direction)}
         bounds = {key[4:]: value for key, value in metrics["intervals"].items() if key.startswith(direction)}
         rows.append([title, *_values({**values, "intervals": bounds}), ""])
-    rows[1][-1] = _within(metrics["retrieval"]["rsum"], metrics["intervals"]["rsum"])
+    rows[1][-1] = within(metrics["retrieval"]["rsum"], metrics["intervals"]["rsum"])
     if "folds of 1000" in metrics:
         means = metrics["folds of 1000"]
         for direction, title in (("i2t", "image to text, folds of 1,000"), ("t2i", "text to image, folds of 1,000")):
             rows.append([title, *(f"{means[f'{direction} {column}']:.1f}" for column in COLUMNS), ""])
         rows[3][-1] = f"{means['rsum']:.1f}"
-    return _table(["retrieval", *COLUMNS, "rsum"], rows)
+    return markdown_table(["retrieval", *COLUMNS, "rsum"], rows)
 
 
 def _values(entry: Mapping[str, Any]) -> list[str]:
     """A cell a column."""
     return [
-        _within(entry[column], entry["intervals"][column]) if column in RECALLS else f"{entry[column]:.1f}"
+        within(entry[column], entry["intervals"][column]) if column in RECALLS else f"{entry[column]:.1f}"
         for column in COLUMNS
     ]
 
 
-def _within(value: float, interval: Sequence[float]) -> str:
+def within(value: float, interval: Sequence[float]) -> str:
+    """A figure and its interval, of one decimal."""
     return f"{value:.1f} ({interval[0]:.1f}–{interval[1]:.1f})"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown, its first column left, the others right."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from pipelines.engine.shards import write_atomically
@@ -20,51 +19,40 @@ from pipelines.trainer.config import TrainConfig, identity_fields
 from pipelines.trainer.curves import draw_curves
 from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.material import Material, gather
-from pipelines.trainer.models import OBJECTIVES, Embedded, EmbeddingModel
+from pipelines.trainer.objective import Batch, Model
+from pipelines.trainer.objectives import OBJECTIVES
 from pipelines.trainer.retrieval import rank, retrieval
-from pipelines.trainer.sampling import Drawn, draw, shuffled, to
+from pipelines.trainer.sampling import shuffled, to
 from pipelines.trainer.vectors import read_vectors
 
 LOSSES_AN_EPOCH = 20  # points of the loss curve
 MODEL_SEEDS = 1 << 20  # apart: an epoch's draws hang on the seed and the epoch alone
 
 
-def embed_batch(
-    model: EmbeddingModel, material: Material, captions: Tensor, drawn: Drawn, config: TrainConfig, noise: Generator
-) -> Embedded:
-    """Captions (B,) with their images and the negatives drawn of them, in the joint space.
+def make_batch(material: Material, captions: Tensor, config: TrainConfig, noise: Generator) -> Batch:
+    """Captions (B,) with the features of their images.
 
-    A share `config.dropout` of the image features is 0, others each time; noise: on the device.
+    A share `config.dropout` of the features is 0, others each time; noise: on the device.
     """
-    device = material.device
-    corpus, image = material.corpus, material.image[captions]
+    device, image = material.device, material.image[captions]
     features = material.features[to(image, device)]
     if config.dropout:
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
-    with torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext():
-        images = model.image(features)
-        sentences = model.text(material.tokens, corpus.offsets, torch.cat([captions, corpus.captions + drawn.rows]))
-    return Embedded(
-        images,
-        sentences[: len(captions)],
-        sentences[len(captions) :],
-        to(drawn.owner, device),
-        to(image[:, None] == image[None, :], device),
-    )
+    return Batch(captions, features, to(image[:, None] == image[None, :], device), material.texts)
 
 
-def validate(model: EmbeddingModel, material: Material) -> dict[str, float]:
+def validate(model: Model, material: Material) -> dict[str, float]:
     """Retrieval metrics on the validation captions and their images."""
     image, owner = material.image[material.validation].unique(return_inverse=True)
     device = material.device
-    images = embed_images(model, material.features, image, device)
-    captions = embed_sentences(model, material.tokens, material.corpus.offsets, material.validation)
+    images = embed_images(model.image, material.features, image, device)
+    captions = embed_sentences(model.sentences, material.texts, material.validation)
     return retrieval(rank(images, captions, owner.to(device)))
 
 
 def train_epoch(
-    model: EmbeddingModel,
-    mean: EmbeddingModel,
+    model: nn.Module,
+    mean: nn.Module,
     optimizer: torch.optim.Optimizer,
     material: Material,
     config: TrainConfig,
@@ -74,21 +62,21 @@ def train_epoch(
     seed = config.seed * MODEL_SEEDS + epoch
     generator, noise = Generator().manual_seed(seed), Generator(material.device).manual_seed(seed)
     objective = OBJECTIVES[config.model]
-    nothing = Drawn(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
-    losses: list[Tensor] = []
+    losses: list[dict[str, Tensor]] = []
     sizes: list[int] = []
     weights: list[Tensor] = list(model.parameters())
     means: list[Tensor] = list(mean.parameters())
     steps = (epoch - 1) * -(-len(material.train) // config.batch_size)
     began, drawing = time.perf_counter(), 0.0
     for group in optimizer.param_groups:
-        group["lr"] = config.learning_rate * config.decay ** ((epoch - 1) // config.decay_every)
+        group["lr"] = config.rate(epoch)
     for captions in shuffled(material.train, config.batch_size, generator):
         start = time.perf_counter()
-        drawn = draw(material.pool, captions, config.negatives, generator) if material.pool else nothing
+        drawn = objective.draw(material.source, captions, config, generator)
         drawing += time.perf_counter() - start
-        batch = embed_batch(model, material, captions, drawn, config, noise)
-        loss = objective.loss(batch, config.margin, epoch <= config.warm_up)
+        batch = make_batch(material, captions, config, noise)
+        terms = objective.losses(model, batch, drawn, config, epoch)
+        loss = torch.stack(list(terms.values())).sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip_grad_norm_(model.parameters(), config.clip)
@@ -96,15 +84,18 @@ def train_epoch(
         share = max(1 - config.average, 1 / (steps + len(sizes) + 1))  # of all alike, while there are few
         with torch.no_grad():
             torch._foreach_lerp_(means, weights, share)
-        losses.append(loss.detach())
+        losses.append({name: term.detach() for name, term in terms.items()})
         sizes.append(len(captions))
-    each = torch.stack(losses).double().cpu()  # waits for the device: once an epoch
+    names = list(losses[0])
+    every = torch.stack([torch.stack(list(terms.values())) for terms in losses]).double().cpu()  # waits for the device
+    each = every.sum(1)
     seconds = time.perf_counter() - began
     if not each.isfinite().all():
         raise ValueError(f"the loss is not finite in epoch {epoch}: lower the learning rate")
     per_pair = each / torch.tensor(sizes)
     return {
         "loss": each.sum().item() / sum(sizes),
+        "terms": dict(zip(names, (every.sum(0) / sum(sizes)).tolist(), strict=True)),
         "losses": [part.mean().item() for part in per_pair.chunk(LOSSES_AN_EPOCH)],
         "learning_rate": optimizer.param_groups[0]["lr"],
         "steps": len(sizes),
@@ -126,9 +117,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     material = gather(config)
     size = material.features.shape[-1]
     vectors = read_vectors(config.vectors, material.vocabulary, config.word_dim) if config.vectors else None
-    model = EmbeddingModel(config, size, len(material.vocabulary), vectors)
-    inputs = (*checkpoint.INPUTS, *filter(None, [config.extra]))
-    made = checkpoint.identity(config, identity_fields(), size, material.backbone, inputs)
+    objective = OBJECTIVES[config.model]
+    model = objective.build(config, size, len(material.vocabulary), vectors)
+    made = checkpoint.identity(config, identity_fields(), size, material.backbone, checkpoint.inputs(config))
     checkpoint.open_folder(config.output, made, material.vocabulary, overwrite=overwrite)
     model.to(material.device)
     mean = deepcopy(model).requires_grad_(False)
@@ -143,7 +134,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     say(
         f"{config.model}: {len(material.train):,} captions to train on, {len(material.validation):,} to validate, "
         f"{len(material.vocabulary):,} words"
-        + (f", {len(material.pool.rows):,} negatives" if material.pool else "")
+        + (f", {said}" if (said := objective.says(material.source)) else "")
         + (f"; {material.left_out:,} images have no features" if material.left_out else "")
         + (f"; goes on after epoch {done}" if done else "")
     )

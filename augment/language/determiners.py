@@ -1,0 +1,42 @@
+"""What stands before a noun: whether it counts it, makes it one of several or a mass, or says that it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from augment.caption import Caption, Token
+
+ARTICLES = {"a", "an"}
+NUMBERS = {
+    word: value
+    for value, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
+}
+SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
+# What stands before plurals alone, and before plurals or masses: "several sheep", "some bread".
+PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
+MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
+NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
+
+
+def singular_form(own: Sequence[Token], possessed: bool) -> str:
+    """How a singular noun is determined by what stands before it and depends on it: "a", "some", "the" or "bare"."""
+    words = {token.lower for token in own}
+    if words & SINGULAR_DETERMINERS:
+        return "a"
+    if words & MASS_DETERMINERS:
+        return "some"
+    return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
+
+
+def is_negated(caption: Caption, noun: int) -> bool:
+    """Whether the noun at a token is said not to be there: "no cat", "without a hat"."""
+    token = caption.tokens[noun]
+    while token.dep == "conj" and token.head != token.index:
+        token = caption.tokens[token.head]
+    above = caption.tokens[token.head]
+    if token.dep == "pobj" and above.lower in NEGATIONS:
+        return True
+    for one in {noun, token.index}:
+        if any(child.lower in NEGATIONS for child in caption.dependents(one, "det", "neg", "advmod", "preconj")):
+            return True
+    return any(True for _ in caption.dependents(above.index, "neg")) and above.pos in ("VERB", "AUX")

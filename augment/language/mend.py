@@ -1,0 +1,109 @@
+"""What small parsers often get wrong in captions, set right: the subjects of second clauses and of inverted ones.
+
+"A boy is behind [a house and three apples] are sitting": the noun before a finite verb that has no subject is its own.
+"On [a desk] [sits a keyboard]": what stands before the verb is the object of the preposition, what follows the subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+FINITE = {"VBZ", "VBP", "VBD"}
+SINGULAR, PLURAL = {"NN", "NNP"}, {"NNS", "NNPS"}
+AGREEING = {"VBZ": SINGULAR, "VBP": PLURAL, "VBD": SINGULAR | PLURAL}
+SUBJECTS = {"nsubj", "nsubjpass", "expl"}
+AUXILIARIES = {"aux", "auxpass"}
+FIRST = {"IN", "RB", "VBG", "VBN"}
+FRONTED = {"prep", "csubj", "advmod", "punct"}
+
+
+def mend(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
+    """Set the columns DEP and HEAD right, in place.
+
+    Columns: TAG and DEP as hashes of `strings`, spaCy's store of them; HEAD as positions among all tokens. lengths:
+    the number of tokens of every text.
+    """
+    tags, deps, heads = columns["TAG"], columns["DEP"], columns["HEAD"]
+
+    def among(values: np.ndarray, labels: set[str]) -> np.ndarray:
+        return np.isin(values, np.array([strings[label] for label in sorted(labels)], np.uint64))
+
+    finite = np.flatnonzero(among(tags, FINITE))
+    main = np.where(among(deps[finite], AUXILIARIES), heads[finite], finite)
+    has_subject = np.zeros(len(tags), bool)
+    has_subject[heads[among(deps, SUBJECTS)]] = True
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)[finite]
+    ends = np.repeat(np.cumsum(lengths), lengths)[finite]
+    nouns = among(tags, SINGULAR | PLURAL)
+    behind_noun = (finite > starts) & nouns[finite - 1]
+    fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
+    for at in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
+        verb, start, end = int(main[at]), int(starts[at]), int(ends[at])
+        text = _Text(tags, deps, heads, start, end, strings)
+        if not has_subject[verb]:
+            text.second_clause(int(finite[at]), verb)
+        if fronted[at]:
+            text.inversion(int(finite[at]), verb)
+
+
+class _Text:
+    """The tokens of one text, by their positions among all."""
+
+    def __init__(
+        self, tags: np.ndarray, deps: np.ndarray, heads: np.ndarray, start: int, end: int, strings: Any
+    ) -> None:
+        self.tags, self.deps, self.heads, self.strings = tags, deps, heads, strings
+        self.start, self.end = start, end
+
+    def tag(self, at: int) -> str:
+        return self.strings[int(self.tags[at])]
+
+    def dep(self, at: int) -> str:
+        return self.strings[int(self.deps[at])]
+
+    def children(self, of: int) -> list[int]:
+        found = np.flatnonzero(self.heads[self.start : self.end] == of) + self.start
+        return [int(child) for child in found if child != of]
+
+    def attach(self, at: int, head: int, dep: str | None = None) -> None:
+        self.heads[at] = head
+        if dep:
+            self.deps[at] = self.strings.add(dep)
+
+    def second_clause(self, finite: int, verb: int) -> None:
+        """Make the last of some conjuncts, which agrees with the verb behind it, that verb's subject."""
+        noun, first = finite - 1, int(self.heads[verb])
+        listed = int(self.heads[noun])
+        if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:
+            return
+        if not first < listed < noun or self.tag(first)[:2] != "VB" or not self.subject(first):
+            return
+        self.attach(noun, verb, "nsubj")
+        for child in self.children(listed):
+            if listed < child < noun and self.dep(child) in ("cc", "punct"):
+                self.attach(child, first)
+
+    def inversion(self, finite: int, verb: int) -> None:
+        """Make the noun behind a verb that begins with a fronted phrase its subject."""
+        own = self.children(verb)
+        left = [child for child in own if child < finite]
+        first = self.start
+        subject = next((child for child in left if self.dep(child) == "nsubj"), None)
+        if subject is not None:
+            between = all(self.heads[at] != verb for at in range(first + 1, finite) if at != subject)
+            if self.dep(first) != "prep" or self.heads[first] != verb or self.children(first) or not between:
+                return
+        if any(self.dep(child) not in FRONTED for child in left if child != subject):
+            return
+        behind = [child for child in own if child > max(finite, verb) and self.tag(child) in SINGULAR | PLURAL]
+        if not behind or self.dep(behind[0]) not in ("dobj", "attr", "nsubj"):
+            return
+        if subject is not None:
+            self.attach(subject, first, "pobj")
+        self.attach(behind[0], verb, "nsubj")
+
+    def subject(self, verb: int) -> int | None:
+        return next((child for child in self.children(verb) if self.dep(child) in SUBJECTS), None)

@@ -1,0 +1,95 @@
+"""Pictures of a trained model: relevance maps over photos, and its words in the plane."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from pipelines.publish.images import Images
+from pipelines.trainer.checkpoint import load_model
+from pipelines.trainer.components import read_rows, read_whole
+from pipelines.trainer.data import Captions, read_captions, read_features
+from pipelines.trainer.unified import Phrase
+from pipelines.trainer.univse.model import UniVSE
+from pipelines.trainer.univse.neighbours import draw_plane
+from pipelines.trainer.univse.relevance import draw_maps, read_query, relevance
+
+MAPS, PLANE = "relevance.png", "neighbours.png"
+COMMON = 3  # of each level, where no query is given
+
+
+@dataclass(frozen=True)
+class PictureConfig:
+    """What is drawn: maps of these queries (none: what the photos' captions say most), `best` photos each.
+
+    spacy_model: the pipeline that reads the queries; seed: of t-SNE. Raises ValueError.
+    """
+
+    queries: tuple[str, ...] = ()
+    best: int = 6
+    spacy_model: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.best < 1:
+            raise ValueError(f"best must be >= 1, was: {self.best}")
+
+
+def draw_pictures(
+    model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
+) -> list[Path]:
+    """Draw neighbours.png and, with a folder of photos of the run's images, relevance.png; the files written.
+
+    Raises FileNotFoundError or ValueError for a model that is not UniVSE's, tables or photos that are missing, or a
+    query that cannot be read.
+    """
+    cpu = torch.device("cpu")
+    model, vocabulary, told = load_model(model_folder, cpu)
+    if not isinstance(model, UniVSE):
+        raise ValueError(f"pictures are of a univse model, {model_folder} is: {told.model}")
+    output.mkdir(parents=True, exist_ok=True)
+    draw_plane(model, vocabulary, read_whole(run, "component_vocabulary"), output / PLANE, config.seed)
+    if photos is None:
+        return [output / PLANE]
+    captions = read_captions(run)
+    features = read_features(run, captions.image_ids, told.table)
+    files = {image: file for image, file in _found(run, photos).items() if bool(features.there[image])}
+    if not files:
+        raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
+    queries = [read_query(text, config.spacy_model) for text in config.queries] or _common(run, captions, set(files))
+    with torch.inference_mode():
+        _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
+        rows = relevance(model, vocabulary, queries, regions, list(files.values()), config.best)
+    draw_maps(rows, output / MAPS)
+    return [output / MAPS, output / PLANE]
+
+
+def _found(run: Path, photos: Path) -> dict[int, Path]:
+    """The photo of each image, by its number in the run."""
+    folder, files = Images(photos), {}
+    rows = read_whole(run, "captions")
+    numbers = {image: n for n, image in enumerate(read_captions(run).image_ids)}
+    for image, name in dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)).items():
+        file = folder.find(name)
+        if file is not None and image in numbers:
+            files[numbers[image]] = photos / file
+    return files
+
+
+def _common(run: Path, captions: Captions, images: set[int]) -> Sequence[Phrase]:
+    """The objects, attributed objects and triples that captions of these images say most."""
+    ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
+    rows = read_rows(run, "components", ids)
+    made = []
+    for column, names in (
+        ("objects", ("object",)),
+        ("attributes", ("attribute", "object")),
+        ("relations", ("subject", "relation", "object")),
+    ):
+        counts = Counter(tuple(item[name] for name in names) for items in rows[column].to_pylist() for item in items)
+        made += [Phrase(words, " ".join(words)) for words, _ in counts.most_common(COMMON)]
+    return made
