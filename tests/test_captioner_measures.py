@@ -22,7 +22,7 @@ def test_bleu_of_the_corpus() -> None:
 
 def test_self_bleu_is_low_where_captions_differ() -> None:
     assert self_bleu([[DOG, DOG]]) == pytest.approx(100)
-    assert self_bleu([[DOG, CAT]]) < 20 and self_bleu([[DOG]]) == 0
+    assert self_bleu([[DOG, CAT]]) < 30 and self_bleu([[DOG]]) == 0
     assert self_bleu([[DOG, CAT], [DOG, DOG]]) == pytest.approx((self_bleu([[DOG, CAT]]) + 100) / 2)
 
 
