@@ -150,7 +150,7 @@ def test_a_captioner_is_measured(run: Path, tmp_path: Path, capsys: pytest.Captu
     fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet"]
     assert negcap("train", run, "--output", tmp_path / "vse", *fit) == 0
     given = ["--judge", tmp_path / "vse", "--images", run / "images", "--shown", 3, "--threads", 1]
-    assert negcap("evaluate-captioner", run.parent / "m", run, "--output", tmp_path / "e", *given) == 0
+    assert negcap("assess", run.parent / "m", run, "--output", tmp_path / "e", *given) == 0
     shown = capsys.readouterr().out
     assert "| 9 images of test | BLEU-1 |" in shown and "| mean rank |" in shown and "| gan sample |" in shown
     measures = json.loads((tmp_path / "e" / "measures.json").read_text())["measures"]
@@ -160,7 +160,7 @@ def test_a_captioner_is_measured(run: Path, tmp_path: Path, capsys: pytest.Captu
     )
     assert measures["people"]["bleu_1"] > measures["mle sample"]["bleu_1"]
     assert (tmp_path / "e" / "samples.png").read_bytes()[:4] == b"\x89PNG"
-    assert negcap("evaluate-captioner", run.parent / "m", run, "--split", "dev") == 2
+    assert negcap("assess", run.parent / "m", run, "--split", "dev") == 2
     assert "'dev' has none: the splits are" in capsys.readouterr().err
 
 
@@ -198,7 +198,7 @@ def test_the_whole_path_on_drawn_scenes(tmp_path: Path) -> None:
     assert negcap("captioner", run, "--output", model, *phases, *small, *rates) == 0
     assert caption(run) == 0
     assert negcap("train", run, "--output", judge, "--joint", 64, "--epochs", 8, "--threads", 1, "--quiet") == 0
-    assert negcap("evaluate-captioner", model, run, "--judge", judge, "--threads", 1) == 0
+    assert negcap("assess", model, run, "--judge", judge, "--threads", 1) == 0
     measures = json.loads((model / "evaluation" / "measures.json").read_text())["measures"]
     greedy, gan = measures["mle greedy"], measures["gan sample"]
     assert gan["distinct_2"] > greedy["distinct_2"] and gan["novel"] >= greedy["novel"]
