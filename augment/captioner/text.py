@@ -15,7 +15,7 @@ from schemas.captions import CAPTION_REASONS
 REASONS = CAPTION_REASONS[:5]
 LEAST_WORDS = 4  # "a dog runs ." has three and a full stop
 PHRASE = 4
-_ATTACHED = r" ([.,!?;:%)]|'[a-z]{0,2}\b|n't\b)"
+_ATTACHED = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
 
 
 def plain(sentences: Sentences, vocabulary: Vocabulary) -> pa.Array:

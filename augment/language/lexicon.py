@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from augment.language.concreteness import Concreteness
 
+KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_MIN_COUNT = 200
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
@@ -75,25 +77,15 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:
-    """The counts of some captions as a `lexicon` table, sorted."""
+    """The counts of some captions as a `lexicon` table, in no order."""
     import pyarrow as pa
 
     from schemas.lexicon import LEXICON
 
-    counter: Counter[tuple[str, str, str]] = Counter()
-    for caption in captions:
-        counter.update(observe(caption))
-    rows = sorted(counter.items())
-    kinds, entries, places = zip(*(key for key, _ in rows), strict=True) if rows else ((), (), ())
-    return pa.Table.from_arrays(
-        [
-            pa.array(kinds, pa.string()),
-            pa.array(entries, pa.string()),
-            pa.array(places, pa.string()),
-            pa.array([n for _, n in rows], pa.int64()),
-        ],
-        schema=LEXICON,
-    )
+    counter = Counter(chain.from_iterable(map(observe, captions)))
+    columns = [*zip(*counter, strict=True)] if counter else [()] * 3
+    arrays = [pa.array(values, field.type) for values, field in zip([*columns, counter.values()], LEXICON, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=LEXICON)
 
 
 def select(
@@ -103,7 +95,7 @@ def select(
     theta: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """The counts of the entries that may replace one another.
+    """The counts of the entries that may replace one another, sorted by kind, entry and place.
 
     Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
     count as concrete: one sees them, whatever a list says of the word.
@@ -118,7 +110,7 @@ def select(
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
     plain = counts.filter(pc.equal(counts["place"], ""))
     vague = overlaps().vague
-    kept: dict[str, list[str]] = {"noun": [], "preposition": [], "numeral": [], "attribute": [], "verb": []}
+    kept: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
         if sort == "noun":
             if n >= min_count and entry not in vague and head(entry) not in vague:
@@ -140,7 +132,8 @@ def select(
     surfaces = pc.equal(counts["kind"], "surface")
     known = reduce(pc.or_, masks, surfaces)
     telling = pc.or_(pc.greater(counts["count"], 1), pc.equal(counts["kind"], "surface"))
-    return counts.filter(pc.and_(known, telling)).combine_chunks()
+    kept_counts = counts.filter(pc.and_(known, telling))
+    return kept_counts.sort_by([(name, "ascending") for name in ("kind", "entry", "place")]).combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -187,20 +180,24 @@ class Lexicon:
         }[kind]
 
     @classmethod
-    def from_table(cls, table: pa.Table, balance: pa.Table | None = None) -> Lexicon:
-        """Read a `lexicon` table (see schemas.lexicon) and the `balance` table fitted to it (see schemas.balance)."""
+    def from_table(cls, table: pa.Table) -> Lexicon:
+        """Read a `lexicon` table (see schemas.lexicon)."""
         import pyarrow.compute as pc
 
-        weights: dict[str, dict[str, float]] = {}
-        for row in balance.to_pylist() if balance is not None else ():
-            weights.setdefault(row["kind"], {})[row["entry"]] = row["weight"]
         nouns, prepositions, numerals, attributes, verbs = (
-            read_entries(table.filter(pc.equal(table["kind"], name)), weights.get(name, {}), nouns=name == "noun")
-            for name in ("noun", "preposition", "numeral", "attribute", "verb")
+            read_entries(table.filter(pc.equal(table["kind"], name)), nouns=name == "noun") for name in KINDS
         )
         forms, countable = _surfaces(table.filter(pc.equal(table["kind"], "surface")))
         singular, plural = forms.pop("nn"), forms.pop("nns")
         return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable)
+
+    def balanced(self, balance: pa.Table) -> Lexicon:
+        """The same with the weights of the `balance` table that was fitted to it (see schemas.balance)."""
+        weights: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
+        for kind, entry, plural, weight in zip(*balance.to_pydict().values(), strict=True):
+            weights[kind][entry, plural] = weight
+        weighed: dict[str, Any] = {f"{name}s": self.entries(name).weighing(weights[name]) for name in KINDS}
+        return replace(self, **weighed)
 
 
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipelines.trainer.config import DEVICES, TRANSFORMS, cores
 
 COUNTS = ("generator_steps", "stages", "batch_size", "words", "word_dim", "hidden", "joint", "noise", "min_count")
-RATES = ("learning_rate", "pretraining_rate", "clip")
+RATES = ("learning_rate", "supervised_rate", "clip")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class CaptionerConfig:
     Three phases: `mle_epochs` of likelihood, of which the one likeliest on validation is kept; `discriminator_epochs`;
     `gan_epochs`, each of `stages` stages: `generator_steps` of the policy gradient, then one of the discriminator.
     A prefix of every `rollout_every` words is worth the mean reward of `rollouts` ways to go on from it.
-    learning_rate: of the third phase; pretraining_rate: of the first two.
+    learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator.
     alpha, beta: weights of generated and of mismatched captions in the discriminator's loss. words: the most a caption
     has, its end counted. hidden: the generator's state; joint: the discriminator's space; noise: size of z. dropout: of
     the generator's words and states, for likelihood only. collapse: training stops when distinct-2 of what is sampled
@@ -51,7 +51,7 @@ class CaptionerConfig:
     transform: str = "root"
     min_count: int = 4
     learning_rate: float = 1e-4
-    pretraining_rate: float = 1e-4
+    supervised_rate: float = 1e-4
     clip: float = 5.0
     collapse: float = 0.5
     device: str = "auto"

@@ -189,7 +189,7 @@ def measure(
     written: Written, asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
 ) -> dict[str, float]:
     """All measures of what was written: of the first caption of each image, but for self-BLEU, which is of all n."""
-    texts = bare(written.words).to_pylist()
+    texts = bare(prose(written.words)).to_pylist()
     words = [text.split() for text in texts]
     groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
     first = [group[0] for group in groups]

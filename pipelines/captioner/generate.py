@@ -71,10 +71,11 @@ def draw(
         begun += lacking
         sentences = _written(captioner, features, streams, image, number, decoding, width)
         words = plain(sentences, captioner.vocabulary)
-        said = owned(names.take(pa.array(image)), words)
+        text = prose(words)
+        said = owned(names.take(pa.array(image)), text)
         reason = _refused(sentences, said, own, kept)
         kept.append(said.filter(pa.array(reason == 0)))
-        parts.append(Drawn(image, number, reason, words, prose(words)))
+        parts.append(Drawn(image, number, reason, words, text))
         lacking = lacking - np.bincount(image[reason == 0], minlength=len(images))
     return _in_order(parts)
 

@@ -30,9 +30,9 @@ INPUTS = ("captions", "features")
 def optimizers_of(nets: Nets, config: CaptionerConfig) -> Optimizers:
     """One Adam for each loss, under names that no net has."""
     rates = {
-        "likelihood": (nets.generator, config.pretraining_rate),
+        "likelihood": (nets.generator, config.supervised_rate),
         "policy": (nets.generator, config.learning_rate),
-        "discrimination": (nets.discriminator, config.pretraining_rate),
+        "discrimination": (nets.discriminator, config.supervised_rate),
         "expectation": (nets.baseline, BASELINE_RATE * config.learning_rate),
     }
     return {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()}
@@ -99,8 +99,6 @@ def _epoch(
 ) -> dict[str, Any]:
     """One epoch, and what the generator writes after it."""
     began = time.perf_counter()
-    for group in optimizers["discrimination"].param_groups:
-        group["lr"] = config.learning_rate if phase == GAN else config.pretraining_rate
     line = EPOCHS[phase](nets, optimizers, material, config, config.seed * MODEL_SEEDS + number)
     if not all(math.isfinite(value) for value in line.values() if isinstance(value, float)):
         raise ValueError(f"the loss is not finite in epoch {number} ({phase}): lower the learning rate")

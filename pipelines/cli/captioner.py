@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+
 from pipelines import options
 from pipelines.cli.group import at_work, negcap, one_line_errors
 
@@ -55,6 +57,31 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
         metadata = provenance.of_stage(run, (stage.input,), config)
         counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
         print(summary(counts, config))
+
+
+@negcap.command()
+@options.run
+@click.option("--output", type=options.FOLDER, required=True, metavar="NEW", help="Folder of the new run.")
+@click.option("--extra", metavar="TABLE", help="Captions that join the run's own; default: generated.")
+@options.overwrite
+@options.quiet
+def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: bool) -> None:
+    """Make a run of a run's captions and those written of its images.
+
+    The written ones follow each image's own, marked generated, and so are negatives made of them. The other verbs go on
+    from there: parse, lexicon, components, truth, balance, negatives, train.
+    """
+    from pipelines import provenance
+    from pipelines.progress import report
+    from pipelines.stages.enlarge import EnlargeConfig
+    from pipelines.stages.enlarge import enlarge as make
+
+    with one_line_errors():
+        config = EnlargeConfig(extra) if extra else EnlargeConfig()
+        counts = make(run, output, config, metadata=provenance.package(), progress=report(quiet), overwrite=overwrite)
+        print(
+            f"{counts['captions']:,} captions of {counts['images']:,} images, {counts['generated']:,} of them generated"
+        )
 
 
 @negcap.command("evaluate-captioner")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.run import ReduceStage, Spread, StageResult
 from pipelines.engine.shards import WholeTable
-from pipelines.stages.learnt import load, load_lexicon
+from pipelines.stages.learnt import load_lexicon, load_truth
 from pipelines.stages.lexicon import TRAIN_SPLITS
 from schemas.balance import BALANCE
 
@@ -110,10 +110,11 @@ def find(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: Who
 
     from augment.balance import BALANCED, candidates
 
-    images, learnt = images_of(table), load(lexicon, truth, max_true=config.max_true)
+    images = images_of(table)
+    entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
     tables = []
     for number, kind in enumerate(BALANCED):
-        found = candidates(kind, images, *learnt)
+        found = candidates(kind, images, entries, known)
         of = pa.repeat(pa.scalar(number, pa.int8()), len(found.row))
         tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
     return pa.concat_tables(tables).combine_chunks()
@@ -141,8 +142,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
         row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
         old, new, mass = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "mass"))
-        weights = weigh(entries.entries(name), Candidates(row, old.astype(int), new.astype(int), mass))
-        rows += [(name, entry, weight) for entry, weight in sorted(weights.items())]
+        weights = weigh(name, entries, Candidates(row, old.astype(int), new.astype(int), mass))
+        rows += [(name, *entry, weight) for entry, weight in sorted(weights.items())]
     arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BALANCE, strict=True)]
     return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(table)})
 

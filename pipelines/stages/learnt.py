@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from augment.truth.most import MAX_TRUE
-
 if TYPE_CHECKING:
     from augment.language.lexicon import Lexicon
     from augment.truth.estimates import Truth
@@ -14,19 +12,22 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1)
-def load_lexicon(lexicon: WholeTable, balance: WholeTable | None = None) -> Lexicon:
-    """The lexicon of a run, balanced where it has been."""
+def load_lexicon(lexicon: WholeTable) -> Lexicon:
+    """The lexicon of a run."""
     from augment.language.lexicon import Lexicon
 
-    return Lexicon.from_table(lexicon.read(), None if balance is None else balance.read())
+    return Lexicon.from_table(lexicon.read())
 
 
 @lru_cache(maxsize=1)
-def load(
-    lexicon: WholeTable, truth: WholeTable, balance: WholeTable | None = None, max_true: float = MAX_TRUE
-) -> tuple[Lexicon, Truth]:
-    """The lexicon of a run, balanced where it has been, and what it knows of truth."""
+def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth:
+    """What a run knows of the truth of the replacements in its lexicon."""
     from augment.truth.estimates import Truth
 
-    entries = load_lexicon(lexicon, balance)
-    return entries, Truth.from_table(truth.read(), entries, max_true)
+    return Truth.from_table(truth.read(), load_lexicon(lexicon), max_true)
+
+
+@lru_cache(maxsize=1)
+def load_balanced(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
+    """The lexicon of a run, balanced."""
+    return load_lexicon(lexicon).balanced(balance.read())

@@ -83,7 +83,6 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     min_count = config.min_count or default_min_count(captions)
     norms = Concreteness.load(config.concreteness)
     table = select(counts.cast(LEXICON), min_count, norms, config.theta, _words(config.attributes))
-    table = table.sort_by([(name, "ascending") for name in LEXICON.names[:3]])
     plain = table.filter(pc.equal(table["place"], ""))
     numbers = {
         f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0

@@ -19,7 +19,7 @@ from augment.rows import Rows
 from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
-from pipelines.stages.learnt import load
+from pipelines.stages.learnt import load_balanced, load_truth
 from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def make(
     parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, truth: WholeTable, balance: WholeTable
 ) -> StageResult:
     """The negatives, positives and rejections of one shard."""
-    entries, known = load(lexicon, truth, balance, config.max_true)
-    tables, counts = negatives(parses, entries, config, known)
+    known = load_truth(lexicon, truth, config.max_true)
+    tables, counts = negatives(parses, load_balanced(lexicon, balance), config, known)
     return StageResult(tables, counts)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pipelines.engine.run import ReduceStage, StageResult
 from pipelines.engine.shards import WholeTable
 from pipelines.stages.balance import draw, images_of, merge
+from pipelines.stages.learnt import load_lexicon
 from schemas.truth import TRUTH
 
 if TYPE_CHECKING:
@@ -40,11 +41,10 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 def count(table: pa.Table, config: TruthConfig, lexicon: WholeTable) -> StageResult:
     """The counts of the train captions where there are any, and the calibration. Counter: captions, those counted."""
-    from augment.language.lexicon import Lexicon
     from augment.truth.fit import estimate
 
     images = images_of(table)
-    truth = estimate(images, Lexicon.from_table(lexicon.read()))
+    truth = estimate(images, load_lexicon(lexicon))
     return StageResult({"truth": truth}, {"captions": sum(map(len, images))})
 
 
@@ -55,6 +55,6 @@ STAGE = ReduceStage(
     partial=sample_shard,
     combine=combine,
     finish=count,
-    code=("augment", "pipelines.stages.truth", "pipelines.stages.balance"),
+    code=("augment", "pipelines.stages.truth", "pipelines.stages.balance", "pipelines.stages.learnt"),
     whole=("lexicon",),
 )
