@@ -9,7 +9,8 @@ is (x, y) with probability
 
     p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's candidates.
 
-left_w and entered_w, the sums of p over all captions with x = w and with y = w, are made equal by repeating
+A noun's plural is an entry of its own. left_w and entered_w, the sums of p over all captions with x = w and with
+y = w, are made equal by repeating
 
     b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 """
@@ -27,7 +28,6 @@ from augment.context import Context, contexts
 from augment.contradiction import check
 from augment.edits import Candidate
 from augment.language.clashes import numbers
-from augment.language.entries import Entries
 from augment.language.lexicon import Lexicon
 from augment.operators.attribute import attribute_candidate, attribute_choices
 from augment.operators.noun import noun_choices
@@ -52,14 +52,20 @@ PARTS: dict[str, tuple[Callable[..., Any], Callable[[Caption, Context], Maker]]]
     "verb": (verb_choices, _one_by_one(verb_candidate)),
 }
 BALANCED = ("noun", *PARTS)
-UPDATES = 60
+UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
-BOUND = 3.0
+BOUND = 6.0
+
+
+Weights = dict[tuple[str, bool], float]  # by entry, and whether it is a plural
 
 
 class Candidates(NamedTuple):
-    """Candidates that are not refused: the row of the caption, who leaves, who enters, and the mass; a value each."""
+    """Candidates that are not refused: the row of the caption, who leaves, who enters, and the mass; a value each.
+
+    Who leaves and enters by number, plurals of nouns behind all the entries.
+    """
 
     row: np.ndarray
     old: np.ndarray
@@ -67,9 +73,7 @@ class Candidates(NamedTuple):
     mass: np.ndarray
 
 
-def balance(
-    kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
-) -> dict[str, float]:
+def balance(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None) -> Weights:
     """The weight of every entry of a kind, fitted on the captions of some images.
 
     With `truth`, what is likely true is refused here as it is of negatives.
@@ -77,12 +81,14 @@ def balance(
     """
     if kind not in BALANCED:
         raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
-    return fit(lexicon.entries(kind), candidates(kind, images, lexicon, truth))
+    return fit(kind, lexicon, candidates(kind, images, lexicon, truth))
 
 
-def fit(entries: Entries, found: Candidates) -> dict[str, float]:
+def fit(kind: str, lexicon: Lexicon, found: Candidates) -> Weights:
     """The weight of every entry of one kind by its candidates."""
-    size, rows = len(entries.names), int(found.row.max(initial=-1)) + 1
+    forms = (False, True) if kind == "noun" else (False,)
+    nodes = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
+    size, rows = len(nodes), int(found.row.max(initial=-1)) + 1
     log_weights = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
         weights = found.mass * np.exp(log_weights[found.new] - log_weights[found.old])
@@ -90,7 +96,7 @@ def fit(entries: Entries, found: Candidates) -> dict[str, float]:
         left, entered = np.bincount(found.old, share, size), np.bincount(found.new, share, size)
         log_weights += STEP * np.log((left + PRIOR) / (entered + PRIOR))
         np.clip(log_weights, -BOUND, BOUND, out=log_weights)
-    return dict(zip(entries.names, np.exp(log_weights).tolist(), strict=True))
+    return dict(zip(nodes, np.exp(log_weights).tolist(), strict=True))
 
 
 def candidates(
@@ -98,15 +104,17 @@ def candidates(
 ) -> Candidates:
     """The candidates of a kind that are not refused, of all captions of some images, unbalanced."""
     number = lexicon.entries(kind).number
+    size = len(number)
     parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
     row = 0
     for captions in images:
         for caption, context in zip(captions, contexts(captions, lexicon, truth), strict=True):
             open = _nouns(caption, context) if kind == "noun" else _others(kind, caption, context)
-            for entry, masses in open:
+            for entry, plural, masses in open:
                 (new,) = masses.nonzero()
                 if len(new) and entry in number:
-                    parts.append((row, number[entry], new, masses[new]))
+                    behind = size * plural
+                    parts.append((row, number[entry] + behind, new + behind, masses[new]))
             row += 1
     lengths = [len(new) for _, _, new, _ in parts]
     return Candidates(
@@ -117,7 +125,7 @@ def candidates(
     )
 
 
-def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
+def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
     """The nouns that may stand in each slot, of which none clashes or is likely true; pronouns are not looked at."""
     slots, masses, _ = noun_choices(caption, context)
     refused = numbers(context.clash_own.all | context.clash_siblings.all)
@@ -125,10 +133,10 @@ def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray
         mass[refused] = 0.0
         if context.truth is not None:
             mass[context.truth.likely_nouns] = 0.0
-        yield slot.entry, mass
+        yield slot.entry, slot.plural, mass
 
 
-def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, np.ndarray]]:
+def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
     choices, candidates = PARTS[kind]
     names, candidate = context.lexicon.entries(kind).names, candidates(caption, context)
     for slot, mass in zip(*choices(caption, context), strict=True):
@@ -136,4 +144,4 @@ def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str
             made = candidate(slot, names[entry])
             if made is None or check(made, caption, context) is not None:
                 mass[entry] = 0.0
-        yield slot.entry, mass
+        yield slot.entry, False, mass

@@ -6,8 +6,9 @@ from schemas.fields import field, schema
 
 BALANCE = schema(
     "balance",
-    1,
+    2,
     field("kind", pa.string(), "kind of the entry, as in lexicon"),
     field("entry", pa.string(), "the entry, as in lexicon"),
+    field("plural", pa.bool_(), "whether the weight is that of a noun's plural"),
     field("weight", pa.float64(), "multiplies its chances to replace, divides its chances to be replaced"),
 )

@@ -1,4 +1,4 @@
-"""captions: what was read; rejected_records: what could not be."""
+"""captions: what was read; rejected_records: what could not be; generated, refused_captions: what was written."""
 
 import pyarrow as pa
 
@@ -32,6 +32,27 @@ RECORD_REASONS = (
     "duplicate_caption_id",
     "unsafe_path",
     "ambiguous_image",
+)
+
+GENERATED = pa.schema(CAPTIONS).with_metadata({"table": "generated", "schema_version": "1"})
+
+CAPTION_REASONS = (
+    "unfinished",
+    "unknown_word",
+    "too_short",
+    "repeated_word",
+    "repeated_phrase",
+    "own_caption",
+    "repeat",
+)
+
+REFUSED_CAPTIONS = schema(
+    "refused_captions",
+    1,
+    field("image_id", pa.string(), "key of the image"),
+    field("number", pa.int32(), "which draw of the image, from 0"),
+    field("reason", pa.string(), "one of: " + ", ".join(CAPTION_REASONS)),
+    field("text", pa.string(), "what was written"),
 )
 
 REJECTED_RECORDS = schema(

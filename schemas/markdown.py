@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from schemas.audit import AUDIT
 from schemas.balance import BALANCE
-from schemas.captions import CAPTIONS, REJECTED_RECORDS
+from schemas.captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.features import FEATURES, REJECTED_IMAGES
 from schemas.fields import description
@@ -39,6 +39,8 @@ TABLES = (
     REJECTED_IMAGES,
     SCENES,
     RANKS,
+    GENERATED,
+    REFUSED_CAPTIONS,
 )
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 

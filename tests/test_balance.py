@@ -42,7 +42,7 @@ def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption
     lexicon = sample_lexicon()
     before = imbalance("noun", images, lexicon)
     weights = balance("noun", images, lexicon)
-    lexicon.nouns.balance[:] = [weights[name] for name in lexicon.nouns.names]
+    lexicon.nouns.balance[:] = [[weights[name, plural] for name in lexicon.nouns.names] for plural in (False, True)]
     try:
         after = imbalance("noun", images, lexicon)
     finally:
@@ -56,7 +56,7 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert once == again
     assert (lexicon.prepositions.balance == 1.0).all()
     assert balance("preposition", images[19::-1], lexicon) == pytest.approx(once)
-    assert set(once) == set(lexicon.prepositions.names)
+    assert set(once) == {(name, False) for name in lexicon.prepositions.names}
     assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
 
 

@@ -38,6 +38,13 @@ def test_variants() -> None:
             Variant.parse(wrong)
 
 
+def test_a_variant_has_the_defaults_of_its_model() -> None:
+    told = Variant.parse("univse").config(2, Path("m"), {"run": Path("r"), "joint": 8, "decay": 0.25})
+    assert (told.model, told.output, told.seed, told.joint) == ("univse", Path("m/univse-2"), 2, 8)
+    assert (told.epochs, told.constant, told.decay, told.bidirectional) == (13, 6, 0.25, False)
+    assert Variant.parse("vse++").config(0, Path("m"), {"run": Path("r")}).bidirectional
+
+
 def test_figures_are_means_over_the_seeds(models: Path) -> None:
     made = json.loads((models / "comparison.json").read_text())
     assert list(made) == ["vse++", "vse-c+noun"]

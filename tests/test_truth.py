@@ -180,7 +180,8 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     made, refused = tables["negatives"].to_pylist(), tables["rejections"].to_pylist()
     words = [row for row in made if row["operator"] in ("noun", "verb", "preposition")]
     assert all(0 <= row["p_true"] <= 0.02 for row in words) and len({row["p_true"] for row in words}) > 20
-    assert all((row["p_true"] is None) == (row["operator"] == "shuffle" or not row["replaced"]) for row in made)
+    estimated = [row for row in made if row["operator"] != "numeral"]
+    assert all((row["p_true"] is None) == (row["operator"] == "shuffle" or not row["replaced"]) for row in estimated)
     likely = [row for row in refused if row["reason"] == "likely_true"]
     assert len(likely) > 100 and all(row["p_true"] > 0.02 for row in likely)
     assert all(row["p_true"] is None for row in refused if row["reason"] != "likely_true")
@@ -202,6 +203,24 @@ def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> 
     made = list(OPERATORS["numeral"].propose(captions[0], context, record_rng(0, "numeral", "x"), 50))
     reasons = {one.replacement: check(one, captions[0], context) for one in made}
     assert reasons["a"] is None and reasons["three"] == "likely_true"
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"), [("A dog runs.", True), ("A dog and a cat.", True), ("A black dog and a brown dog.", False)]
+)
+def test_the_number_of_what_stands_in_two_places_is_not_estimated(
+    text: str, alone: bool, sample_truth: pa.Table
+) -> None:
+    captions = list(parse([text, "An animal."]))
+    image = Truth.from_table(sample_truth, sample_lexicon()).of_image(captions)
+    context = contexts(captions, sample_lexicon())[0]
+    made = [
+        one
+        for one in OPERATORS["numeral"].propose(captions[0], context, record_rng(0, "numeral", "x"), 50)
+        if captions[0].lowered[one.slots[0]] == "dog"
+    ]
+    assert made
+    assert {image.of(one, captions[0]) is not None for one in made} == {alone}
 
 
 @pytest.mark.parametrize("limit", [-0.1, 1.5])

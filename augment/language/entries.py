@@ -38,8 +38,8 @@ class Entries:
     priors: log probability by form, "" for any. places: the number of each place; kind_gain: how much a place favours
     a kind of entry, shape (places, kinds). The entries seen in place i are `at[starts[i]:starts[i + 1]]`, in order;
     beside them stand `seen`, how often, `gain`, how much the place favours the entry within its kind, and `without`,
-    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, see
-    augment.balance.
+    the difference that one occurrence less makes. balance: what a draw multiplies the chance of each entry by, its
+    plural apart, shape (2, entries), see augment.balance.
     """
 
     names: tuple[str, ...]
@@ -61,9 +61,10 @@ class Entries:
         """Entry name -> entry number."""
         return {name: i for i, name in enumerate(self.names)}
 
-    def weighing(self, weights: Mapping[str, float]) -> Entries:
-        """The same entries with other weights in `balance`, 1 where there is none."""
-        return replace(self, balance=np.array([weights.get(name, 1.0) for name in self.names]))
+    def weighing(self, weights: Mapping[tuple[str, bool], float]) -> Entries:
+        """The same entries with other weights in `balance`, by entry and whether plural; 1 where there is none."""
+        found = [[weights.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
+        return replace(self, balance=np.array(found))
 
     def gains(self, places: Iterable[str], own: int | None = None) -> np.ndarray:
         """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,).
@@ -126,9 +127,10 @@ class Entries:
             probabilities[probabilities <= floor] = 0.0
         return self.balanced(probabilities, own)
 
-    def balanced(self, probabilities: np.ndarray, own: int | None) -> np.ndarray:
+    def balanced(self, probabilities: np.ndarray, own: int | None, *, plural: bool = False) -> np.ndarray:
         """Probabilities in a slot of entry `own`, corrected so that each enters as often as it leaves."""
-        return probabilities * (self.balance if own is None else self.balance / self.balance[own])
+        weights = self.balance[int(plural)]
+        return probabilities * (weights if own is None else weights / weights[own])
 
 
 def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
@@ -177,7 +179,7 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
         seen,
         gain,
         without,
-        np.ones(len(names)),
+        np.ones((2, len(names))),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -193,10 +193,11 @@ class Lexicon:
 
     def balanced(self, balance: pa.Table) -> Lexicon:
         """The same with the weights of the `balance` table that was fitted to it (see schemas.balance)."""
-        weights: dict[str, dict[str, float]] = {name: {} for name in KINDS}
-        for kind, entry, weight in zip(*balance.to_pydict().values(), strict=True):
-            weights[kind][entry] = weight
-        return replace(self, **{f"{name}s": self.entries(name).weighing(weights[name]) for name in KINDS})
+        weights: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
+        for kind, entry, plural, weight in zip(*balance.to_pydict().values(), strict=True):
+            weights[kind][entry, plural] = weight
+        weighed: dict[str, Any] = {f"{name}s": self.entries(name).weighing(weights[name]) for name in KINDS}
+        return replace(self, **weighed)
 
 
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:

@@ -58,7 +58,10 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
         probabilities[context.lexicon.same_things(slot.entry)] = 0.0
         likely.append(probabilities)
     odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
-    balanced = [nouns.balanced(one, nouns.number[slot.entry]) for slot, one in zip(slots, likely, strict=True)]
+    balanced = [
+        nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
+        for slot, one in zip(slots, likely, strict=True)
+    ]
     usual = [one > odd for one in likely]
     return Choices(
         slots,

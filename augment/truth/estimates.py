@@ -18,7 +18,7 @@ from augment.language.lexicon import Lexicon
 from augment.truth.associations import Associations, Pairs
 from augment.truth.calibration import sigmoid
 from augment.truth.most import MAX_TRUE
-from augment.truth.transitions import CLAIMS, Claim, Transitions, value
+from augment.truth.transitions import CLAIMS, Claim, Transitions, is_alone, value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,9 +115,10 @@ class ImageTruth:
             return None
         if kind not in CLAIMS:
             return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
-        if not candidate.replaced:
+        thing = caption.tokens[candidate.slots[-1]].lemma
+        if not candidate.replaced or not is_alone(kind, thing, caption):
             return None
-        claim = (kind, candidate.replaced, caption.tokens[candidate.slots[-1]].lemma, candidate.replacement)
+        claim = (kind, candidate.replaced, thing, candidate.replacement)
         found = self._turned.get(claim)
         if found is None:
             found = self._turned[claim] = self._turning(*claim)
@@ -173,6 +174,8 @@ class ImageTruth:
                 return None
             old, new = value(kind, candidate.replaced), value(kind, candidate.replacement)
             thing = caption.tokens[candidate.slots[-1]].lemma
+            if not is_alone(kind, thing, caption):
+                return None
             agreeing = self._agreeing(kind)[thing, old]
             return [1.0, self._odds(kind, old, thing, new), log1p(agreeing), self._number]
         known = self.truth.associations[kind]

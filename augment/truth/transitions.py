@@ -18,7 +18,7 @@ from augment.caption import Caption
 from augment.context import attributes_said, quantities_said, relations_said
 from augment.contradiction import same_things
 from augment.language.kinds import kind
-from augment.language.places import quantity_value
+from augment.language.places import NOUN_TAGS, quantity_value
 
 SMOOTHING = 20.0
 
@@ -63,6 +63,17 @@ def same(sort: str, thing: str, other: str) -> bool:
 def said_of(sort: str, thing: str, claims: Iterable[Claim]) -> set[str]:
     """What claims say of a thing."""
     return {value for other, value in claims if same(sort, thing, other)}
+
+
+def is_alone(sort: str, thing: str, caption: Caption) -> bool:
+    """Whether a caption says a thing in one place, so that its number there is its number in the image.
+
+    "A black dog and a brown dog" has a dog twice: "two black dogs and a brown dog" is not true of two dogs.
+    """
+    if sort != "numeral":
+        return True
+    roots = (caption.tokens[chunk.root] for chunk in caption.chunks)
+    return sum(root.tag in NOUN_TAGS and same(sort, thing, root.lemma) for root in roots) <= 1
 
 
 def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> Counter[Turn]:

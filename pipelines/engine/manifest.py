@@ -100,6 +100,16 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise ValueError(f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}") from error
 
 
+def manifest_of(run: Path, table: str) -> Manifest | None:
+    """The manifest that tells of a table: its folder's own, or that of a table made with it; None where there is none.
+
+    Raises ValueError when it is unreadable.
+    """
+    others = sorted(path.parent for path in run.glob(f"*/{MANIFEST}"))
+    found = (read_manifest(folder) for folder in (run / table, *others))
+    return next((manifest for manifest in found if manifest and table in manifest.identity.schemas), None)
+
+
 def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
     """Make `folder` ready for a stage: refuse one made from something else, and record what is being made.
 

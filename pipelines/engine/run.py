@@ -20,8 +20,8 @@ from pipelines.engine.manifest import (
     hash_code,
     hash_schema,
     hash_table,
+    manifest_of,
     prepare,
-    read_manifest,
     receipts,
 )
 from pipelines.engine.shards import (
@@ -160,7 +160,7 @@ def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mappi
 def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
     """The hash of every table that `name` reads; FileNotFoundError when one is missing or unfinished."""
     for table in tables:
-        manifest = read_manifest(run / table)
+        manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
             state = "which is unfinished" if list_shards(run / table) else "which is not there"
             raise FileNotFoundError(f"{name} needs {run / table}, {state}: run its stage first")

@@ -19,7 +19,7 @@ from pipelines.engine.manifest import (
 )
 from pipelines.engine.shards import list_shards, read_receipt, shard_path
 
-SOURCES = ("ingest", "features", "scenes")  # stages whose inputs are files outside the run
+SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are files outside the run
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,9 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
         row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
         old, new, mass = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "mass"))
-        weights = weigh(entries.entries(name), Candidates(row, old.astype(int), new.astype(int), mass))
-        rows += [(name, entry, weight) for entry, weight in sorted(weights.items())]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
+        weights = weigh(name, entries, Candidates(row, old.astype(int), new.astype(int), mass))
+        rows += [(name, *entry, weight) for entry, weight in sorted(weights.items())]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(BALANCE)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]
     return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(table)})
 

@@ -59,6 +59,7 @@ class TrainConfig:
     run: the folder with captions, features and (vse-c) negatives; output: the model's folder.
     train_splits: their captions are trained on. validation_split: rsum on it selects the epoch; where the run lacks it,
     `validation_images` images are taken out of the train splits, the same for every seed.
+    extra: a table of captions that are trained on too, as negcap caption writes; nothing is measured on them.
     negatives: N, drawn of each caption each time it comes up, among the rows of `negative_families` that
     `negative_operators` made; each family a caption has is as likely, however many rows it has.
     joint: size of the joint space; bidirectional: half of it for each direction. word_dim: size of the word vectors;
@@ -84,6 +85,7 @@ class TrainConfig:
     train_splits: tuple[str, ...] = ("train", "restval")
     validation_split: str = "val"
     validation_images: int = 500
+    extra: str = ""
     negatives: int = 8
     negative_families: tuple[str, ...] = ("noun", "numeral", "relation")
     negative_operators: tuple[str, ...] = PRESETS["vse-c"]

@@ -29,13 +29,18 @@ NEGATIVES = ("caption_id", "text", "operator", "family", "negative_id", "replace
 
 
 class Captions(NamedTuple):
-    """The English captions of a run, in its order: ids, texts, splits, and the image of each as a number."""
+    """The English captions of a run, in its order: ids, texts, splits, and the image of each as a number.
+
+    extra: how many at the end are of a table of extra captions; human: (C,) bool, those that people wrote.
+    """
 
     ids: list[str]
     texts: pa.Array
     splits: pa.Array
     image_ids: list[str]
     image: Tensor
+    human: Tensor
+    extra: int = 0
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The numbers of the captions in these splits."""
@@ -48,6 +53,12 @@ class Captions(NamedTuple):
             known = ", ".join(repr(name) for name in self.splits.unique().to_pylist())
             raise ValueError(f"split must be one of {known}, was: {split!r}")
         return chosen
+
+    def to_measure(self, rows: Tensor) -> Tensor:
+        """Those of some captions that a model is measured on: no extra ones, and where people wrote any, theirs."""
+        rows = rows[rows < len(self.ids) - self.extra]
+        human = rows[self.human[rows]]
+        return human if len(human) else rows
 
 
 class Features(NamedTuple):
@@ -87,11 +98,12 @@ class Corpus:
         return torch.tensor([name in families for name in self.families] or [False])[self.family]
 
 
-def read_captions(run: Path) -> Captions:
-    """The English captions of a run. Raises FileNotFoundError without a table of captions."""
-    columns = ["caption_id", "image_id", "split", "language", "text"]
-    rows = pa.concat_tables(read_table(run, "captions", columns)).combine_chunks()
-    rows = rows.filter(pc.equal(rows["language"], LANGUAGE))
+def read_captions(run: Path, extra: str = "") -> Captions:
+    """The English captions of a run, then those of its table `extra`. Raises FileNotFoundError without such a table."""
+    columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
+    tables = [rows.filter(pc.equal(rows["language"], LANGUAGE)) for rows in tables]
+    rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
     return Captions(
         rows["caption_id"].to_pylist(),
@@ -99,6 +111,8 @@ def read_captions(run: Path) -> Captions:
         rows["split"].combine_chunks(),
         images.dictionary.to_pylist(),
         torch.from_numpy(images.indices.to_numpy().astype(np.int64)),
+        torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
+        sum(len(table) for table in tables[1:]),
     )
 
 
@@ -113,16 +127,13 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
         raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
     number = {image: n for n, image in enumerate(image_ids)}
     there = torch.zeros(len(image_ids), dtype=torch.bool)
-    values, kind, seen = torch.empty(0), "", set[str]()
+    values, kind, seen = torch.empty(0), None, set[str]()
     for shard in shards:
         rows = read_shard(shard)
-        metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
-        if "shape" not in metadata:
-            raise ValueError(f"{table}/{shard.name} must name its shape in its metadata")
-        if kind and kind != metadata["shape"] + metadata.get("backbone", ""):
+        found, backbone = feature_values(rows, f"{table}/{shard.name}")
+        if kind and kind != (backbone, found.shape[1:]):
             raise ValueError(f"{table}/{shard.name} must be of the backbone and shape of the shards before it")
-        kind = metadata["shape"] + metadata.get("backbone", "")
-        found = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), f"{table}/{shard.name}")
+        kind = (backbone, found.shape[1:])
         if not len(values):
             values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
         for row, image in enumerate(rows["image_id"].to_pylist()):
@@ -133,7 +144,16 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
                 values[number[image]], there[number[image]] = found[row], True
     if not there.any():
         raise ValueError(f"{table} of {run} must be of its images, has none of them")
-    return Features(values, metadata.get("backbone", ""), there)
+    return Features(values, backbone, there)
+
+
+def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
+    """A shard's features (rows, *shape), and the net they are from. Raises ValueError as `read_features`."""
+    metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
+    if "shape" not in metadata:
+        raise ValueError(f"{name} must name its shape in its metadata")
+    values = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), name)
+    return values, metadata.get("backbone", "")
 
 
 def _tensor(column: pa.ChunkedArray, shape: tuple[int, ...], name: str) -> Tensor:
@@ -156,13 +176,13 @@ def split_captions(
     Without a split `validation`, `held_out` images of the train splits, which hang on nothing but the images' names.
     usable: (I,) bool, the images with features. Raises ValueError when either is empty.
     """
-    some, other = captions.of_splits(train), captions.of_splits([validation])
+    some, other = captions.of_splits(train), captions.to_measure(captions.of_splits([validation]))
     some, other = some[usable[captions.image[some]]], other[usable[captions.image[other]]]
     if not len(other):
         images = captions.image[some].unique().tolist()
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held = torch.isin(captions.image[some], torch.tensor(images[:held_out], dtype=torch.long))
-        some, other = some[~held], some[held]
+        some, other = some[~held], captions.to_measure(some[held])
     known = ", ".join(repr(name) for name in pc.unique(captions.splits).to_pylist())
     if not len(some):
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
@@ -171,12 +191,13 @@ def split_captions(
     return some, other
 
 
-def encode_run(run: Path, captions: Captions, vocabulary: Vocabulary) -> Corpus:
-    """All captions and negatives of a run in a vocabulary's words; kept in `RUN/encoded`, so once.
+def encode_run(run: Path, captions: Captions, vocabulary: Vocabulary, extra: str = "") -> Corpus:
+    """All captions (of a table `extra` too) and negatives of a run in a vocabulary's words; kept in `RUN/encoded`.
 
     A run without negatives has none. Raises as `hash_table`, and ValueError for a negative of an unknown caption.
     """
-    tables = {name: hash_table(run, name) for name in ("captions", "negatives") if list_shards(run / name)}
+    names = ("captions", "negatives", *filter(None, [extra]))
+    tables = {name: hash_table(run, name) for name in names if list_shards(run / name)}
     key = hashlib.sha256(json.dumps([LAYOUT, vocabulary.sha256, tables], sort_keys=True).encode()).hexdigest()[:16]
     path = run / ENCODED / f"{key}.safetensors"
     if not path.exists():

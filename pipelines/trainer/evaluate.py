@@ -128,7 +128,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
 
 
 def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
-    chosen = captions.of_split(config.split)
+    chosen = captions.to_measure(captions.of_split(config.split))
     chosen = chosen[there[captions.image[chosen]]]
     if not len(chosen):
         raise ValueError(f"split {config.split!r} must have captions of images with features, has none")

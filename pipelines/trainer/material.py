@@ -46,7 +46,7 @@ def device_of(name: str) -> torch.device:
 def gather(config: TrainConfig) -> Material:
     """Read a run. Raises FileNotFoundError and ValueError for tables that are missing or cannot be trained on."""
     device, objective = device_of(config.device), OBJECTIVES[config.model]
-    captions = read_captions(config.run)
+    captions = read_captions(config.run, config.extra)
     features = read_features(config.run, captions.image_ids, config.table)
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.there
@@ -58,7 +58,7 @@ def gather(config: TrainConfig) -> Material:
         config.min_count,
         component_words(config.run) if objective.components else (),
     )
-    corpus = encode_run(config.run, captions, vocabulary)
+    corpus = encode_run(config.run, captions, vocabulary, config.extra)
     graphs = read_graphs(config.run, captions, vocabulary, device) if objective.components else None
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
     return Material(

@@ -75,7 +75,7 @@ def _parsing(metrics: Mapping[str, Any]) -> str:
     rows = []
     for word, entry in metrics.get("parsing", {}).items():
         for name in [name for name in entry if f"{name}, random" in entry]:
-            rows.append([f"{name} of a {word}", f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}"])
+            rows.append([f"{name} of the {word}", f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}"])
             rows[-1].append(f"{entry['questions']:,}")
     return markdown_table(["told by the image", "%", "by chance", "questions"], rows) if rows else ""
 

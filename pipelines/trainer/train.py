@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from pipelines.engine.shards import write_atomically
 from pipelines.trainer import checkpoint
-from pipelines.trainer.config import TrainConfig
+from pipelines.trainer.config import TrainConfig, identity_fields
 from pipelines.trainer.curves import draw_curves
 from pipelines.trainer.embed import embed_images, embed_sentences
 from pipelines.trainer.material import Material, gather
@@ -119,17 +119,18 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     vectors = read_vectors(config.vectors, material.vocabulary, config.word_dim) if config.vectors else None
     objective = OBJECTIVES[config.model]
     model = objective.build(config, size, len(material.vocabulary), vectors)
-    made = checkpoint.identity(config, size, material.backbone)
+    made = checkpoint.identity(config, identity_fields(), size, material.backbone, checkpoint.inputs(config))
     checkpoint.open_folder(config.output, made, material.vocabulary, overwrite=overwrite)
     model.to(material.device)
     mean = deepcopy(model).requires_grad_(False)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=config.learning_rate, fused=material.device.type == "cuda")
+    models = {"model": model, "mean": mean}
     done, best = 0, {"epoch": 0, "rsum": float("-inf")}
     if (config.output / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(config.output, checkpoint.LAST, {"model": model, "mean": mean}, optimizer)
+        state = checkpoint.restore(config.output, checkpoint.LAST, models, {"optimizer": optimizer})
         done, best = state["epoch"], state["best"]
-    history = _history(config.output / checkpoint.METRICS, done)
+    history = read_history(config.output / checkpoint.METRICS, done)
     say(
         f"{config.model}: {len(material.train):,} captions to train on, {len(material.validation):,} to validate, "
         f"{len(material.vocabulary):,} words"
@@ -145,9 +146,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
             best = {"epoch": epoch, "rsum": rsum}
             checkpoint.save(config.output, checkpoint.BEST, {"model": mean}, best)
         state = {"epoch": epoch, "best": best}
-        checkpoint.save(config.output, checkpoint.LAST, {"model": model, "mean": mean}, state, optimizer)
+        checkpoint.save(config.output, checkpoint.LAST, models, state, {"optimizer": optimizer})
         history.append(line)
-        _write_history(config.output / checkpoint.METRICS, history)
+        write_history(config.output / checkpoint.METRICS, history)
         draw_curves(history, config.output / "curves.png", config.model)
         say(
             f"epoch {epoch}: loss {line['loss']:.3f}, rsum {rsum:.1f} on validation "
@@ -156,11 +157,12 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     return config.output
 
 
-def _history(path: Path, epochs: int) -> list[dict[str, Any]]:
+def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
     """The lines of the epochs that the weights stand for."""
     lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
     return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
 
 
-def _write_history(path: Path, history: list[dict[str, Any]]) -> None:
+def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    """Write metrics.jsonl, whole."""
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())

@@ -3,8 +3,9 @@
 Negatives are made of the first captions of every image, as if there were no others (`--shown`, default 2), with
 nothing refused as likely true (before) and with `--max-true` (after). The other captions judge them: a replacement
 noun is true if it stands there as a token (literal), is a synonym, or lies above or below a noun there in WordNet, by
-first senses (closure); a quantity, preposition or attribute if it is said of the same thing there, a verb if it is
-said. Lexicon, truth and balance are the corpus' own, of the shown captions only, and those of `--train`.
+first senses (closure); a quantity, preposition, attribute or verb if it is said of the same thing there. A lower
+quantity is true of a part ("a dog" of one of two). Lexicon, truth and balance are the corpus' own, of the shown
+captions only, and those of `--train`.
 
 CAPTIONS is any source that `negcap build` reads, or a run with parses.
 """
@@ -24,15 +25,17 @@ import pyarrow.compute as pc
 
 from augment.balance import BALANCED, balance
 from augment.caption import Caption, from_parses
-from augment.context import nouns_said, verbs_said
+from augment.context import VERB_TAGS, nouns_said, verbs_said
+from augment.contradiction import same_things
 from augment.language.attribute_slots import attribute_slots
 from augment.language.lexicon import Lexicon
-from augment.language.places import preposition_slots, quantity_slots
+from augment.language.places import preposition_slots, quantity_slots, quantity_value
+from augment.language.verbs import subject
 from augment.language.wordnet import WordNet
 from augment.truth.estimates import Truth
 from augment.truth.fit import estimate
 from augment.truth.most import MAX_TRUE
-from augment.truth.transitions import CLAIMS, said_of, value
+from augment.truth.transitions import CLAIMS, is_alone, said_of, value
 from pipelines import build
 from pipelines.engine.cluster import executor
 from pipelines.engine.shards import read_table
@@ -128,12 +131,24 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     if kind == "noun":
         return noun_verdict(new, {new, lexicon.singular.get(new, new), lexicon.plural.get(new, new)}, held)
     if kind == "verb":
-        return "said" if any(new in verbs_said(other) for other in held) else None
+        return "said" if any(done(new, row, caption, other) for other in held) else None
     said = thing(kind, caption, row) if row["replaced"] else None
-    if said is None:
+    if said is None or not is_alone(kind, said, caption):
         return None
-    found = any(value(kind, new) in said_of(kind, said, CLAIMS[kind](other)) for other in held)
-    return "said" if found else None
+    if not any(value(kind, new) in said_of(kind, said, CLAIMS[kind](other)) for other in held):
+        return None
+    return "part" if kind == "numeral" and quantity_value(new) < quantity_value(row["replaced"]) else "said"
+
+
+def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
+    """Whether another caption says a verb of who does it in a negative, or does not tell of whom."""
+    starts = {edit["start"] for edit in row["edits"]}
+    edited = (token for token in caption.tokens if token.start in starts and token.pos == "VERB")
+    mine = next((subject(caption, token) for token in edited), "")
+    if verb not in verbs_said(other):
+        return False
+    others = {subject(other, token) for token in other.tokens if token.lemma == verb and token.tag in VERB_TAGS}
+    return not mine or any(not one or same_things(mine, one) for one in others)
 
 
 def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexicon, Truth]]:
@@ -149,7 +164,9 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
         known = Truth.from_table(truth, lexicon, limit)
         fitted = {kind: balance(kind, sample, lexicon, known) for kind in BALANCED}
         for kind, weights in fitted.items():
-            lexicon.entries(kind).balance[:] = [weights[name] for name in lexicon.entries(kind).names]
+            for (name, plural), weight in weights.items():
+                entries_of = lexicon.entries(kind)
+                entries_of.balance[int(plural), entries_of.number[name]] = weight
         made.append((limit, lexicon, known))
     return made
 

@@ -37,8 +37,9 @@ def recover(
 
     graphs: rows of `components`; image: the row of each one's image in images (I, d) and regions (I, R, d), unit
     vectors. A caption takes part with words that are known and at least two different nouns; each of them, or each
-    ordered pair, is a candidate: an attributed noun scores as in its best region, a triple as with the image. Right is
-    what the parser read; random: what a choice by chance gets.
+    ordered pair, is a candidate: an attributed noun scores as in its best region, a triple as with the image; for
+    "attribute alone" the noun's own score, in its best region, is taken off. Right is what the parser read; random:
+    what a choice by chance gets.
     """
     attributes: list[Question] = []
     relations: list[Question] = []
@@ -59,15 +60,24 @@ def recover(
                 triples = [(nouns[one], words[item["relation"]], nouns[other]) for one, other in pairs]
                 relations.append(Question(at, triples, [(one == ends[0], other == ends[1]) for one, other in pairs]))
 
-    def of_pairs(words: Tensor, at: Tensor) -> Tensor:
-        vectors = model.word(words[:, 0], words[:, 1])
+    def best(vectors: Tensor, at: Tensor) -> Tensor:
         return torch.bmm(regions[at], vectors[:, :, None])[:, :, 0].amax(1)
+
+    def of_pairs(words: Tensor, at: Tensor) -> Tensor:
+        return best(model.word(words[:, 0], words[:, 1]), at)
+
+    def of_attributes(words: Tensor, at: Tensor) -> Tensor:
+        return of_pairs(words, at) - best(model.word(words[:, 0]), at)
 
     def of_triples(words: Tensor, at: Tensor) -> Tensor:
         return (images[at] * model.triples(words)).sum(1)
 
     made = {}
-    for name, questions, score in (("attribute", attributes, of_pairs), ("relation", relations, of_triples)):
+    for name, questions, score in (
+        ("attribute", attributes, of_pairs),
+        ("attribute alone", attributes, of_attributes),
+        ("relation", relations, of_triples),
+    ):
         if questions:
             made[name] = _answered(questions, _scores(questions, score, images.device))
     return made

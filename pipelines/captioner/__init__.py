@@ -1,0 +1,1 @@
+"""The captioner trained on a run, written with, and measured."""

@@ -1,0 +1,274 @@
+"""What a captioner writes of a split's images, measured: against people's captions, by D, and by a judge of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from augment.captioner.generator import Sentences
+from augment.captioner.measures import bleu, cider_d, distinct, self_bleu
+from augment.captioner.noise import draws, keys
+from augment.captioner.text import bare, plain, prose
+from pipelines.captioner.generate import AT_ONCE, decode
+from pipelines.captioner.material import transformed
+from pipelines.captioner.model import GAN, MLE, Captioner, load, weights_file
+from pipelines.captioner.pictures import draw_samples
+from pipelines.engine.shards import write_atomically, write_json
+from pipelines.trainer.checkpoint import load_model
+from pipelines.trainer.config import DEVICES, cores
+from pipelines.trainer.data import Captions, Features, read_captions, read_features
+from pipelines.trainer.embed import embed_images, embed_sentences
+from pipelines.trainer.material import device_of
+from pipelines.trainer.objectives import OBJECTIVES
+from pipelines.trainer.retrieval import rank, retrieval
+from pipelines.trainer.texts import Texts
+
+WAYS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))
+PEOPLE = "people"
+COLUMNS = {
+    "BLEU-1": "bleu_1",
+    "BLEU-2": "bleu_2",
+    "BLEU-3": "bleu_3",
+    "BLEU-4": "bleu_4",
+    "CIDEr-D": "cider_d",
+    "distinct-1": "distinct_1",
+    "distinct-2": "distinct_2",
+    "words": "vocabulary",
+    "novel %": "novel",
+    "self-BLEU": "self_bleu",
+    "D": "discriminator",
+    "R@1": "t2i R@1",
+    "R@10": "t2i R@10",
+    "mean rank": "t2i mean rank",
+}
+
+
+@dataclass(frozen=True)
+class CaptionerEvaluateConfig:
+    """What is measured. split: of the run; judge: a model of negcap train, which ranks images for what is written.
+
+    n: captions an image, for self-BLEU; width: of the beam; seed: of the noise; limit: only the first images; images:
+    the folder of the pictures, `shown` of which are drawn with what is written. Raises ValueError.
+    """
+
+    split: str = "test"
+    judge: Path | None = None
+    n: int = 3
+    width: int = 3
+    seed: int = 0
+    limit: int | None = None
+    images: Path | None = None
+    shown: int = 6
+    device: str = "auto"
+    threads: int = field(default_factory=cores)
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise ValueError(f"device must be one of {', '.join(DEVICES)}, was: {self.device}")
+        for name in ("n", "width", "limit", "shown", "threads"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+
+
+class Written(NamedTuple):
+    """What was written of I images in one way: words and text of n captions each (I * n,), and D's score (I,)."""
+
+    sentences: Sentences
+    words: pa.Array
+    discriminator: Tensor
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The images asked for: numbers and ids (I,), people's captions of each as words, and all train captions."""
+
+    rows: Tensor
+    ids: list[str]
+    references: list[list[list[str]]]
+    train: frozenset[str]
+
+
+def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
+    """Measure a captioner on a run; the table as Markdown.
+
+    Writes measures.json and measures.md to `output`, by default `<model>/evaluation`, and samples.png where there are
+    pictures. Raises FileNotFoundError or ValueError for a folder that is no captioner's, a run without the split, or
+    features that are not the captioner's or the judge's.
+    """
+    torch.set_num_threads(config.threads)
+    device = device_of(config.device)
+    captions = read_captions(run)
+    features = read_features(run, captions.image_ids)
+    measures: dict[str, dict[str, float]] = {}
+    shown: dict[str, list[str]] = {}
+    asked: Asked | None = None
+    for phase, decoding in WAYS:
+        captioner = load(weights_file(folder, phase), device)
+        asked = asked or ask(captions, features, captioner, config)
+        if not measures:
+            measures[PEOPLE] = measure_people(asked, features, config, device)
+        written = write(captioner, features, asked, decoding, config, device)
+        way = f"{phase} {decoding}"
+        measures[way] = {**measure(written, asked, features, config, device)}
+        shown[way] = prose(written.words.take(pa.array(np.arange(config.shown) * config.n))).to_pylist()
+    assert asked is not None
+    said = {"split": config.split, "images": len(asked.ids), "measures": measures}
+    text = to_markdown(said)
+    place = output or folder / "evaluation"
+    place.mkdir(parents=True, exist_ok=True)
+    write_json(place / "measures.json", said)
+    write_atomically(place / "measures.md", (text + "\n").encode())
+    if config.images is not None:
+        draw_samples(run, config.images, asked.ids[: config.shown], shown, place / "samples.png")
+    return text
+
+
+def ask(captions: Captions, features: Features, captioner: Captioner, config: CaptionerEvaluateConfig) -> Asked:
+    """What is asked of a captioner. Raises ValueError for a split without images, or features of another net."""
+    chosen = captions.to_measure(captions.of_splits([config.split]))
+    chosen = chosen[features.there[captions.image[chosen]]]
+    if not len(chosen):
+        known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
+        raise ValueError(f"split must have images with features, {config.split!r} has none: the splits are {known}")
+    if features.values.shape[-1] != captioner.features or features.backbone != captioner.backbone:
+        raise ValueError(
+            f"features must be {captioner.features} numbers of {captioner.backbone!r} as the captioner's, "
+            f"are {features.values.shape[-1]} of {features.backbone!r}"
+        )
+    images = captions.image[chosen].unique()[: config.limit]
+    said = bare(captions.texts).to_pylist()
+    places = {image: place for place, image in enumerate(images.tolist())}
+    references: list[list[list[str]]] = [[] for _ in places]
+    for row, image in zip(chosen.tolist(), captions.image[chosen].tolist(), strict=True):
+        if image in places:
+            references[places[image]].append(said[row].split())
+    train = captions.of_splits(captioner.config.train_splits)
+    return Asked(
+        images,
+        [captions.image_ids[image] for image in images.tolist()],
+        references,
+        frozenset(said[row] for row in train.tolist()),
+    )
+
+
+@torch.inference_mode()
+def write(
+    captioner: Captioner,
+    features: Features,
+    asked: Asked,
+    decoding: str,
+    config: CaptionerEvaluateConfig,
+    device: torch.device,
+) -> Written:
+    """n captions of each image, each with its own noise, whatever they are like."""
+    told, images = captioner.config, len(asked.ids)
+    values = transformed(features.values[asked.rows], told.transform).to(device)
+    streams = np.repeat(keys(config.seed, asked.ids), config.n)
+    numbers = np.tile(np.arange(config.n, dtype=np.uint64), images)
+    noise, uniforms = draws(streams, numbers, told.noise, told.words)
+    parts = [
+        decode(captioner, values[some // config.n], noise[some].to(device), uniforms[some].to(device), decoding,
+               config.width)
+        for some in torch.arange(images * config.n).split(AT_ONCE)
+    ]  # fmt: skip
+    sentences = Sentences(*(torch.cat([part[k] for part in parts]) for k in (0, 1)))
+    first = sentences.of(torch.arange(images, device=device) * config.n)
+    discriminator = captioner.nets.discriminator
+    score = discriminator(discriminator.images(values), first).sigmoid()
+    return Written(sentences, plain(sentences, captioner.vocabulary), score)
+
+
+def measure(
+    written: Written, asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
+) -> dict[str, float]:
+    """All measures of what was written: of the first caption of each image, but for self-BLEU, which is of all n."""
+    texts = bare(prose(written.words)).to_pylist()
+    words = [text.split() for text in texts]
+    groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
+    first = [group[0] for group in groups]
+    return {
+        **compared(first, asked.references, asked.train),
+        "self_bleu": self_bleu(groups) if config.n > 1 else float("nan"),
+        "discriminator": written.discriminator.mean().item(),
+        **judged(
+            prose(written.words.take(pa.array(np.arange(len(asked.ids)) * config.n))), asked, features, config, device
+        ),
+    }
+
+
+def measure_people(
+    asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
+) -> dict[str, float]:
+    """The same of a caption that people wrote of each image, against the others of it."""
+    groups = [group for group in asked.references if len(group) > 1]
+    first = [group[0] for group in asked.references]
+    texts = pa.array([" ".join(one) for one in first])
+    return {
+        **compared([group[0] for group in groups], [group[1:] for group in groups], asked.train),
+        "self_bleu": self_bleu([group[: config.n] for group in asked.references]),
+        **judged(texts, asked, features, config, device),
+    }
+
+
+def compared(
+    sentences: Sequence[list[str]], references: Sequence[Sequence[list[str]]], train: frozenset[str]
+) -> dict[str, float]:
+    """Measures of sentences, one an image, against people's; novel: the share that no train caption says, in %."""
+    return {
+        **{f"bleu_{n}": value for n, value in enumerate(bleu(sentences, references), 1)},
+        "cider_d": sum(cider_d(sentences, references)) / len(sentences) if sentences else float("nan"),
+        "distinct_1": distinct(sentences, 1),
+        "distinct_2": distinct(sentences, 2),
+        "vocabulary": len({word for sentence in sentences for word in sentence}),
+        "novel": 100 * sum(" ".join(sentence) not in train for sentence in sentences) / max(len(sentences), 1),
+    }
+
+
+def judged(
+    texts: pa.Array, asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
+) -> dict[str, float]:
+    """How the judge ranks all images for a text of each (I,): recalls in %, ranks, and the mean similarity."""
+    if config.judge is None:
+        return {}
+    model, vocabulary, told = load_model(config.judge, device)
+    if OBJECTIVES[told.model].components:
+        raise ValueError(f"judge must be a model of sentences alone, is of components too: {config.judge}")
+    if features.values.shape[-1] != model.image.linear.in_features:
+        raise ValueError(f"{config.judge} must be of features of {features.values.shape[-1]} numbers, is of others")
+    encoded = vocabulary.encode(texts)
+    written = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts), None)
+    rows = torch.arange(len(texts))
+    images = embed_images(model.image, features.values, asked.rows, device)
+    sentences = embed_sentences(model.sentences, written, rows)
+    found = retrieval(rank(images, sentences, rows.to(device)))
+    similarity = (images * sentences).sum(1).mean().item()
+    return {**{name: value for name, value in found.items() if name.startswith("t2i")}, "similarity": similarity}
+
+
+def to_markdown(said: Mapping[str, Any]) -> str:
+    """A row a way of writing."""
+    rows = said["measures"]
+    columns = [title for title, name in COLUMNS.items() if any(name in row for row in rows.values())]
+
+    def shown(name: str, row: Mapping[str, float]) -> str:
+        value = row.get(name)
+        if value is None:
+            return ""
+        places = (
+            0 if name == "vocabulary" else 3 if name in ("discriminator", "distinct_1", "distinct_2", "cider_d") else 1
+        )
+        return f"{value:,.{places}f}"
+
+    heading = f"{said['images']:,} images of {said['split']}"
+    lines = [f"| {heading} | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
+    lines += [
+        f"| {way} | " + " | ".join(shown(COLUMNS[title], row) for title in columns) + " |" for way, row in rows.items()
+    ]
+    return "\n".join(lines)
