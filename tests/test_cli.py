@@ -322,6 +322,16 @@ def test_components_that_a_run_has_follow_its_captions(run: Path) -> None:
     assert negcap_exits("verify", run, "--quiet") == 0
 
 
+def test_captions_in_another_language_make_nothing_and_break_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bilder.csv").write_text("image,caption\na.jpg,Ein Hund auf einem Sofa\na.jpg,Eine Katze\n")
+    given = ["--output", tmp_path / "run", "--language", "de", "--components", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", tmp_path / "bilder.csv", *given) == 0
+    assert "not English, left out: 2 de" in capsys.readouterr().out
+    assert rows_of(tmp_path / "run", "parses") == rows_of(tmp_path / "run", "negatives") == []
+
+
 def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:
     options = ["--operators", "numeral,shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("negatives", run, *options) == 0

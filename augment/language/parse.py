@@ -108,8 +108,9 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         chunk_counts.append(len(chunk_rows) - before)
     matrix = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
     heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
-    mend({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, np.array(lengths, int), nlp.vocab.strings)
-    heads -= np.repeat(np.cumsum(lengths) - lengths, lengths)
+    sizes = np.array(lengths, int)
+    mend({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, sizes, nlp.vocab.strings)
+    heads -= np.repeat(np.cumsum(sizes) - sizes, sizes)
     start = matrix[:, 0].astype(np.int32)
 
     def strings(column: int, lower: bool = False) -> pa.Array:

@@ -144,7 +144,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         old, new, mass = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "mass"))
         weights = weigh(name, entries, Candidates(row, old.astype(int), new.astype(int), mass))
         rows += [(name, *entry, weight) for entry, weight in sorted(weights.items())]
-    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BALANCE, strict=True)]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(BALANCE)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]
     return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(table)})
 
 
