@@ -84,12 +84,12 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
         )
 
 
-@negcap.command("evaluate-captioner")
+@negcap.command()
 @options.model
 @options.run
-@options.evaluate_captioner
+@options.assess
 @options.device
-def evaluate_captioner(model: Path, run: Path, output: Path | None, **given: Any) -> None:
+def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Measure what a captioner writes.
 
     Before and after the policy gradient, greedy and sampled: BLEU, CIDEr-D, distinct words, novelty, self-BLEU, the
