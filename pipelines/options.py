@@ -228,6 +228,7 @@ training = together(
     ),
     reading,
     click.option("--contrast", type=Names("none"), help="UniVSE: trained beside captions, likewise; default: all."),
+    click.option("--temperature", type=float, help="UniVSE: of the relevance of regions; default: 1."),
     click.option("--composition", help="UniVSE: of a caption's components: average, sum or max; default: average."),
     click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),

@@ -157,10 +157,6 @@ def test_degenerate_sentences_have_a_reason() -> None:
 )
 def test_words_become_text_as_people_write_it(words: str, text: str) -> None:
     assert prose(pa.array([words])).to_pylist() == [text]
-    assert (
-        bare(pa.array([words, text.upper()])).unique().to_pylist() == [bare(pa.array([words]))[0].as_py()]
-        or "n't" in words
-    )
 
 
 def test_what_says_the_same_is_the_same_bare() -> None:

@@ -137,6 +137,14 @@ def test_vectors(tmp_path: Path) -> None:
         assert read.isnan().all(1).sum() == len(vocabulary) - 2
 
 
+def test_a_name_of_several_words_has_the_mean_of_their_vectors(tmp_path: Path) -> None:
+    vocabulary = build_vocabulary(["tennis racket"], 1, ["tennis racket", "tennis shoe", "tank top"])
+    (tmp_path / "v.txt").write_text("tennis 1 2\nracket 3 6\n")
+    read = read_vectors(tmp_path / "v.txt", vocabulary, 2)
+    assert read[vocabulary.ids["tennis racket"]].tolist() == [2, 4]
+    assert read[vocabulary.ids["tennis shoe"]].tolist() == [1, 2] and read[vocabulary.ids["tank top"]].isnan().all()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -151,7 +151,8 @@ def scores(*shape: int) -> Tensor:
     return torch.rand(shape, generator=Generator().manual_seed(sum(shape))) * 2 - 1
 
 
-def test_relevant_regions_cost() -> None:
+@pytest.mark.parametrize("temperature", [1.0, 0.1])
+def test_relevant_regions_cost(temperature: float) -> None:
     true, false, there = (
         scores(3, 4),
         scores(3, 5, 4),
@@ -159,14 +160,14 @@ def test_relevant_regions_cost() -> None:
     )
     expected = []
     for i in range(3):
-        weight = [true[i, r].exp() / true[i].exp().sum() for r in range(4)]
+        weight = (true[i] / temperature).exp() / (true[i] / temperature).exp().sum()
         costs = [
             sum(float(weight[r] * max(0.0, 0.2 + false[i, n, r] - true[i, r])) for r in range(4))
             for n in range(5)
             if there[i, n]
         ]
         expected.append(max(costs, default=0.0))
-    assert relevance_hinges(true, false, there, 0.2).tolist() == pytest.approx(expected)
+    assert relevance_hinges(true, false, there, 0.2, temperature).tolist() == pytest.approx(expected)
 
 
 def test_relations_cost_by_made_negatives_and_by_the_batch() -> None:

@@ -35,7 +35,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "least_rate": 1e-5,
     }
 }
-ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay")
+ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay", "temperature")
 AT_LEAST_ZERO = ("warm_up", "validation_images", "constant", "least_rate", "relations_after")
 ONE_OF = {
     "model": MODELS,
@@ -72,8 +72,8 @@ class TrainConfig:
 
     Of UniVSE: modifier_dim: size of the modifier vectors; components: which make up a caption's components, none: the
     sentence alone; contrast: which of ℓ_obj, ℓ_attr and ℓ_rel are trained; weights: of ℓ_comp, ℓ_obj, ℓ_attr and
-    ℓ_rel, the last for epochs after `relations_after`; composition: of a caption's components; alpha: share of the
-    sentence in a caption.
+    ℓ_rel, the last for epochs after `relations_after`; temperature: of the relevance of
+    regions; composition: of a caption's components; alpha: share of the sentence in a caption.
     """
 
     run: Path
@@ -114,6 +114,7 @@ class TrainConfig:
     contrast: tuple[str, ...] = COMPONENTS
     weights: tuple[float, float, float, float] = (0.5, 0.5, 0.5, 1.0)
     relations_after: int = 2
+    temperature: float = 1.0
     composition: str = "average"
     alpha: float = 0.75
     device: str = "auto"

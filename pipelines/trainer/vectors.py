@@ -18,6 +18,7 @@ Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 def read_vectors(path: Path, vocabulary: Vocabulary, size: int) -> Tensor:
     """The vectors of a vocabulary's words (V, size); a row of NaN for a word that the file lacks.
 
+    A name of several words ("tennis racket") that it lacks has the mean of those of its words that have vectors.
     Text has a line a word: the word, then its numbers, between spaces. An npz has two arrays, one of words (n,) and
     one of numbers (n, size), under any names. Raises ValueError naming the file (and line) for anything else, another
     size, or a file with none of the words.
@@ -31,6 +32,11 @@ def read_vectors(path: Path, vocabulary: Vocabulary, size: int) -> Tensor:
             found[number] = torch.from_numpy(np.array(values, np.float32))
     if found.isnan().any(1).all():
         raise ValueError(f"{path}: must have vectors of the vocabulary's words, has none of {len(vocabulary)}")
+    for name, number in vocabulary.ids.items():
+        if " " in name and found[number].isnan().any():
+            parts = found[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
+            known = parts[~parts.isnan().any(1)]
+            found[number] = known.mean(0)  # NaN of none
     return found
 
 

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 
-def relevance_hinges(true: Tensor, false: Tensor, there: Tensor, margin: float) -> Tensor:
+def relevance_hinges(true: Tensor, false: Tensor, there: Tensor, margin: float, temperature: float = 1.0) -> Tensor:
     """ℓ_obj and ℓ_attr: each region costs as far as it is relevant; of the negatives the hardest counts (eq. 2, 3).
 
-    max_n Σ_i r_i [α + s(v_i, w⁻_n) - s(v_i, w⁺)]₊ with r = softmax_i s(v_i, w⁺). true: (m, R) scores of m components
-    with the R regions of their images; false: (m, N, R) those of their negatives; there: (m, N) bool, which negatives
-    there are; (m,), 0 for a component without any.
+    max_n Σ_i r_i [α + s(v_i, w⁻_n) - s(v_i, w⁺)]₊ with r = softmax_i s(v_i, w⁺) / τ. true: (m, R) scores of m
+    components with the R regions of their images; false: (m, N, R) of their negatives; there: (m, N) bool, which
+    negatives there are; (m,), 0 for a component without any.
     """
-    relevance = true.softmax(-1)[:, None]
+    relevance = (true / temperature).softmax(-1)[:, None]
     costs = (relevance * (margin + false - true[:, None]).clamp(min=0)).sum(-1)
     return (costs * there).amax(1)
 

@@ -133,10 +133,10 @@ def losses(model: UniVSE, batch: Batch, drawn: Drawn, config: TrainConfig, epoch
         terms["comp"] = comp * pair_loss(images @ composed.T, config.margin, batch.same | without)
     if "obj" in config.contrast:
         local = _object_scores(nouns, absent.view(size, NOUNS, vectors.shape[1]), drawn.objects, regions)
-        terms["obj"] = obj * _local(*local, drawn.objects, size, config.margin)
+        terms["obj"] = obj * _local(*local, drawn.objects, size, config)
     if "attr" in config.contrast:
         local = _pair_scores(described, false.view(*drawn.pairs.false.shape, vectors.shape[1]), drawn.pairs, regions)
-        terms["attr"] = attr * _local(*local, drawn.pairs, size, config.margin)
+        terms["attr"] = attr * _local(*local, drawn.pairs, size, config)
     if relating:
         true = related[to(drawn.chosen, device)]
         terms["rel"] = rel * _relations(images, true, made, drawn.triples, batch.same, config.margin)
@@ -184,9 +184,9 @@ def _pair_scores(true: Tensor, false: Tensor, pairs: Some, regions: Tensor) -> t
     return scores[:, 0], scores[:, 1:]
 
 
-def _local(true: Tensor, false: Tensor, some: Some, size: int, margin: float) -> Tensor:
+def _local(true: Tensor, false: Tensor, some: Some, size: int, config: TrainConfig) -> Tensor:
     """ℓ_obj or ℓ_attr of scores true (m, R) and false (m, N, R)."""
-    costs = relevance_hinges(true, false, to(some.there, true.device), margin)
+    costs = relevance_hinges(true, false, to(some.there, true.device), config.margin, config.temperature)
     return averaged(costs, to(some.owner, true.device), size)
 
 
