@@ -8,7 +8,7 @@ int, the row of its table. Lemmas are looked up in lower case; "hot dog" and "ho
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
@@ -26,7 +26,6 @@ SUFFIXES = {
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
 }
-CLOSURES = 2048  # how many are kept, a few KB each
 # Which senses are in use. Beyond the first, one tagged at least USE_COUNT times and in USE_SHARE of the lemma's tags:
 # "dog" is an animal and no chap, "glass" a material and a vessel. WordNet's corpora are small: of a noun with fewer
 # than USE_THIN tags in all ("kite", whose first sense is a bad cheque), every sense that is a thing is in use as well.
@@ -72,7 +71,7 @@ class WordNet:
         self._found: dict[tuple[str, str], np.ndarray] = {}
         self._used: dict[tuple[str, str], tuple[int, ...]] = {}
         self._above: dict[tuple[str, str], frozenset[int]] = {}
-        self._closure = lru_cache(maxsize=CLOSURES)(self._reached)
+        self._closures: dict[tuple[int, tuple[str, ...]], frozenset[int]] = {}
         self._entailed: dict[str, frozenset[int]] = {}
 
     @staticmethod
@@ -260,16 +259,19 @@ class WordNet:
             self._found[lemma, pos] = found
         return found
 
-    def _reached(self, synset: int, relations: tuple[str, ...]) -> frozenset[int]:
+    def _closure(self, synset: int, relations: tuple[str, ...]) -> frozenset[int]:
         """The synset and everything reached from it by the relations."""
-        reached, pending = {synset}, [synset]
-        while pending:
-            current = pending.pop()
-            for name in relations:
-                fresh = [above for above in _item(self._relations[name], current) if above not in reached]
-                reached.update(fresh)
-                pending.extend(fresh)
-        return frozenset(reached)
+        found = self._closures.get((synset, relations))
+        if found is None:
+            reached, pending = {synset}, [synset]
+            while pending:
+                current = pending.pop()
+                for name in relations:
+                    fresh = [above for above in _item(self._relations[name], current) if above not in reached]
+                    reached.update(fresh)
+                    pending.extend(fresh)
+            found = self._closures[synset, relations] = frozenset(reached)
+        return found
 
     def _is_thing(self, synset: int) -> bool:
         """Whether a synset is a kind of physical entity other than a person ("boxer", the dog)."""
