@@ -34,7 +34,7 @@ from pipelines.quality.bias.rules import format_faults
 
 ROUNDS = 8
 SEEDS = 1_000  # of folds, apart from those that the result is measured on
-PARTS = 5  # of the captions, a language model each
+PARTS = 6  # of the captions, a language model each
 SATISFIED = 1.0  # points from chance that end the rounds, two in a row
 POOL_PENALTY = 0.3  # of the regression on the first draws of all captions, chosen or not
 POOL_DRAWS = 3
