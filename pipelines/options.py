@@ -139,6 +139,7 @@ audit = together(
     click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: audit in the run."),
     click.option("--n", type=int, help="Random negatives an operator, thrice the refusals a reason; default: 12."),
     click.option("--refined", is_flag=True, default=None, help="Plot and show what negcap refine kept."),
+    click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated."),
     click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave the blind baselines out."),
     click.option("--limit", type=int, help="Pairs an operator at most for the baselines; default: 100000."),
     click.option("--title", help="Title of the page."),

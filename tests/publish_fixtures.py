@@ -63,6 +63,7 @@ def negative(key: dict[str, Any], operator: str, k: int, caption: str, text: str
         "replacement": new,
         "replaced_synset": None,
         "replacement_synset": None,
+        "p_true": None if operator == "numeral" else (k + 1) / 100,
     }
 
 

@@ -311,6 +311,19 @@ def test_estimates_of_truth_are_shown_where_there_are_some(tmp_path: Path) -> No
     assert '<th scope="col">likely true</th>' in html and "true after all 2.0 %" in html
 
 
+def test_a_split_is_shown_alone(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", *rows(24, 9))
+    whole = audited(run, tmp_path / "whole", blind=False)[1]
+    html, table = audited(run, tmp_path / "test", splits=("test",), n=500)
+    assert values(table, measure="images")[("", "")] == 9 < values(whole, measure="images")[("", "")]
+    wanted = {row["text"] for row in rows_of(run, "negatives") if row["split"] == "test"}
+    assert {false for _, false in Page(html).shown["made"]} == wanted
+    assert values(table, measure="rows")[("numeral", "")] == 36
+    assert "what follows is of the split test only" in html
+    with pytest.raises(ValueError, match="split must be one of 'test', 'train' in .*, was: 'val'"):
+        audited(run, tmp_path / "val", splits=("val",))
+
+
 def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run", *rows(24, 9))
     monkeypatch.setitem(sys.modules, "sklearn", None)

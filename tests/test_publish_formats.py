@@ -218,6 +218,8 @@ def test_webdataset_reads_its_shards(toy: Toy, tmp_path: Path, monkeypatch: pyte
     samples = list(webdataset.WebDataset(shards, shardshuffle=False).decode("pil").to_tuple("jpg", "txt", "neg.json"))
     read = [(neg["image"], text, one["text"]) for _, text, neg in samples for one in neg["negatives"]]
     assert sorted(read) == sorted(toy.texts())
+    likely = {one["operator"]: one["p_true"] for _, _, neg in samples for one in neg["negatives"]}
+    assert likely["numeral"] is None and likely["noun"] in (0.01, 0.02, 0.03)
     for image, _, negatives in samples:
         assert image.size == size(toy.images / negatives["image"])
     gc.collect()
@@ -241,6 +243,8 @@ def test_huggingface_loads_the_folder(
     for split in found:
         read = [(row["image_id"] + ".jpg", row["caption"], row["negative_caption"]) for row in found[split]]
         assert sorted(read) == sorted(toy.texts(split=split))
+        likely = {(row["operator"], row["p_true"] and round(row["p_true"], 4)) for row in found[split]}
+        assert likely == {("noun", 0.01), ("noun", 0.02), ("noun", 0.03), ("numeral", None)}
     first = found["test"][0]
     if with_images:
         assert first["image"].size == size(toy.images / f"{first['image_id']}.jpg")

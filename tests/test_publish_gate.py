@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.engine.shards import read_table
-from pipelines.publish.gate import RefusedError, cue, folded, judge
+from pipelines.publish.gate import LEAST_PAIRS, RefusedError, cue, folded, judge
 from pipelines.quality.bias import Pair
 from tests.publish_fixtures import IMAGES, TESTS, changed, published, rows, write_run
 
@@ -64,6 +64,21 @@ def test_every_baseline_and_all_operators_together_count() -> None:
 def test_too_few_to_measure_is_refused_too() -> None:
     verdict = judge({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
     assert verdict.lines == ["noun: cannot be measured, images must be >= 5 for 5 folds, were: 1"]
+
+
+def test_of_few_pairs_it_is_not_said_that_none_can_tell() -> None:
+    colours = "red blue green black".split()
+
+    def pairs(number: int) -> list[Pair]:
+        both = [(colours[i % 4], colours[(i // 2 + 2 * i) % 4]) for i in range(number)]
+        return [Pair(f"A {one} boat.", f"A {other} boat.", str(i)) for i, (one, other) in enumerate(both)]
+
+    assert judge({"noun": pairs(40)}, 100).doubts == [
+        "noun: 40 pairs are too few to call it unguessable, fewer than 100"
+    ]
+    assert judge({"noun": pairs(LEAST_PAIRS)}, 100).doubts == []
+    told = judge({"noun": [Pair(f"A boat {i}.", f"A cow {i}.", str(i)) for i in range(40)]}, 60)
+    assert told.lines and not told.doubts
 
 
 def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pipelines.engine.verify import verify
 from pipelines.progress import Silent
 from pipelines.quality.bias import Pair, blind, measure_run
 from pipelines.quality.refine import RefineConfig, both_ways, refine, yields
-from pipelines.quality.selection import pool, select
+from pipelines.quality.selection import _expected, pool, select
 from schemas.captions import CAPTIONS
 from schemas.negatives import NEGATIVES
 
@@ -124,6 +124,18 @@ def test_the_cue_is_gone_for_a_model_of_other_images_too() -> None:
     assert transfer(raw, other_raw) > 80
     assert 42 < transfer(refined, other_refined) < 58
     assert 42 < transfer(raw, other_refined) < 58
+
+
+def test_what_one_more_model_makes_of_gaps_is_foreseen() -> None:
+    """Pairs near 0 for some models are right for the next; those near 0 by the expectation are not."""
+    rng = np.random.default_rng(0)
+    real = rng.normal(1.0, 1.0, 20_000)
+    *known, new = (real + rng.normal(0, 1.0, len(real)) for _ in range(4))
+    right = new > 0
+    near = np.abs(np.mean(known, axis=0)) < 0.2
+    assert right[near].mean() > 0.57
+    near = np.abs(_expected(known)[:, 0]) < 0.15
+    assert near.sum() > 300 and abs(right[near].mean() - 0.5) < 0.06
 
 
 def test_symmetric_negatives_are_kept() -> None:

@@ -19,6 +19,7 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 CUES = 5
 FIXED = ("format rule", "shorter is true", "language model")  # as telling when they are turned round
 ALL = "all"
+LEAST_PAIRS = 100  # of fewer, too little is learnt to call them unguessable
 
 
 class RefusedError(Exception):
@@ -55,6 +56,16 @@ class Verdict:
             f"{operator}: {measure} tells {percent:.1f} % of the pairs without the image, limit {self.limit:g} %; {cue}"
             for operator, measure, percent, cue in self.findings
         ] + [f"{operator}: cannot be measured, {reason}" for operator, reason in self.unmeasured]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Operators that no baseline tells, of too few pairs to say that none can, a line each."""
+        told = {finding.operator for finding in self.findings}
+        return [
+            f"{report.name}: {report.ngrams.pairs:,} pairs are too few to call it unguessable, fewer than {LEAST_PAIRS}"
+            for report in self.reports
+            if report.ngrams.pairs < LEAST_PAIRS and report.name not in told
+        ]
 
 
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:

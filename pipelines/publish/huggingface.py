@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.publish.publication import Column, Publication, RecordSet
+from pipelines.publish.publication import FLOAT, Column, Publication, RecordSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +27,7 @@ COLUMNS = (
     Column("operator", "what made the negative"),
     Column("replaced", "what was replaced"),
     Column("replacement", "what replaced it"),
+    Column("p_true", "how likely the negative is true of the image after all, as the corpus goes; or null", FLOAT),
 )
 
 
@@ -60,7 +61,13 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
             image = {"bytes": publication.images.read(example.image), "path": example.image}
         keys = (example.caption_id, example.image_id, image, example.text)
         for negative in example.negatives:
-            change = (negative.family, negative.operator, negative.replaced, negative.replacement)
+            change = (
+                negative.family,
+                negative.operator,
+                negative.replaced,
+                negative.replacement,
+                negative.p_true,
+            )
             rows.setdefault(split, []).append((negative.negative_id, *keys, negative.text, *change))
             if len(rows[split]) == most:
                 flush(split)
@@ -80,9 +87,10 @@ def schema(with_images: bool) -> pa.Schema:
     import pyarrow as pa
 
     image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
-    fields = [pa.field(c.name, image if c.name == "image" and with_images else pa.string()) for c in COLUMNS]
+    types = {"p_true": pa.float32(), **({"image": image} if with_images else {})}
+    fields = [pa.field(column.name, types.get(column.name, pa.string())) for column in COLUMNS]
     features = {
-        item.name: {"_type": "Image"} if item.type == image else {"dtype": "string", "_type": "Value"}
+        item.name: {"_type": "Image"} if item.type == image else {"dtype": str(item.type), "_type": "Value"}
         for item in fields
     }
     return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})

@@ -14,7 +14,7 @@ from pipelines.publish.images import Box, Images, inside
 from pipelines.publish.selection import Example, Prepare, Selection, with_negatives
 
 IMAGES = "images"
-TEXT, INTEGER = "sc:Text", "sc:Integer"
+TEXT, INTEGER, FLOAT = "sc:Text", "sc:Integer", "sc:Float"
 
 
 class Column(NamedTuple):

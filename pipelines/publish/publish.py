@@ -198,6 +198,8 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
         raise RefusedError([*verdict.lines, hint])
     for line in verdict.lines:
         say(f"allowed: {line}")
+    for line in verdict.doubts:
+        say(line)
     return verdict
 
 

@@ -17,10 +17,11 @@ POSITIVE = "positive"
 LANGUAGE = "en"
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
+DIGITS = 4  # of p_true
 
 
 class Negative(NamedTuple):
-    """A negative of a caption."""
+    """A negative of a caption. p_true: how likely it is true of the image after all, where that is estimated."""
 
     negative_id: str
     operator: str
@@ -28,6 +29,7 @@ class Negative(NamedTuple):
     text: str
     replaced: str
     replacement: str
+    p_true: float | None = None
 
 
 class Sibling(NamedTuple):
@@ -132,10 +134,11 @@ class Selection:
         """A shard's chosen negatives by caption, in the order of the operators, then of their numbers."""
         if shard is None:
             return {}
-        rows = read_columns(shard, NEGATIVES).filter(self._wanted()).to_pydict()
+        rows = read_columns(shard, NEGATIVES, ["p_true"]).filter(self._wanted()).to_pydict()
         drawn: dict[str, dict[str, list[tuple[int, Negative]]]] = {}
         columns = [rows[name] for name in ("negative_id", "operator", "family", "text", "replaced", "replacement")]
-        for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
+        likely = [None if p is None else round(p, DIGITS) for p in rows["p_true"]]
+        for caption_id, *values in zip(rows["caption_id"], *columns, likely, strict=True):
             negative = Negative(*values)
             by_operator = drawn.setdefault(caption_id, {})
             by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))

@@ -17,9 +17,17 @@ UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
 
 
-def read_columns(shard: Path, columns: Sequence[str]) -> pa.Table:
-    """These columns of a shard. Raises ValueError naming the one it lacks, DamagedShardError."""
-    table = read_shard(shard, columns)
+def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
+    """These columns of a shard, and the optional ones, nulls where it lacks them.
+
+    Raises ValueError naming a column it lacks, DamagedShardError.
+    """
+    import pyarrow as pa
+
+    table = read_shard(shard, [*columns, *optional])
+    for name in optional:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows))
     for name in columns:
         if name not in table.column_names:
             raise ValueError(f"{shard.parent.name}/{shard.name} lacks the column {name}")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from sklearn.isotonic import IsotonicRegression
 
 from pipelines.quality.bias.language_model import train
 from pipelines.quality.bias.learned import (
@@ -33,6 +34,7 @@ from pipelines.quality.bias.rules import format_faults
 
 ROUNDS = 8
 SEEDS = 1_000  # of folds, apart from those that the result is measured on
+PARTS = 6  # of the captions, a language model each
 SATISFIED = 1.0  # points from chance that end the rounds, two in a row
 POOL_PENALTY = 0.3  # of the regression on the first draws of all captions, chosen or not
 POOL_DRAWS = 3
@@ -48,8 +50,8 @@ GAIN = 0.1
 class Pool(NamedTuple):
     """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], likeliest draw first.
 
-    matrix: n-gram differences, a row a candidate; words: its columns of single words; gaps: (candidates, models)
-    scores of the true text minus the negative's by models that saw no pairs; images: of every caption.
+    matrix: n-gram differences, a row a candidate; words: its columns of single words; gaps: (candidates, columns)
+    what models that saw no pairs make of them, as what is to be balanced; images: of every caption.
     """
 
     start: np.ndarray
@@ -83,17 +85,38 @@ def pool(
     own, negative = vocabulary.encode(captions), vocabulary.encode(texts)
     true = own.take(of)
     read = vocabulary.encode([text for text, _ in corpus]) if corpus else own
-    folds = folds_of([*images, *(image for _, image in corpus)], seed=seed + SEEDS)
-    model = train(read, folds[len(captions) :] if corpus else folds, FOLDS, len(vocabulary.number))
-    likely = model.gaps(true, negative, folds[: len(captions)][of])
-    lengths = _gaps(len, captions, texts, of)
-    faults = _gaps(format_faults, captions, texts, of)
+    everything = [*images, *(image for _, image in corpus)]
+    folds = folds_of(everything, seed=seed + SEEDS)
+    parts = folds_of(everything, PARTS, seed=seed + SEEDS + 1)
+    first = len(captions) if corpus else 0
+    likely = []
+    for part in range(PARTS):
+        mine = np.flatnonzero(parts[first:] == part)
+        model = train(read.take(mine), folds[first:][mine], FOLDS, len(vocabulary.number))
+        likely.append(model.gaps(true, negative, folds[: len(captions)][of]))
     found = features(true, negative)
     single = np.flatnonzero(np.isin(found.keys, words(found).keys))
-    return Pool(start, found.matrix, single, np.column_stack([likely, lengths, faults]), images)
+    gaps = [_expected(likely)]
+    gaps += [_squashed(_gaps(measure, captions, texts, of)) for measure in (len, format_faults)]
+    return Pool(start, found.matrix, single, np.concatenate(gaps, axis=1), images)
 
 
-def _gaps(measure: Callable[[str], int], captions: Sequence[str], texts: Sequence[str], of: np.ndarray) -> np.ndarray:
+def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
+    """(candidates, 2): the gaps that one more model is to be expected to have, by those of several.
+
+    Each model has read other captions. What some are sure of another is less sure of: candidates that are chosen since
+    one model takes them for the true text are taken for it less often by the next. So the mean of all but one counts as
+    what that one makes of such a mean, on average (isotonic regression).
+    """
+    total, made = np.sum(gaps, axis=0), []
+    for one in gaps:
+        mean = (total - one) / max(len(gaps) - 1, 1)
+        fit = IsotonicRegression(out_of_bounds="clip")
+        made.append(np.column_stack([fit.fit(mean, column).predict(mean) for column in _squashed(one).T]))
+    return np.mean(made, axis=0).astype(np.float32)
+
+
+def _gaps(measure: Callable[[str], float], captions: Sequence[str], texts: Sequence[str], of: np.ndarray) -> np.ndarray:
     """What a negative has more of than its true caption."""
     own = np.array([measure(text) for text in captions], float)
     return np.array([measure(text) for text in texts], float) - own[of]
@@ -107,7 +130,7 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     rng = np.random.default_rng(seed)
     matrix, caption = candidates.matrix, candidates.caption
     folds = folds_of(candidates.images, seed=seed + SEEDS)
-    dense = [_squashed(gaps) for gaps in candidates.gaps.T]
+    dense = [candidates.gaps]
     early = np.flatnonzero(np.arange(matrix.shape[0]) - candidates.start[caption] < POOL_DRAWS)
     dense.append(_squashed(_judge(matrix, early, folds[caption], _smooth)))
     chosen = candidates.start[:-1].copy()

@@ -2,8 +2,8 @@
 
 `python -m tests.benchmarks.refine RUN [--operator noun]`: for every operator the share of captions kept, and how often
 the kept negatives of the second half are told by a regression on what was kept of the first, by one on the first draws
-of the first, by its word log-odds, and by a language model of its captions. 50 % is perfect. Nothing that judges has
-had any part in choosing.
+of the first, by its word log-odds, and by a language model of its captions; then those of the first half by models of
+the second. 50 % is perfect. Nothing that judges has had any part in choosing.
 """
 
 import argparse
@@ -15,15 +15,15 @@ from pipelines.quality.bias import operators_of, read_corpus
 from pipelines.quality.bias.language_model import train
 from pipelines.quality.bias.learned import features, folds_of, log_odds, regression, right, words
 from pipelines.quality.bias.ngrams import Vocabulary
-from pipelines.quality.refine import RefineConfig, Rows, read_rows
+from pipelines.quality.refine import RefineConfig, Rows, both_ways, read_rows
 from pipelines.quality.selection import pool, select
 
 Corpus = list[tuple[str, str]]
 Texts = list[tuple[str, str]]
 
 
-def kept(rows: Rows, which: list[int], corpus: Corpus) -> Texts:
-    """The (true, negative) texts that are kept of some captions refined alone."""
+def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
+    """The (true, negative) texts that are kept of some captions refined alone; flows: as often one way as back."""
     candidates = pool(
         [rows.captions[i] for i in which],
         [rows.images[i] for i in which],
@@ -31,7 +31,10 @@ def kept(rows: Rows, which: list[int], corpus: Corpus) -> Texts:
         corpus,
     )
     chosen = (select(candidates) - candidates.start[:-1]).tolist()
-    return [(rows.captions[i], rows.texts[i][draw]) for i, draw in zip(which, chosen, strict=True) if draw >= 0]
+    draws = [(i, draw) for i, draw in zip(which, chosen, strict=True) if draw >= 0]
+    if flows:
+        draws = [draws[position] for position in both_ways([rows.flows[i][draw] for i, draw in draws])]
+    return [(rows.captions[i], rows.texts[i][draw]) for i, draw in draws]
 
 
 def told(judged: Texts, refined: Texts, raw: Texts, corpus: Corpus) -> dict[str, float]:
@@ -61,7 +64,8 @@ def main() -> None:
     given = parser.parse_args()
     corpus = read_corpus(given.run)
     for operator in given.operator or operators_of(given.run):
-        rows = read_rows(given.run, operator, RefineConfig())
+        config = RefineConfig()
+        rows = read_rows(given.run, operator, config)
         if len(set(rows.images)) < 20:
             continue
         folds = folds_of([*rows.images, *(image for _, image in corpus)], 2).tolist()
@@ -70,10 +74,12 @@ def main() -> None:
             [pair for pair, fold in zip(corpus, folds[len(rows.captions) :], strict=True) if fold == half]
             for half in (0, 1)
         ]
-        first, second = (kept(rows, which, some) for which, some in zip(halves, read, strict=True))
-        raw = [(rows.captions[i], rows.texts[i][0]) for i in halves[0]]
-        share = 100 * (len(first) + len(second)) / len(rows.captions)
-        said = ", ".join(f"{name} {percent:.1f}" for name, percent in told(second, first, raw, read[0]).items())
+        flows = operator in config.flows
+        sides = [kept(rows, which, some, flows) for which, some in zip(halves, read, strict=True)]
+        raw = [[(rows.captions[i], rows.texts[i][0]) for i in which] for which in halves]
+        share = 100 * sum(map(len, sides)) / len(rows.captions)
+        there, back = (told(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
+        said = ", ".join(f"{name} {percent:.1f} and {back[name]:.1f}" for name, percent in there.items())
         print(f"{operator}: {share:.1f} % kept; {said}", flush=True)
 
 

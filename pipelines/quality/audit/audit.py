@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +28,14 @@ class AuditConfig:
     """What an audit shows.
 
     n: random negatives an operator (a third as many refusals for every reason); refined: show and plot the table
-    refined instead of negatives; limit: pairs an operator that the blind baselines are measured on. Raises ValueError
-    for n or limit below 1, or an empty title.
+    refined instead of negatives; splits: rows of these only, empty: of all; limit: pairs an operator that the blind
+    baselines are measured on. Raises ValueError for n or limit below 1, or an empty title.
     """
 
     n: int = 12
     seed: int = 0
     refined: bool = False
+    splits: tuple[str, ...] = ()
     blind: bool = True
     limit: int = 100_000
     title: str = "Negative captions, audited"
@@ -50,12 +51,12 @@ class AuditConfig:
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
     """Write the page and the table of a run into the folder `output`; their paths. The same run gives the same bytes.
 
-    Raises FileNotFoundError for a table that the run lacks, ValueError for one without a column, NotADirectoryError
-    where `output` is no folder, OSError, DamagedShardError.
+    Raises FileNotFoundError for a table that the run lacks, ValueError for one without a column or a split that the
+    captions lack, NotADirectoryError where `output` is no folder, OSError, DamagedShardError.
     """
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"output must be a folder, was: {output}")
-    figures = collect(run)
+    figures = collect(run, config.splits)
     shown = "refined" if config.refined else "negatives"
     if shown not in figures.made:
         raise FileNotFoundError(f"{run} has no {shown}: run negcap refine {run} first")
@@ -63,21 +64,31 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     blindness: dict[str, Blindness] = {}
     if config.blind:
         for table in ("negatives", "refined"):
-            if table in figures.made:
-                blindness[table] = measured(run, table, config.limit, config.seed, progress, list(figures.families))
+            if figures.made.get(table):
+                order = list(figures.families)
+                blindness[table] = measured(run, table, config.limit, config.seed, progress, order, config.splits)
     few = -(-config.n // REFUSED_SHARE)
+    only = {"split": config.splits} if config.splits else None
     samples = Samples(
-        {name: rows for (name,), rows in draw(run, shown, ["operator"], config.n, config.seed).items()},
-        draw(run, "rejections", ["operator", "reason"], few, config.seed),
-        {name: rows for (name,), rows in draw(run, "positives", ["operator"], config.n, config.seed).items()},
+        {name: rows for (name,), rows in draw(run, shown, ["operator"], config.n, config.seed, only=only).items()},
+        draw(run, "rejections", ["operator", "reason"], few, config.seed, only=only),
+        {
+            name: rows
+            for (name,), rows in draw(run, "positives", ["operator"], config.n, config.seed, only=only).items()
+        },
     )
-    facts = [*opening(run), *reading(run)]
+    facts = [*opening(run), *reading(run), *of_splits(config.splits)]
     provenance = origin(run, shown)
     html = page(figures, blindness, corpus, samples, facts, provenance, shown, config)
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / PAGE, html.encode())
     write_atomically(output / TABLE, parquet(to_table(figures, blindness, corpus), provenance))
     return output / PAGE, output / TABLE
+
+
+def of_splits(splits: Sequence[str]) -> list[str]:
+    """What is shown where that is not everything, as a line."""
+    return [f"what follows is of the split {' and '.join(splits)} only"] if splits else []
 
 
 def origin(run: Path, table: str) -> dict[str, str]:

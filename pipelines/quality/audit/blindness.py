@@ -23,8 +23,16 @@ class Blindness:
     unmeasured: Mapping[str, str]
 
 
-def measured(run: Path, table: str, limit: int, seed: int, progress: Progress, order: Sequence[str] = ()) -> Blindness:
-    """The baselines on every operator of a table, in this order, at most `limit` pairs each.
+def measured(
+    run: Path,
+    table: str,
+    limit: int,
+    seed: int,
+    progress: Progress,
+    order: Sequence[str] = (),
+    splits: Sequence[str] = (),
+) -> Blindness:
+    """The baselines on every operator of a table (of these splits), in this order, at most `limit` pairs each.
 
     An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.
     Raises ValueError for a limit below 1.
@@ -33,7 +41,7 @@ def measured(run: Path, table: str, limit: int, seed: int, progress: Progress, o
 
     if limit < 1:
         raise ValueError(f"limit must be >= 1, was: {limit}")
-    found = read_all(run, table, seed=seed)
+    found = read_all(run, table, splits, seed)
     pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
     if len(pairs) > 1:
         pairs[ALL] = [pair for some in pairs.values() for pair in some]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BINS = 10
 COLUMNS = (
     "caption_id",
+    "split",
     "operator",
     "family",
     "caption",
@@ -92,31 +93,49 @@ def _place(operator: str) -> tuple[int, str]:
     return (names.index(operator) if operator in names else len(names), operator)
 
 
-def collect(run: Path) -> Figures:
-    """Count a run, a shard at a time.
+def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
+    """Count a run, a shard at a time; rows of these splits only, if any are named.
 
-    Raises FileNotFoundError without captions or negatives, ValueError naming a column that a table lacks,
-    DamagedShardError.
+    Raises FileNotFoundError without captions or negatives, ValueError naming a column that a table lacks or a split
+    that the captions lack, DamagedShardError.
     """
-    captions, images = _captions(run)
+    captions, images = _captions(run, splits)
     if not list_shards(run / "negatives"):
         raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
-    tables = {name: _made(run, name) for name in ("negatives", "refined", "positives") if list_shards(run / name)}
-    covered = sum(_distinct(rows, "caption_id") for rows in read_table(run, "negatives", ["caption_id"]))
-    return Figures(captions, images, captions - covered, tables, _refused(run))
+    names = [name for name in ("negatives", "refined", "positives") if list_shards(run / name)]
+    tables = {name: _made(run, name, splits) for name in names}
+    covered = sum(
+        _distinct(of_splits(rows, splits), "caption_id")
+        for rows in read_table(run, "negatives", ["caption_id", "split"])
+    )
+    return Figures(captions, images, captions - covered, tables, _refused(run, splits))
 
 
-def _captions(run: Path) -> tuple[int, int]:
+def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
+    """The rows of some splits, all where none is named."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.is_in(rows["split"], pa.array(splits, pa.string()))) if splits else rows
+
+
+def _captions(run: Path, splits: Sequence[str]) -> tuple[int, int]:
     """English captions and their images. All captions of an image stand in one shard."""
     import pyarrow.compute as pc
 
     if not list_shards(run / "captions"):
         raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
     captions = images = 0
-    for rows in read_table(run, "captions", ["image_id", "language"]):
+    seen: set[str] = set()
+    for rows in read_table(run, "captions", ["image_id", "split", "language"]):
+        seen.update(rows["split"].unique().to_pylist())
+        rows = of_splits(rows, splits)
         english = rows.filter(pc.equal(rows["language"], "en"))
         captions += english.num_rows
         images += _distinct(english, "image_id")
+    for split in splits:
+        if split not in seen:
+            raise ValueError(f"split must be one of {', '.join(map(repr, sorted(seen)))} in {run}, was: {split!r}")
     return captions, images
 
 
@@ -126,7 +145,7 @@ def _distinct(rows: pa.Table, column: str) -> int:
     return pc.count_distinct(rows[column]).as_py()
 
 
-def _made(run: Path, table: str) -> dict[str, Made]:
+def _made(run: Path, table: str, splits: Sequence[str]) -> dict[str, Made]:
     import pyarrow.compute as pc
 
     made: dict[str, Made] = {}
@@ -135,6 +154,7 @@ def _made(run: Path, table: str) -> dict[str, Made]:
         missing = [name for name in COLUMNS if name not in rows.column_names]
         if missing:
             raise ValueError(f"{run / table} must have the columns {', '.join(COLUMNS)}, lacks: {', '.join(missing)}")
+        rows = of_splits(rows, splits)
         for name in sorted(rows["operator"].unique().to_pylist()):
             mine = rows.filter(pc.equal(rows["operator"], name))
             _add(made.setdefault(name, Made(mine["family"][0].as_py())), mine)
@@ -163,12 +183,11 @@ def _add(made: Made, rows: pa.Table) -> None:
     add_words(made.words, first)
 
 
-def _refused(run: Path) -> dict[str, dict[str, int]]:
+def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     refused: dict[str, Counter[str]] = {}
     for shard in list_shards(run / "rejections"):
-        counts = (
-            read_shard(shard, ["operator", "reason"]).group_by(["operator", "reason"]).aggregate([([], "count_all")])
-        )
+        rows = of_splits(read_shard(shard, ["operator", "reason", "split"]), splits)
+        counts = rows.group_by(["operator", "reason"]).aggregate([([], "count_all")])
         for operator, reason, n in zip(*counts.to_pydict().values(), strict=True):
             refused.setdefault(operator, Counter())[reason] += n
     return {
