@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pipelines.captioner.generate import AT_ONCE, decode
 from pipelines.captioner.material import transformed
 from pipelines.captioner.model import GAN, MLE, Captioner, load, weights_file
 from pipelines.captioner.pictures import draw_samples
+from pipelines.captioner.report import to_markdown
 from pipelines.engine.shards import write_atomically, write_json
 from pipelines.trainer.checkpoint import load_model
 from pipelines.trainer.config import DEVICES, cores
@@ -32,22 +33,6 @@ from pipelines.trainer.texts import Texts
 
 WAYS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))
 PEOPLE = "people"
-COLUMNS = {
-    "BLEU-1": "bleu_1",
-    "BLEU-2": "bleu_2",
-    "BLEU-3": "bleu_3",
-    "BLEU-4": "bleu_4",
-    "CIDEr-D": "cider_d",
-    "distinct-1": "distinct_1",
-    "distinct-2": "distinct_2",
-    "words": "vocabulary",
-    "novel %": "novel",
-    "self-BLEU": "self_bleu",
-    "D": "discriminator",
-    "R@1": "t2i R@1",
-    "R@10": "t2i R@10",
-    "mean rank": "t2i mean rank",
-}
 
 
 @dataclass(frozen=True)
@@ -250,25 +235,3 @@ def judged(
     found = retrieval(rank(images, sentences, rows.to(device)))
     similarity = (images * sentences).sum(1).mean().item()
     return {**{name: value for name, value in found.items() if name.startswith("t2i")}, "similarity": similarity}
-
-
-def to_markdown(said: Mapping[str, Any]) -> str:
-    """A row a way of writing."""
-    rows = said["measures"]
-    columns = [title for title, name in COLUMNS.items() if any(name in row for row in rows.values())]
-
-    def shown(name: str, row: Mapping[str, float]) -> str:
-        value = row.get(name)
-        if value is None:
-            return ""
-        places = (
-            0 if name == "vocabulary" else 3 if name in ("discriminator", "distinct_1", "distinct_2", "cider_d") else 1
-        )
-        return f"{value:,.{places}f}"
-
-    heading = f"{said['images']:,} images of {said['split']}"
-    lines = [f"| {heading} | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
-    lines += [
-        f"| {way} | " + " | ".join(shown(COLUMNS[title], row) for title in columns) + " |" for way, row in rows.items()
-    ]
-    return "\n".join(lines)
