@@ -287,7 +287,7 @@ captioner = together(
     click.option("--overwrite", is_flag=True, help="Replace a captioner that was trained otherwise."),
     quiet,
 )
-evaluate_captioner = together(
+assess = together(
     click.option("--output", type=FOLDER, metavar="DIR", help="Where the tables go; default: MODEL/evaluation."),
     click.option("--split", help="Whose images are written of; default: test."),
     click.option("--judge", type=FOLDER, metavar="MODEL", help="A model of negcap train, to rank images for captions."),

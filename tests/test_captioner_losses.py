@@ -7,7 +7,7 @@ from torch import Tensor
 
 from augment.captioner.discriminator import Discriminator
 from augment.captioner.generator import END_ID, NEVER, UNKNOWN_ID, Generator, Sentences
-from augment.captioner.losses import Baseline, discriminator_loss, likelihood_loss, play, policy_loss
+from augment.captioner.losses import baseline, discriminator_loss, likelihood_loss, play, policy_loss
 
 WORDS, MOST = 7, 4  # the four specials and three words
 ROWS, PARTS = 5_000, 30
@@ -55,25 +55,24 @@ def expected_reward(generator: Generator) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "positions, rollouts, learned",
+    "positions, rollouts, compared",
     [((), 0, False), ((1, 2, 3), 1, False), ((2,), 3, False), ((1, 2, 3), 2, True)],
     ids=["the sentence's own reward", "every prefix", "one prefix", "with a baseline"],
 )
 def test_the_policy_gradient_is_that_of_the_expected_reward(
-    positions: tuple[int, ...], rollouts: int, learned: bool
+    positions: tuple[int, ...], rollouts: int, compared: bool
 ) -> None:
     generator = tiny()
     exact = -gradients(generator, expected_reward(generator))
     noise = torch.Generator().manual_seed(1)
-    level = torch.randn(5)
     estimates = []
     for _ in range(PARTS):
         uniforms = torch.rand(ROWS, MOST, generator=noise, dtype=torch.double)
         state = begun(generator, ROWS)
         sentences, values, own = play(generator, state, uniforms, lambda s, row: worth(s), positions, rollouts, noise)
         read = generator(state, sentences)
-        baseline = Baseline(5)(read.hidden + level) if learned else torch.zeros_like(values)
-        estimates.append(gradients(generator, policy_loss(read, values, baseline)))
+        level = baseline(values) if compared else torch.zeros_like(values)
+        estimates.append(gradients(generator, policy_loss(read, values, level)))
     each = torch.stack(estimates)
     error = (each.var(0).sum() / PARTS).sqrt()  # of the mean, as it varies from part to part
     assert error < 0.1 * exact.norm()
@@ -83,16 +82,18 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
 def test_rollouts_and_a_baseline_make_the_gradient_vary_less() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(2)
 
-    def varies(positions: tuple[int, ...], level: float) -> float:
+    def varies(positions: tuple[int, ...], compared: bool) -> float:
         made = []
         for _ in range(80):
             uniforms = torch.rand(20, MOST, generator=noise, dtype=torch.double)
             state = begun(generator, 20)
             sentences, values, _ = play(generator, state, uniforms, lambda s, row: worth(s), positions, 8, noise)
-            made.append(gradients(generator, policy_loss(generator(state, sentences), values, values * 0 + level)))
+            made.append(
+                gradients(generator, policy_loss(generator(state, sentences), values, baseline(values) * compared))
+            )
         return torch.stack(made).var(0).sum().item()
 
-    plain, rolled, both = varies((), 0.0), varies((1, 2, 3), 0.0), varies((1, 2, 3), 0.5)
+    plain, rolled, both = varies((), False), varies((1, 2, 3), False), varies((1, 2, 3), True)
     assert both < rolled < plain
 
 
@@ -116,6 +117,12 @@ def test_a_word_is_worth_the_first_prefix_behind_it_that_was_gone_on_from() -> N
     exact = (chance * worth(everything))[same].sum() / chance[same].sum()
     mine = (sentences.words[:, :2] == prefix).all(1) & long
     assert values[mine, 0].mean().item() == pytest.approx(exact.item(), abs=0.03)
+
+
+def test_the_baseline_is_what_the_others_are_worth() -> None:
+    values = torch.tensor([[1.0, 4.0], [2.0, 8.0], [6.0, 0.0]])
+    assert baseline(values).tolist() == [[4.0, 4.0], [3.5, 2.0], [1.5, 6.0]]
+    assert baseline(values[:1]).tolist() == [[0.0, 0.0]]
 
 
 def test_a_reward_knows_the_row_of_a_sentence() -> None:

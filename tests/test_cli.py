@@ -60,7 +60,19 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
     verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
     quality = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish"]
-    assert shown == [*verbs, *quality, "features", "scenes", "judge", "train", "evaluate", "picture", "compare"]
+    captioner = ["captioner", "caption", "enlarge", "assess"]
+    assert shown == [
+        *verbs,
+        *quality,
+        "features",
+        "scenes",
+        "judge",
+        "train",
+        "evaluate",
+        "picture",
+        "compare",
+        *captioner,
+    ]
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 

@@ -45,12 +45,11 @@ class Sentences(NamedTuple):
 class Read(NamedTuple):
     """What the generator thinks of given sentences, word by word; 0 where there is none.
 
-    logarithms: (B, T) log π of each word; entropy: (B, T) of the policy there; hidden: (B, T, hidden) before the word.
+    logarithms: (B, T) log π of each word; entropy: (B, T) of the policy there, in nats.
     """
 
     logarithms: Tensor
     entropy: Tensor
-    hidden: Tensor
 
 
 def packed(values: Tensor, lengths: Tensor) -> PackedSequence:
@@ -109,4 +108,4 @@ class Generator(nn.Module):
             whole = PackedSequence(data, given.batch_sizes, order, given.unsorted_indices)
             return pad_packed_sequence(whole, batch_first=True, total_length=words.shape[1])[0]
 
-        return Read(unpacked(logarithms), unpacked(entropy), unpacked(states.data))
+        return Read(unpacked(logarithms), unpacked(entropy))

@@ -10,7 +10,6 @@ import torch
 
 from augment.captioner.discriminator import Discriminator
 from augment.captioner.generator import Generator
-from augment.captioner.losses import Baseline
 from augment.vocabulary import Vocabulary
 from pipelines.captioner.config import NOT_IDENTITY, CaptionerConfig
 from pipelines.trainer.checkpoint import LAST, read_told, restore
@@ -19,11 +18,10 @@ MLE, GAN = PHASES = ("mle", "gan")  # names of weights: after the first phase, a
 
 
 class Nets(NamedTuple):
-    """The generator, the discriminator, and the baseline of the policy gradient."""
+    """The generator and the discriminator."""
 
     generator: Generator
     discriminator: Discriminator
-    baseline: Baseline
 
 
 class Captioner(NamedTuple):
@@ -49,7 +47,7 @@ def build(config: CaptionerConfig, features: int, words: int) -> Nets:
             dropout=config.dropout,
         )
         discriminator = Discriminator(features, words, word_dim=config.word_dim, joint=config.joint)
-        return Nets(generator, discriminator, Baseline(config.hidden))
+        return Nets(generator, discriminator)
 
 
 def weights_file(folder: Path, phase: str) -> Path:

@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from augment.captioner.decoding import sampled, write
 from augment.captioner.generator import Sentences
-from augment.captioner.losses import discriminator_loss, likelihood_loss, play, policy_loss
+from augment.captioner.losses import baseline, discriminator_loss, likelihood_loss, play, policy_loss
 from pipelines.captioner.config import CaptionerConfig
 from pipelines.captioner.material import Material
 from pipelines.captioner.model import Nets
@@ -95,8 +95,8 @@ def discriminate(
 def gan_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, seed: int) -> dict:
     """The third phase: `stages` stages of steps of the policy gradient, each then followed by one of the discriminator.
 
-    What is logged: mean reward, what the baseline leaves of its variance, the policy's entropy at a word in nats, the
-    words of a caption, and the discriminator's shares.
+    What is logged: mean reward, the policy's entropy at a word in nats, the words of a caption, and the discriminator's
+    shares.
     """
     order, noise = _random(material, seed)
     played, said = [], []
@@ -106,15 +106,15 @@ def gan_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: Ca
         rows = _some(material, config, order)
         written = sample(nets, material.of(rows), config.words, noise)
         said.append(discriminate(nets, optimizers, material, config, rows, written))
-    reward, left, entropy, length = torch.stack(played).mean(0).tolist()
-    return {"reward": reward, "unexplained": left, "entropy": entropy, "words": length, **_told(said)}
+    reward, entropy, length = torch.stack(played).mean(0).tolist()
+    return {"reward": reward, "entropy": entropy, "words": length, **_told(said)}
 
 
 def generate(
     nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, rows: Tensor, noise: Generator
 ) -> Tensor:
-    """A step of the policy gradient on the images of captions `rows` (B,); its figures as of `gan_epoch`, (4,)."""
-    generator, discriminator, baseline = nets
+    """A step of the policy gradient on the images of captions `rows` (B,); its figures as of `gan_epoch`, (3,)."""
+    generator, discriminator = nets
     features = material.of(rows)
     with torch.no_grad():
         images = discriminator.images(features)
@@ -127,13 +127,9 @@ def generate(
     uniforms = torch.rand(len(rows), config.words, generator=noise, device=noise.device, dtype=torch.double)
     sentences, values, own = play(generator, state, uniforms, reward, config.positions, config.rollouts, noise)
     read, there = generator(state, sentences), sentences.there
-    expected = baseline(read.hidden)
-    miss = ((values - expected) ** 2)[there].mean()
-    loss = policy_loss(read, values, expected)
+    loss = policy_loss(read, values, baseline(values))
     _learn(optimizers["policy"], loss, generator.parameters(), config.clip)
-    _learn(optimizers["expectation"], miss, baseline.parameters(), config.clip)
-    left = miss.detach() / values[there].var().clamp(min=1e-12)
-    return torch.stack([own.mean(), left, read.entropy[there].mean(), sentences.lengths.float().mean()])
+    return torch.stack([own.mean(), read.entropy[there].mean(), sentences.lengths.float().mean()])
 
 
 @torch.no_grad()

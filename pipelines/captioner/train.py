@@ -23,7 +23,6 @@ from pipelines.trainer.train import MODEL_SEEDS, read_history, write_history
 
 DISCRIMINATOR = "discriminator"
 EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}
-BASELINE_RATE = 10  # times the learning rate: it has to keep up
 INPUTS = ("captions", "features")
 
 
@@ -33,7 +32,6 @@ def optimizers_of(nets: Nets, config: CaptionerConfig) -> Optimizers:
         "likelihood": (nets.generator, config.supervised_rate),
         "policy": (nets.generator, config.learning_rate),
         "discrimination": (nets.discriminator, config.supervised_rate),
-        "expectation": (nets.baseline, BASELINE_RATE * config.learning_rate),
     }
     return {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()}
 

@@ -41,7 +41,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     """Write captions of a run's images.
 
     Into the table generated, marked so; those that are degenerate, the image's own, or said twice go to
-    refused_captions, with the reason. negcap train RUN --extra generated trains on them too; negcap ingest RUN makes a
+    refused_captions, with the reason. negcap train RUN --extra generated trains on them too; negcap enlarge makes a
     run of both, for all other verbs.
     """
     from pipelines import provenance
@@ -66,7 +66,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
 @options.overwrite
 @options.quiet
 def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: bool) -> None:
-    """Make a run of a run's captions and those written of its images.
+    """Make a run of captions and those written beside them.
 
     The written ones follow each image's own, marked generated, and so are negatives made of them. The other verbs go on
     from there: parse, lexicon, components, truth, balance, negatives, train.
@@ -84,12 +84,12 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
         )
 
 
-@negcap.command("evaluate-captioner")
+@negcap.command()
 @options.model
 @options.run
-@options.evaluate_captioner
+@options.assess
 @options.device
-def evaluate_captioner(model: Path, run: Path, output: Path | None, **given: Any) -> None:
+def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Measure what a captioner writes.
 
     Before and after the policy gradient, greedy and sampled: BLEU, CIDEr-D, distinct words, novelty, self-BLEU, the
