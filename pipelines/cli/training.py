@@ -95,9 +95,8 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
         measured = {name: given[name] for name in EVALUATED if name in given}
         for name in set(EVALUATED) - set(SHARED):
             given.pop(name, None)
-        page = readme.read_text("utf-8") if readme else ""
         if readme:
-            comparison.into(page, "")  # fails before anything is trained
+            comparison.into(readme.read_text("utf-8"), "")  # fails before anything is trained
         text = comparison.compare(
             run,
             output,
@@ -108,5 +107,5 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
             say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True),
         )
         if readme:
-            readme.write_text(comparison.into(page, text), "utf-8")
+            readme.write_text(comparison.into(readme.read_text("utf-8"), text), "utf-8")
         print(text)
