@@ -242,15 +242,18 @@ train = together(
     seed,
     training,
 )
+protocols = together(
+    click.option("--split", help="What to evaluate on; default: test."),
+    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
+    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+)
 compare = together(
     click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the models and the tables."),
     click.option(
         "--variants", type=Names(), help="Models, +family for negatives of it alone: vse,vse++,vse-c+noun,vse-c …"
     ),
     click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1 …; default: 1."),
-    click.option("--split", help="What to evaluate on; default: test."),
-    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
-    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+    protocols,
     click.option("--readme", type=FOLDER, metavar="FILE", help="A Markdown file to put the tables into, too."),
     training,
 )
@@ -310,9 +313,7 @@ caption = together(
 )
 evaluate = together(
     click.option("--output", type=FOLDER, metavar="DIR", help="Where the tables go; default: MODEL/evaluation."),
-    click.option("--split", help="What to evaluate on; default: test."),
-    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
-    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+    protocols,
     click.option("--limit", type=int, help="Only the first N images of the split."),
     reading,
     click.option("--spacy-model", help="For components of negatives, where the run was parsed by one in a folder."),
