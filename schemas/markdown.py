@@ -66,13 +66,18 @@ def markdown() -> str:
     return "\n\n".join(parts)
 
 
+def replaced(text: str, begin: str, end: str, section: str) -> str:
+    """A text with the section between two markers replaced. Raises ValueError where they are missing."""
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise ValueError(f"text must hold {begin} and {end}, in this order")
+    return f"{before}{begin}\n\n{section}\n\n{end}{after}"
+
+
 def refreshed(text: str) -> str:
-    """A README's text with the section between the two markers replaced. Raises ValueError where they are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"text must hold {BEGIN} and {END}, in this order")
-    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
+    """A README's text with its tables as the schemas have them. Raises ValueError where their markers are missing."""
+    return replaced(text, BEGIN, END, markdown())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pipelines.trainer.evaluate import Evaluation, measure, write
 from pipelines.trainer.report import markdown_table, within
 from pipelines.trainer.retrieval import TOP, hits, intervals
 from pipelines.trainer.train import train
+from schemas.markdown import replaced
 
 VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
 BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
@@ -148,12 +149,8 @@ def to_markdown(made: Sequence[Compared], setting: str) -> str:
 
 
 def into(text: str, tables: str) -> str:
-    """A README's text with what stands between the two markers replaced. Raises ValueError where they are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"readme must hold {BEGIN} and {END}, in this order")
-    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
+    """A README's text with the tables between its two markers. Raises ValueError where they are missing."""
+    return replaced(text, BEGIN, END, tables)
 
 
 def _retrieval(made: Sequence[Compared]) -> str:
