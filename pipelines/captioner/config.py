@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from pipelines.bounds import above_zero, at_least, below_one, one_of
 from pipelines.trainer.config import DEVICES, TRANSFORMS, cores
 
 COUNTS = ("generator_steps", "stages", "batch_size", "words", "word_dim", "hidden", "joint", "noise", "min_count")
@@ -58,23 +59,12 @@ class CaptionerConfig:
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        for name, valid in (("transform", TRANSFORMS), ("device", DEVICES)):
-            if getattr(self, name) not in valid:
-                raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(self, name)}")
-        for name in (*COUNTS, "mle_epochs", "rollout_every", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
-        for name in ("discriminator_epochs", "gan_epochs", "rollouts", "validation_images", "alpha", "beta"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be >= 0, was: {getattr(self, name)}")
-        for name in RATES:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be > 0, was: {getattr(self, name)}")
-        for name in ("dropout", "collapse"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), was: {getattr(self, name)}")
-        if self.batch_size < 2:
-            raise ValueError(f"batch_size must be >= 2, was: {self.batch_size}")
+        one_of(self, {"transform": TRANSFORMS, "device": DEVICES})
+        at_least(self, 1, (*COUNTS, "mle_epochs", "rollout_every", "threads"))
+        at_least(self, 0, ("discriminator_epochs", "gan_epochs", "rollouts", "validation_images", "alpha", "beta"))
+        above_zero(self, RATES)
+        below_one(self, ("dropout", "collapse"))
+        at_least(self, 2, ["batch_size"])
         if not self.train_splits:
             raise ValueError("train_splits must not be empty")
 

@@ -16,6 +16,7 @@ from augment.captioner.generator import Sentences
 from augment.captioner.measures import bleu, cider_d, distinct, self_bleu
 from augment.captioner.noise import draws, keys
 from augment.captioner.text import bare, plain, prose
+from pipelines.bounds import at_least, one_of
 from pipelines.captioner.generate import AT_ONCE, decode
 from pipelines.captioner.material import transformed
 from pipelines.captioner.model import GAN, MLE, Captioner, load, weights_file
@@ -55,11 +56,8 @@ class CaptionerEvaluateConfig:
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        if self.device not in DEVICES:
-            raise ValueError(f"device must be one of {', '.join(DEVICES)}, was: {self.device}")
-        for name in ("n", "width", "limit", "shown", "threads"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        one_of(self, {"device": DEVICES})
+        at_least(self, 1, ("n", "width", "limit", "shown", "threads"))
 
 
 class Written(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipelines.bounds import at_least
 from pipelines.engine.cluster import Executor
 from pipelines.engine.errors import StageError, TaskError
 from pipelines.engine.manifest import Identity, describe, finish, hash_code, hash_schema, prepare, receipts
@@ -51,9 +52,8 @@ class RefineConfig:
     flows: tuple[str, ...] = ("numeral",)
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("candidates", 1), ("rounds", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be >= {least}, was: {getattr(self, name)}")
+        at_least(self, 0, ["seed"])
+        at_least(self, 1, ("candidates", "rounds"))
 
 
 class Rows(NamedTuple):

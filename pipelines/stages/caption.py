@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipelines.bounds import at_least
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable, sha256_file
 from schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
@@ -44,9 +45,7 @@ class CaptionConfig:
     table: str = TABLE
 
     def __post_init__(self) -> None:
-        for name in ("n", "width", "tries"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        at_least(self, 1, ("n", "width", "tries"))
         if self.decoding not in ("sample", "greedy", "beam"):
             raise ValueError(f"decoding must be sample, greedy or beam, was: {self.decoding}")
         if not _TABLE.fullmatch(self.table):

@@ -12,6 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.bounds import at_least
 from pipelines.engine import manifest
 from pipelines.engine.run import Progress
 from pipelines.engine.shards import Receipt, is_current, read_receipt, remove_temporary, shard_path, write_shard
@@ -63,10 +64,8 @@ class FeaturesConfig:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("threads", 0), ("limit", 1), ("shard_size", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be >= {least}, was: {value}")
+        at_least(self, 1, ("batch", "limit", "shard_size"))
+        at_least(self, 0, ["threads"])
         if self.dtype and self.dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, was: {self.dtype}")
         if not _TABLE.fullmatch(self.table):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from augment.rng import record_rng
+from pipelines.bounds import at_least
 from pipelines.engine import manifest
 from pipelines.engine.run import Progress
 from pipelines.engine.shards import (
@@ -51,9 +52,8 @@ class ScenesConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("images", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be >= {least}, was: {getattr(self, name)}")
+        at_least(self, 1, ["images"])
+        at_least(self, 0, ["seed"])
 
 
 def outputs() -> dict[str, pa.Schema]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from augment.operators import PRESETS
+from pipelines.bounds import above_zero, at_least, below_one, one_of
 from schemas.features import TABLE
 
 MODELS = ("vse", "vse++", "vse-c", "univse")
@@ -122,30 +123,19 @@ class TrainConfig:
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        for name, valid in ONE_OF.items():
-            if getattr(self, name) not in valid:
-                raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(self, name)}")
+        one_of(self, ONE_OF)
         for name in ("components", "contrast"):
             if set(getattr(self, name)) - set(COMPONENTS):
                 raise ValueError(f"{name} must be of {', '.join(COMPONENTS)}, was: {', '.join(getattr(self, name))}")
-        for name in POSITIVE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
-        for name in ABOVE_ZERO:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be > 0, was: {getattr(self, name)}")
-        if self.batch_size < 2:
-            raise ValueError(f"batch_size must be >= 2, was: {self.batch_size}")
-        for name in AT_LEAST_ZERO:
-            if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"{name} must be >= 0, was: {getattr(self, name)}")
+        at_least(self, 1, POSITIVE)
+        above_zero(self, ABOVE_ZERO)
+        at_least(self, 2, ["batch_size"])
+        at_least(self, 0, AT_LEAST_ZERO)
         if len(self.weights) != 4 or min(self.weights) < 0:
             raise ValueError(f"weights must be 4 numbers >= 0, were: {self.weights}")
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must be in [0, 1], was: {self.alpha}")
-        for name in SHARES:
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), was: {getattr(self, name)}")
+        below_one(self, SHARES)
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
@@ -197,11 +187,8 @@ class EvaluateConfig:
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        if self.device not in DEVICES:
-            raise ValueError(f"device must be one of {', '.join(DEVICES)}, was: {self.device}")
-        for name in ("per_family", "per_attack", "threads", "limit"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        one_of(self, {"device": DEVICES})
+        at_least(self, 1, ("per_family", "per_attack", "threads", "limit"))
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from augment.rng import record_rng
+from pipelines.bounds import at_least
 from pipelines.engine.shards import read_table, write_atomically
 from pipelines.quality.show import visible
 from pipelines.quality.strata import Row, draw
@@ -45,9 +46,7 @@ class SheetConfig:
     votes: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("n", "votes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        at_least(self, 1, ("n", "votes"))
 
 
 class Item(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.bounds import at_least
 from pipelines.engine.manifest import read_manifest
 from pipelines.engine.run import Progress
 from pipelines.engine.shards import PARQUET, list_shards, write_atomically
@@ -41,9 +42,7 @@ class AuditConfig:
     title: str = "Negative captions, audited"
 
     def __post_init__(self) -> None:
-        for name in ("n", "limit"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        at_least(self, 1, ("n", "limit"))
         if not self.title.strip():
             raise ValueError("title must not be empty")
 

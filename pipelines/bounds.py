@@ -1,0 +1,35 @@
+"""The rules that configs share: what a field may be, and the one line that says what it was instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def one_of(config: Any, choices: Mapping[str, Iterable[str]]) -> None:
+    """Raise ValueError for a field that is none of its choices."""
+    for name, valid in choices.items():
+        if getattr(config, name) not in valid:
+            raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(config, name)}")
+
+
+def at_least(config: Any, least: int, names: Iterable[str]) -> None:
+    """Raise ValueError for a field below `least`; None passes."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be >= {least}, was: {value}")
+
+
+def above_zero(config: Any, names: Iterable[str]) -> None:
+    """Raise ValueError for a field that is not above 0."""
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{name} must be > 0, was: {getattr(config, name)}")
+
+
+def below_one(config: Any, names: Iterable[str]) -> None:
+    """Raise ValueError for a field that is not in [0, 1)."""
+    for name in names:
+        if not 0 <= getattr(config, name) < 1:
+            raise ValueError(f"{name} must be in [0, 1), was: {getattr(config, name)}")
