@@ -14,6 +14,8 @@ from augment.operators import OPERATORS
 from augment.rng import record_rng
 from augment.truth import associations, calibration, transitions
 from augment.truth.associations import Associations
+from augment.truth.counts import MakesTrue, add, without
+from augment.truth.counts import count as count_pairs
 from augment.truth.entailment import Entailment
 from augment.truth.estimates import Truth
 from augment.truth.fit import estimate
@@ -79,12 +81,20 @@ def test_pairs_are_those_of_two_captions_of_an_image() -> None:
     assert counted.all == 12
 
 
-def test_what_is_left_out_is_as_if_never_counted() -> None:
-    one = [[(np.array([0, 1]), np.array([0])), (np.array([1]), np.array([1]))]]
-    other = [[(np.array([1]), np.array([1])), (np.array([0]), np.array([0, 1]))]]
-    rest = associations.count(one + other, 2, 2) - associations.count(other, 2, 2)
-    assert (rest.together == associations.count(one, 2, 2).together).all()
-    assert rest.all == 2
+def test_a_fold_left_out_is_as_if_never_counted(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+    folds = [count_pairs(scenes[part::3], MakesTrue(lexicon)) for part in range(3)]
+    counts = add(folds)
+    for number in range(3):
+        others = [own for place, own in enumerate(folds) if place != number]
+        assert without(counts, number).equals(without(add(others)))
+    together = [one for part in range(3) for one in scenes[part::3]]
+    assert without(counts).equals(without(add([count_pairs(together, MakesTrue(lexicon))])))
+
+
+def test_of_rare_words_nothing_is_learnt(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+    some = [one for one in scenes if one[0].text == SCENES[0][0]][:9]  # "umbrella" is in one caption of three
+    assert "umbrella" not in add([count_pairs(some, MakesTrue(lexicon))])["said"].to_pylist()
+    assert "umbrella" in add([count_pairs(some + scenes, MakesTrue(lexicon))])["said"].to_pylist()
 
 
 def test_a_word_speaks_for_what_comes_with_it_and_unknown_words_for_nothing() -> None:

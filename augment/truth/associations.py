@@ -33,18 +33,6 @@ class Pairs:
     true: np.ndarray
     all: float
 
-    def __add__(self, other: Pairs) -> Pairs:
-        """The counts of both."""
-        return Pairs(
-            self.together + other.together, self.said + other.said, self.true + other.true, self.all + other.all
-        )
-
-    def __sub__(self, other: Pairs) -> Pairs:
-        """The counts without those of some images."""
-        return Pairs(
-            self.together - other.together, self.said - other.said, self.true - other.true, self.all - other.all
-        )
-
 
 def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> Pairs:
     """Count images, each a sequence of captions: the numbers of the words it says and of the entries it makes true."""

@@ -10,7 +10,7 @@ and so on to the kind of thing, to anything, and to p(new) whatever was said.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -76,30 +76,32 @@ def is_alone(sort: str, thing: str, caption: Caption) -> bool:
     return sum(root.tag in NOUN_TAGS and same(sort, thing, root.lemma) for root in roots) <= 1
 
 
-def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> Counter[Turn]:
+def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> dict[Turn, int]:
     """Count images, each the claims of its captions."""
-    turns: Counter[Turn] = Counter()
+    turns: defaultdict[Turn, int] = defaultdict(int)
     for captions in images:
-        said = [_by_thing(claims) for claims in captions]
-        things = set[str]().union(*said)
-        for thing in things:
-            alike = [other for other in things if same(sort, thing, other)]
-            news = [set[str]().union(*(own[other] for other in alike if other in own)) for own in said]
-            total = Counter(new for its in news for new in its)
-            for own, its in zip(said, news, strict=True):
-                for old in own.get(thing, ()):
+        said: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
+        for number, claims in enumerate(captions):
+            for thing, value in claims:
+                said.setdefault(thing, {}).setdefault(number, set()).add(value)
+        for thing, own in said.items():
+            news = own if sort == "preposition" else _joined(own, [said[o] for o in said if same(sort, thing, o)])
+            total = Counter(new for its in news.values() for new in its)
+            for number, olds in own.items():
+                for old in olds:
                     turns[old, thing, ""] += len(captions) - 1
-                    for new, number in total.items():
-                        if others := number - (new in its):
+                    for new, often in total.items():
+                        if others := often - (new in news[number]):
                             turns[old, thing, new] += others
     return turns
 
 
-def _by_thing(claims: Iterable[Claim]) -> dict[str, set[str]]:
-    values: dict[str, set[str]] = {}
-    for thing, value in claims:
-        values.setdefault(thing, set()).add(value)
-    return values
+def _joined(own: dict[int, set[str]], alike: Sequence[dict[int, set[str]]]) -> dict[int, set[str]]:
+    """What captions say of a thing and of those that are the same."""
+    if len(alike) == 1:
+        return own
+    numbers = {number for its in alike for number in its}
+    return {number: set[str]().union(*(its.get(number, ()) for its in alike)) for number in numbers}
 
 
 class Transitions:

@@ -1,0 +1,137 @@
+"""Count what captions of one image say: pairs of captions, by fold of images.
+
+A table of counts has a row for each (kind, said, of, entry), as schemas.truth has, with the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from augment.caption import Caption
+from augment.context import nouns_said, verbs_said
+from augment.language.lexicon import Lexicon
+from augment.rng import record_rng
+from augment.truth import associations, transitions
+from augment.truth.entailment import Entailment
+from augment.truth.transitions import CLAIMS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WORDS = ("noun", "verb")
+KEYS = ("kind", "said", "of", "entry")
+PAIRS = "pairs"
+FOLDS = 6
+LEAST = 20  # pairs whose first caption says a word: of rarer ones nothing is learnt
+
+
+@dataclass(frozen=True)
+class MakesTrue:
+    """What a caption makes true: the numbers of the lexicon's entries, of either kind of word."""
+
+    lexicon: Lexicon
+
+    @cached_property
+    def _nouns(self) -> Entailment:
+        return Entailment(self.lexicon.nouns.names)
+
+    def __call__(self, kind: str, caption: Caption) -> np.ndarray:
+        """The nouns that the caption's nouns make true, by WordNet, or the verbs that it says."""
+        if kind == "noun":
+            return self._nouns.of(nouns_said(caption))
+        known = self.lexicon.verbs.number
+        return np.array([known[verb] for verb in verbs_said(caption) if verb in known], int)
+
+
+def fold(image_id: str) -> int:
+    """The fold of an image."""
+    return record_rng(0, "truth fold", image_id).randrange(FOLDS)
+
+
+def count(images: Sequence[Sequence[Caption]], makes_true: MakesTrue) -> pa.Table:
+    """The counts of some images."""
+    import pyarrow as pa
+
+    words = [_count_words(kind, images, makes_true) for kind in WORDS]
+    return pa.concat_tables([*words, *(_count_claims(kind, images) for kind in CLAIMS)])
+
+
+def _count_words(kind: str, images: Sequence[Sequence[Caption]], makes_true: MakesTrue) -> pa.Table:
+    """Pairs by what the first says and the second makes true."""
+    import pyarrow as pa
+
+    words = sorted({word for one in images for caption in one for word in nouns_said(caption)})
+    number = {word: row for row, word in enumerate(words)}
+    names = makes_true.lexicon.entries(kind).names
+    said = ([np.array([number[word] for word in nouns_said(caption)], int) for caption in one] for one in images)
+    made = ([makes_true(kind, caption) for caption in one] for one in images)
+    rows = (list(zip(first, second, strict=True)) for first, second in zip(said, made, strict=True))
+    pairs = associations.count(rows, len(words), len(names))
+    whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.said[:, None], pairs.together]])
+    row, column = whole.nonzero()
+    firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
+    seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
+    return _rows(kind, firsts, pa.repeat("", len(row)), seconds, whole[row, column].astype(int))
+
+
+def _count_claims(kind: str, images: Sequence[Sequence[Caption]]) -> pa.Table:
+    """Pairs by the claim of the first and the value that the second says."""
+    turns = transitions.count(kind, ([CLAIMS[kind](caption) for caption in one] for one in images))
+    said, of, entry = zip(*turns, strict=True) if turns else ((), (), ())
+    return _rows(kind, said, of, entry, list(turns.values()))
+
+
+def _rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
+    import pyarrow as pa
+
+    texts = [pa.array(column, pa.string()) for column in (said, of, entry)]
+    return pa.table([pa.repeat(kind, len(pairs)), *texts, pa.array(pairs, pa.int64())], [*KEYS, PAIRS])
+
+
+def add(folds: Sequence[pa.Table]) -> pa.Table:
+    """The counts of all folds, in order, with a column of pairs for each; without those of rare words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    owner = np.repeat(np.arange(len(folds)), [len(own) for own in folds])
+    rows = pa.concat_tables(folds)
+    pairs = rows[PAIRS].to_numpy()
+    columns = [rows[key] for key in KEYS] + [pa.array(pairs * (owner == number)) for number in range(len(folds))]
+    names = [_fold(number) for number in range(len(folds))]
+    table = pa.table(columns, [*KEYS, *names]).group_by(KEYS, use_threads=False).aggregate([(n, "sum") for n in names])
+    table = table.rename_columns({f"{name}_sum": name for name in names}).select([*KEYS, *names])
+    word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
+    few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), LEAST))
+    rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
+    table = table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare))))
+    return table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
+
+
+def _fold(number: int) -> str:
+    return f"{PAIRS}_{number}"
+
+
+def _total(counts: pa.Table) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    first, *others = (
+        column for name, column in zip(counts.column_names, counts.columns, strict=True) if name not in KEYS
+    )
+    for other in others:
+        first = pc.add(first, other)
+    return first
+
+
+def without(counts: pa.Table, left_out: int | None = None) -> pa.Table:
+    """Counts of all folds, or of all but one, added up."""
+    import pyarrow.compute as pc
+
+    total = _total(counts)
+    if left_out is not None:
+        total = pc.subtract(total, counts[_fold(left_out)])
+    return counts.select(KEYS).append_column(PAIRS, total).filter(pc.greater(total, 0))
