@@ -128,7 +128,7 @@ features = together(
     click.option("--dtype", help="float16 or float32; default: float16 of float16 and uint8, else float32."),
     click.option("--table", help="Table to write: features, or features_NAME; default: features."),
     click.option("--limit", type=int, help="Only the first N images."),
-    click.option("--per-shard", "shard_size", type=int, help="Images a shard, at most; default: 64 MiB."),
+    click.option("--per-shard", "shard_size", type=int, help="Images a shard, at most; default: 64 MiB or 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it."),
 )
 scenes = together(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "features"
 CODE = ("pipelines.features", "pipelines.stages.features", "pipelines.readers", "pipelines.publish.images")
 SHARD_BYTES = 64 << 20
-MOST_IMAGES = 10_000
+MOST_IMAGES = 1_000
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
 _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "scale", "onnx")
 
@@ -40,7 +40,7 @@ class FeaturesConfig:
     output; images: the folder that a run's captions are relative to; grid: regions instead of their mean; ten_crop: the
     mean of ten crops instead of the centre; resize, crop: pixels; batch: crops at once; device: cpu or cuda; threads:
     0 is one a core. dtype: empty: float16 of float16 and bytes, else float32. table: `features`, or `features_<name>`
-    to keep several. limit: the first N images. shard_size: images a shard; None: 64 MiB. strict: stop at the first
+    to keep several. limit: the first N images. shard_size: images a shard; None: 64 MiB, at most 1,000. strict: stop at the first
     image without a feature. Raises ValueError for a value that breaks its rule.
     """
 
@@ -165,7 +165,7 @@ def identify(opened: Source, config: FeaturesConfig, metadata: Mapping[str, str]
 
 
 def shard_size(opened: Source) -> int:
-    """Images a shard: 64 MiB, at most 10,000."""
+    """Images a shard: 64 MiB, at most 1,000, so that what reads them has work for every worker."""
     row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8
     return max(1, min(SHARD_BYTES // row, MOST_IMAGES))
 
