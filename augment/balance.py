@@ -12,7 +12,9 @@ is (x, y) with probability
 A noun's plural is an entry of its own. left_w and entered_w, the sums of p over all captions with x = w and with
 y = w, are made equal by repeating
 
-    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
+    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND,
+
+with a lower bound for prepositions, whose exchanges run one way: it would drive some into places where they are odd.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ BALANCED = ("noun", *PARTS)
 UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
-BOUND = 6.0
+BOUND = {"preposition": 3.0}
+USUAL_BOUND = 6.0
 
 
 Weights = dict[tuple[str, bool], float]  # by entry, and whether it is a plural
@@ -89,13 +92,13 @@ def fit(kind: str, lexicon: Lexicon, found: Candidates) -> Weights:
     forms = (False, True) if kind == "noun" else (False,)
     nodes = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
     size, rows = len(nodes), int(found.row.max(initial=-1)) + 1
-    log_weights = np.zeros(size)
+    log_weights, bound = np.zeros(size), BOUND.get(kind, USUAL_BOUND)
     for _ in range(UPDATES if rows else 0):
         weights = found.mass * np.exp(log_weights[found.new] - log_weights[found.old])
         share = weights / np.bincount(found.row, weights, rows)[found.row]
         left, entered = np.bincount(found.old, share, size), np.bincount(found.new, share, size)
         log_weights += STEP * np.log((left + PRIOR) / (entered + PRIOR))
-        np.clip(log_weights, -BOUND, BOUND, out=log_weights)
+        np.clip(log_weights, -bound, bound, out=log_weights)
     return dict(zip(nodes, np.exp(log_weights).tolist(), strict=True))
 
 

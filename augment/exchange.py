@@ -28,6 +28,8 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     """
     if one.dep == other.dep == "pobj" and caption.lowered[one.head] == caption.lowered[other.head]:
         return True
+    if _with(caption, one, other) or _with(caption, other, one):
+        return True
     if _listed(caption, one, other) or _said_anyway(caption, one.index, other.index):
         return True
     one, other = _first_conjunct(caption, one), _first_conjunct(caption, other)
@@ -101,6 +103,18 @@ def _listed(caption: Caption, one: Token, other: Token) -> bool:
     inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
     between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
     return set(between) <= {",", "and", "or", "&"}
+
+
+def _with(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether `other` is with `one`, whatever the parse makes of it: "a plate with oranges"."""
+    governor = caption.tokens[other.head]
+    if other.dep != "pobj" or governor.lower != "with":
+        return False
+    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
+    if start == governor.index + 1 and one.index == governor.index - 1:
+        return True
+    above = caption.tokens[one.head]
+    return governor.head in (above.index, above.head) and one.dep in ("dobj", "pobj")
 
 
 def _first_conjunct(caption: Caption, token: Token) -> Token:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from augment.balance import BOUND, balance
+from augment.balance import USUAL_BOUND, balance
 from augment.caption import Caption, from_parses
 from augment.context import contexts
 from augment.contradiction import check
@@ -57,7 +57,7 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert (lexicon.prepositions.balance == 1.0).all()
     assert balance("preposition", images[19::-1], lexicon) == pytest.approx(once)
     assert set(once) == {(name, False) for name in lexicon.prepositions.names}
-    assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
+    assert np.abs(np.log(list(once.values()))).max() <= USUAL_BOUND + 1e-9
 
 
 def test_without_captions_all_weigh_the_same() -> None:

@@ -201,5 +201,5 @@ def test_the_whole_path_on_drawn_scenes(tmp_path: Path) -> None:
     assert negcap("assess", model, run, "--judge", judge, "--threads", 1) == 0
     measures = json.loads((model / "evaluation" / "measures.json").read_text())["measures"]
     greedy, gan = measures["mle greedy"], measures["gan sample"]
-    assert gan["distinct_2"] > greedy["distinct_2"] and gan["novel"] >= greedy["novel"]
+    assert gan["distinct_2"] > greedy["distinct_2"] and min(gan["novel"], greedy["novel"]) > 90
     assert gan["t2i mean rank"] < 45  # of 90 images; chance: 45.5

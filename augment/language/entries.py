@@ -28,6 +28,10 @@ DISCOUNT = 1.0
 SMOOTHING = 20.0
 KIND_SMOOTHING = 4.0
 FORM = "form:"
+# The share of a noun's uses that a form must have to be one that captions write it in. Headlines leave out any article
+# ("dog on couch"), so that a noun is a mass only where it has none as a rule.
+USUAL = 0.03
+LEAST = {"bare": 0.25}
 RECENT = 2048
 
 
@@ -154,7 +158,8 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     places: dict[str, int] = {}
     for code, label in enumerate(labels):
         if label.startswith(FORM):
-            priors[label.removeprefix(FORM)] = _prior(counts, entry[place == code], seen[place == code])
+            form = label.removeprefix(FORM)
+            priors[form] = _prior(counts, entry[place == code], seen[place == code], LEAST.get(form, USUAL))
         else:
             number[code] = places.setdefault(label, len(places))
     standing = np.flatnonzero(number[place] >= 0)
@@ -183,13 +188,13 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     )
 
 
-def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Log probabilities of the entries in a form; -inf for what the corpus hardly ever writes in it."""
+def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float) -> np.ndarray:
+    """Log probabilities of the entries in a form; -inf for those that have it in less than a share of their uses."""
     total = max(counts.sum(), 1.0)
     often = np.zeros(len(counts))
     often[entry] = seen
     with np.errstate(divide="ignore"):
-        return np.where((often >= 0.03 * counts) & (often >= 2), np.log(often / total), -np.inf)
+        return np.where((often >= least * counts) & (often >= 2), np.log(often / total), -np.inf)
 
 
 def _kind_ratios(place: np.ndarray, kind: np.ndarray, seen: np.ndarray, places: int, share: np.ndarray) -> np.ndarray:

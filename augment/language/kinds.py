@@ -25,6 +25,18 @@ def _anchors() -> tuple[int, ...]:
 
 
 @cache
+def is_animal(entry: str) -> bool:
+    """Whether a noun names an animal."""
+    return kind(entry) == ANCHORS.index("animal.n.01") + 1
+
+
+@cache
+def is_worn(entry: str) -> bool:
+    """Whether a noun names clothing, shoes or hats."""
+    return kind(entry) in {ANCHORS.index(f"{name}.n.01") + 1 for name in ("clothing", "footwear", "headdress")}
+
+
+@cache
 def kind(entry: str) -> int:
     """The number of an entry's kind, 0 to KINDS - 1; compounds that WordNet lacks go by their head."""
     if is_person(entry):

@@ -122,8 +122,18 @@ class Prepositions:
     phrases: dict[str, tuple[tuple[str, ...], ...]]
     same: dict[str, str]
     idioms: frozenset[str]
+    governors: frozenset[str]
+    worn: frozenset[str]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
+    only: dict[str, frozenset[str]]
+    places: dict[str, frozenset[str]]
+
+    def exchanged(self, old: str, new: str, noun: str) -> bool:
+        """Whether one excludes the other before a noun, and may take its place there."""
+        if self.overlap(old, new) or new not in self.only.get(old, {new}) or new in self.only:
+            return False
+        return not self.places.get(noun, frozenset()).issuperset((old, new))
 
     def overlap(self, a: str, b: str) -> bool:
         """True when both may be true of the same two things."""
@@ -158,8 +168,12 @@ def prepositions() -> Prepositions:
         {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
         table["same"],
         frozenset(table["idioms"]),
+        frozenset(table["governors"]),
+        frozenset(table["worn"]),
         {word: tuple(numbers) for word, numbers in sets.items()},
         frozenset(pairs),
+        {word: frozenset(others) for word, others in table["only"].items()},
+        {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
     )
 
 
@@ -201,15 +215,17 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
             continue
         if any(token.dep == "prep" and token.index == end for token in caption.dependents(end - 1, "prep")):
             continue
-        head = tokens[start]
-        while start <= head.index < end and head.head != head.index:
-            head = tokens[head.head]
+        above = tokens[start]
+        while start <= above.index < end and above.head != above.index:
+            above = tokens[above.head]
+        if above.lemma in table.governors or (entry == "by" and above.tag == "VBN"):
+            continue
         places = (
-            f"gov:{head.lemma}",
+            f"gov:{above.lemma}",
             f"obj:{object.lemma}",
             f"left:{before(caption, start)}",
             f"right:{lowered[end]} {object.lemma}",
-            f"{head.lemma}..{object.lemma}",
+            f"{above.lemma}..{object.lemma}",
         )
         slots.append(PrepositionSlot(start, end, entry, object.index, places))
     return tuple(slots)

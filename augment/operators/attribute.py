@@ -15,6 +15,7 @@ from augment.language.attribute_slots import AttributeSlot, attribute_slots
 from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
 from augment.language.determiners import is_negated
 from augment.language.grammar import with_article
+from augment.language.kinds import is_animal
 from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots
 from augment.sampling import draw
@@ -37,7 +38,7 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
     for at, entry in draw(masses, rng, draws):
         yield attribute_candidate(caption, context, slots[at], names[entry])
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.root)]
-    for at, entry in draw([_irrelevant(slot, context) for slot in nouns], rng, draws):
+    for at, entry in draw([_irrelevant(caption, slot, context) for slot in nouns], rng, draws):
         yield _added(caption, nouns[at], names[entry])._replace(spare=True)
 
 
@@ -73,21 +74,30 @@ def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
     return Candidate("attribute", with_article(caption, slot.start, edit, name), (slot.root, slot.root), "", name)
 
 
-def _irrelevant(slot: NounSlot, context: Context) -> np.ndarray:
+def _irrelevant(caption: Caption, slot: NounSlot, context: Context) -> np.ndarray:
     """The weight of every attribute as one that a noun has not: its frequency, where it is hardly said of the noun."""
-    entries = context.lexicon.attributes
+    entries, known = context.lexicon.attributes, attributes().dimensions
     seen = entries.observed(f"noun:{slot.entry}")
     expected = entries.counts * (seen.sum() / max(entries.counts.sum(), 1.0))
     masses = np.where((expected >= EXPECTED) & (seen == 0), entries.counts, 0.0)
-    masses[_vaguely_added(entries.names, is_person(slot.entry))] = 0.0
+    has = frozenset[str]().union(*(known.get(token.lower, ()) for token in caption.dependents(slot.root, "amod")))
+    masses[_vaguely_added(entries.names, _never_added(slot.entry) | has)] = 0.0
     return masses
 
 
-@lru_cache(maxsize=16)
-def _vaguely_added(names: tuple[str, ...], person: bool) -> list[int]:
-    """The numbers of the attributes that may be true of anything, or of any person: "large", "old", "a black man"."""
+@lru_cache(maxsize=4096)
+def _never_added(noun: str) -> frozenset[str]:
+    """The dimensions that say something else of what a noun names, or nothing: "a black man", "a wooden dog"."""
+    if is_person(noun):
+        return frozenset(NOT_OF_PERSONS)
+    return frozenset({"material", "shape"}) if is_animal(noun) else frozenset()
+
+
+@lru_cache(maxsize=256)
+def _vaguely_added(names: tuple[str, ...], never: frozenset[str]) -> list[int]:
+    """The numbers of the attributes that may be true of anything ("large"), and of those of the dimensions left out."""
     known = attributes()
-    open = ADDED - NOT_OF_PERSONS if person else ADDED
+    open = ADDED - never
     return [n for n, name in enumerate(names) if name in known.vague or open.isdisjoint(known.dimensions.get(name, ()))]
 
 

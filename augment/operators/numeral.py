@@ -30,6 +30,10 @@ COLLECTIVE = frozenset(
 )
 
 
+# A number above one that is this much less likely in its place than the best other one reads oddly: "on ten couches".
+RARE = 0.1
+
+
 def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace a quantity (Section 3.1 of VSE-C): "A dog is running" -> "Two dogs are running".
 
@@ -49,8 +53,12 @@ def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySl
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
-        mass = entries.masses(slot.places, own=entries.number[slot.entry])
-        mass[_not_exchanged(slot.entry, entries.names)] = 0.0
+        own = entries.number[slot.entry]
+        likely = entries.probabilities(slot.places, own=own)
+        likely[_not_exchanged(slot.entry, entries.names)] = 0.0
+        several = _several(entries.names)
+        likely[several] *= likely[several] >= RARE * likely[several].max(initial=0.0)
+        mass = entries.balanced(likely, own)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             mass[_single(entries.names)] = 0.0
         slots.append(slot)
@@ -78,6 +86,12 @@ def _not_exchanged(entry: str, names: tuple[str, ...]) -> list[int]:
     """The numbers of the quantities that say the same as `entry`, or in digits what it says in words."""
     same = quantity_value(entry)
     return [i for i, name in enumerate(names) if quantity_value(name) == same or name.isdigit() != entry.isdigit()]
+
+
+@cache
+def _several(names: tuple[str, ...]) -> np.ndarray:
+    """The numbers of the quantities above one."""
+    return np.array([i for i, name in enumerate(names) if quantity_value(name) > 1], int)
 
 
 @cache

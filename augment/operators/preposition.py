@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -12,6 +12,7 @@ from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
+from augment.language.kinds import is_worn
 from augment.language.places import PrepositionSlot, preposition_slots, prepositions
 from augment.sampling import draw
 
@@ -38,7 +39,7 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
         if number is None or (slot.entry != "without" and is_negated(caption, slot.object)):
             continue
         mass = entries.masses(slot.places, own=number, floor=FLOOR)
-        mass[_overlapping(slot.entry, entries.names)] = 0.0
+        mass[_not_exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
     return slots, masses
@@ -53,8 +54,9 @@ def preposition_candidate(caption: Caption, context: Context, slot: PrepositionS
     return Candidate("preposition", (edit,), (slot.start, slot.object), slot.entry, name, *sets)
 
 
-@cache
-def _overlapping(entry: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the entries that share an overlap set with one."""
+@lru_cache(maxsize=1 << 13)
+def _not_exchanged(entry: str, noun: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the entries that may hold of a noun when one does, or that do not take its place."""
     table = prepositions()
-    return [number for number, name in enumerate(names) if table.overlap(entry, name)]
+    worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
+    return [n for n, name in enumerate(names) if not table.exchanged(entry, name, noun) or (worn and name != "without")]

@@ -10,7 +10,8 @@ from augment.caption import Caption, Chunk
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
-from augment.language.grammar import agreement_edits
+from augment.language.grammar import agreement_edits, pronoun_edits
+from augment.language.overlaps import gender
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.sampling import accepts
@@ -37,6 +38,9 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         if not accepts(gain / TEMPERATURE, rng):
             continue
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
+        refused = None if edits else "ungrammatical"
+        if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
+            refused = "dangling_pronoun"
         yield Candidate(
             "swap",
             edits or (),
@@ -45,8 +49,16 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             f"{other.entry} | {one.entry}",
             first_sense(one.entry),
             first_sense(other.entry),
-            None if edits else "ungrammatical",
+            refused,
         )
+
+
+def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
+    """Whether a pronoun that may mean a noun would have to be another for what takes its place."""
+    if not caption.pronouns:
+        return False
+    of = None if old.plural else gender(old.entry)
+    return pronoun_edits(caption, old.root, old=of, new=new.entry, plural=new.plural) != []
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:

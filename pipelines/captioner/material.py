@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from augment.captioner.generator import PAD_ID, Sentences
+from augment.captioner.generator import PAD_ID, UNKNOWN_ID, Sentences
 from augment.vocabulary import Vocabulary, build_vocabulary
 from pipelines.captioner.config import CaptionerConfig
 from pipelines.trainer.data import read_captions, read_features, split_captions
@@ -23,7 +24,8 @@ SHOWN = 4
 class Material:
     """C captions of I images. features (I, D), tokens and offsets are on the device; image, train, validation are not.
 
-    checked: the first images of validation.
+    known: the train captions of words that the policy writes, all where there are too few: of others the discriminator
+    would learn that an unknown word is a person's. checked: the first images of validation.
     """
 
     vocabulary: Vocabulary
@@ -33,6 +35,7 @@ class Material:
     offsets: Tensor
     image: Tensor
     train: Tensor
+    known: Tensor
     validation: Tensor
     checked: Tensor
     words: int
@@ -65,6 +68,8 @@ def gather(config: CaptionerConfig) -> Material:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
     vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
     sentences = vocabulary.encode(captions.texts)
+    unknown = torch.from_numpy(np.add.reduceat(sentences.tokens == UNKNOWN_ID, sentences.offsets[:-1]) > 0)
+    known = train[~unknown[train]]
     return Material(
         vocabulary,
         transformed(features.values, config.transform).to(device),
@@ -73,6 +78,7 @@ def gather(config: CaptionerConfig) -> Material:
         torch.from_numpy(sentences.offsets).to(device),
         captions.image,
         train,
+        known if len(known) > 1 else train,
         validation,
         captions.image[validation].unique()[:CHECKED],
         config.words,

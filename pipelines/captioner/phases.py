@@ -28,7 +28,8 @@ def normal(rows: int, nets: Nets, noise: Generator) -> Tensor:
 
 def mle_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, seed: int) -> dict:
     """The first phase: the likelihood of the train captions."""
-    generator = nets.generator.train()
+    generator = nets.generator
+    generator.dropout.train()
     order, noise = _random(material, seed)
     losses = []
     with torch.random.fork_rng(devices=[material.device] if material.device.type == "cuda" else []):
@@ -39,7 +40,7 @@ def mle_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: Ca
             loss = likelihood_loss(generator(state, sentences), sentences)
             _learn(optimizers["likelihood"], loss, generator.parameters(), config.clip)
             losses.append(loss.detach())
-    generator.eval()
+    generator.dropout.eval()
     return {"loss": _mean(losses), "validation_loss": validation_loss(nets, material)}
 
 
@@ -63,7 +64,7 @@ def discriminator_epoch(
     """The second phase: real, generated and mismatched captions told apart."""
     order, noise = _random(material, seed)
     said = []
-    for rows in shuffled(material.train, WRITTEN, order):
+    for rows in shuffled(material.known, WRITTEN, order):
         written = sample(nets, material.of(rows), config.words, noise)
         for some in torch.arange(len(rows)).split(config.batch_size):
             if len(some) > 1:
@@ -102,8 +103,9 @@ def gan_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: Ca
     played, said = [], []
     for _ in range(config.stages):
         for _ in range(config.generator_steps):
-            played.append(generate(nets, optimizers, material, config, _some(material, config, order), noise))
-        rows = _some(material, config, order)
+            rows = _some(material.train, config, order)
+            played.append(generate(nets, optimizers, material, config, rows, noise))
+        rows = _some(material.known, config, order)
         written = sample(nets, material.of(rows), config.words, noise)
         said.append(discriminate(nets, optimizers, material, config, rows, written))
     reward, entropy, length = torch.stack(played).mean(0).tolist()
@@ -144,8 +146,8 @@ def _random(material: Material, seed: int) -> tuple[Generator, Generator]:
     return Generator().manual_seed(seed), Generator(material.device).manual_seed(seed)
 
 
-def _some(material: Material, config: CaptionerConfig, order: Generator) -> Tensor:
-    return material.train[torch.randint(len(material.train), (config.batch_size,), generator=order)]
+def _some(captions: Tensor, config: CaptionerConfig, order: Generator) -> Tensor:
+    return captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
 
 
 def _learn(

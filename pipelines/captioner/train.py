@@ -54,7 +54,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     weights = (*PHASES, checkpoint.LAST)
     checkpoint.open_folder(folder, made, material.vocabulary, overwrite=overwrite, weights=weights)
     for net in nets:
-        net.to(material.device).eval()
+        net.to(material.device)
+    nets.generator.dropout.eval()  # likelihood alone has any; the rest stays in training mode, as cuDNN's LSTM wants
     optimizers = optimizers_of(nets, config)
     state: dict[str, Any] = {"epoch": 0, "best": None, "distinct_2": None, "collapsed": False}
     if (folder / f"{checkpoint.LAST}.safetensors").exists():
@@ -131,6 +132,8 @@ def _keep(
         checkpoint.save(folder, MLE, {"generator": nets.generator}, told)
     elif phase == GAN and line["distinct_2"] < config.collapse * state["distinct_2"]:
         state["collapsed"] = line["collapsed"] = True
+        if not (folder / f"{GAN}.safetensors").exists():  # the last good generator is that of the first phase
+            checkpoint.copy(folder, MLE, GAN)
     elif phase == GAN:
         checkpoint.save(folder, GAN, {"generator": nets.generator}, told)
     return state

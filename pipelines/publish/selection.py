@@ -12,9 +12,9 @@ from augment.rng import record_rng
 from pipelines.engine.shards import list_shards
 from pipelines.publish.tables import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
 from pipelines.quality.bias import Pick
+from schemas.captions import LANGUAGE
 
 POSITIVE = "positive"
-LANGUAGE = "en"
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
 DIGITS = 4  # of p_true

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipelines.bounds import at_least
 from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable, sha256_file
-from schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
+from schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,9 +53,9 @@ class CaptionConfig:
 
 
 class Images(NamedTuple):
-    """What a run's captions say of its images: image, split and language by image_id; keys of what they say."""
+    """What a run's captions say of its images: image and split by image_id; keys of what they say."""
 
-    rows: Mapping[str, tuple[str, str, str]]
+    rows: Mapping[str, tuple[str, str]]
     own: pa.Array
 
 
@@ -74,10 +74,10 @@ def images_of(captions: WholeTable) -> Images:
     """The images of a run, once a process and content."""
     from pipelines.captioner.generate import owned
 
-    rows = captions.read(["image_id", "image", "split", "language", "text"]).combine_chunks()
-    columns = [rows[name].to_pylist() for name in ("image_id", "image", "split", "language")]
+    rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
+    columns = [rows[name].to_pylist() for name in ("image_id", "image", "split")]
     own = owned(rows["image_id"].combine_chunks(), rows["text"].combine_chunks())
-    return Images({name: (image, split, language) for name, image, split, language in zip(*columns, strict=True)}, own)
+    return Images({name: (image, split) for name, image, split in zip(*columns, strict=True)}, own)
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
@@ -157,8 +157,8 @@ def _captions(image: np.ndarray, ids: pa.Array, text: pa.Array, known: Images) -
     at = pa.array(image)
     image_ids = ids.take(at)
     name = pc.binary_join_element_wise(ORIGIN, image_ids, pa.array(number).cast(pa.string()), ":")
-    images, splits, languages = (column.take(at) for column in said)
-    origin = pa.repeat(ORIGIN, len(image))
+    images, splits = (column.take(at) for column in said)
+    languages, origin = (pa.repeat(word, len(image)) for word in (LANGUAGE, ORIGIN))
     return pa.table([name, image_ids, images, splits, languages, origin, text], schema=GENERATED)
 
 

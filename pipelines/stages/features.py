@@ -40,8 +40,8 @@ class FeaturesConfig:
     output; images: the folder that a run's captions are relative to; grid: regions instead of their mean; ten_crop: the
     mean of ten crops instead of the centre; resize, crop: pixels; batch: crops at once; device: cpu or cuda; threads:
     0 is one a core. dtype: empty: float16 of float16 and bytes, else float32. table: `features`, or `features_<name>`
-    to keep several. limit: the first N images. shard_size: images a shard; None: 64 MiB, at most 1,000. strict: stop at the first
-    image without a feature. Raises ValueError for a value that breaks its rule.
+    to keep several. limit: the first N images. shard_size: images a shard; None: 64 MiB, at most 1,000. strict: stop
+    at the first image without a feature. Raises ValueError for a value that breaks its rule.
     """
 
     array: str = "ims"

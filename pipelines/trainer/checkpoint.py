@@ -105,6 +105,12 @@ def save(
     write_json(folder / f"{name}.json", state)
 
 
+def copy(folder: Path, name: str, other: str) -> None:
+    """Write what was saved as `name` as `other`, too."""
+    for suffix in ("safetensors", "json"):
+        write_atomically(folder / f"{other}.{suffix}", (folder / f"{name}.{suffix}").read_bytes())
+
+
 def restore(
     folder: Path,
     name: str,

@@ -19,9 +19,9 @@ from augment.rng import record_rng
 from augment.vocabulary import Sentences, Vocabulary
 from pipelines.engine.manifest import hash_table
 from pipelines.engine.shards import list_shards, read_shard, read_table, write_atomically
+from schemas.captions import LANGUAGE
 from schemas.features import TABLE
 
-LANGUAGE = "en"
 ENCODED = "encoded"  # folder of a run, one file a vocabulary
 LAYOUT = 1  # of that file
 SINGULAR = ("a", "an", "one")  # quantities that make no plural
