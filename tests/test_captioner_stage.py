@@ -49,6 +49,7 @@ def test_captions_are_marked_and_keyed(run: Path) -> None:
     images = Counter(made["image_id"].to_pylist())
     train = set(own.filter(pc.equal(own["split"], "train"))["image_id"].to_pylist())
     assert set(images) <= train and max(images.values()) == 3 and len(made) > 2 * len(train)
+    assert set(made["language"].to_pylist()) == {"en"}
     assert set(made["origin"].to_pylist()) == {"generated"} and set(made["split"].to_pylist()) == {"train"}
     for row in made.to_pylist():
         assert (
@@ -131,6 +132,18 @@ def test_a_run_of_both_goes_through_every_later_stage(run: Path, tmp_path: Path)
     assert negcap("enlarge", run, "--output", run) == 2
 
 
+def test_grids_come_along_and_a_table_of_something_else_does_not(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rows(run, "features_grid").num_rows
+    assert negcap("enlarge", run, "--output", tmp_path / "new", "--extra", "refused_captions") == 2
+    assert "extra must be a table of captions" in capsys.readouterr().err
+    assert negcap("enlarge", run, "--output", tmp_path / "new", "--quiet") == 0
+    assert rows(tmp_path / "new", "features_grid").equals(rows(run, "features_grid"))
+    assert negcap("train", run, "--extra", "refused_captions", "--output", tmp_path / "m", "--quiet") == 2
+    assert "extra must be a table of captions, refused_captions lacks" in capsys.readouterr().err
+
+
 def test_extra_captions_are_trained_on_and_nothing_is_measured_on_them(run: Path, tmp_path: Path) -> None:
     plain, more = read_captions(run), read_captions(run, "generated")
     there = torch.ones(len(more.image_ids), dtype=torch.bool)
@@ -160,6 +173,11 @@ def test_a_captioner_is_measured(run: Path, tmp_path: Path, capsys: pytest.Captu
     )
     assert measures["people"]["bleu_1"] > measures["mle sample"]["bleu_1"]
     assert (tmp_path / "e" / "samples.png").read_bytes()[:4] == b"\x89PNG"
+    few = ["--limit", 2, "--n", 1, "--images", run / "images"]
+    assert negcap("assess", run.parent / "m", run, "--output", tmp_path / "few", *few) == 0
+    measures = json.loads((tmp_path / "few" / "measures.json").read_text(), parse_constant=pytest.fail)["measures"]
+    assert "self_bleu" not in measures["gan sample"]
+    capsys.readouterr()
     assert negcap("assess", run.parent / "m", run, "--split", "dev") == 2
     assert "'dev' has none: the splits are" in capsys.readouterr().err
 

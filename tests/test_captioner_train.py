@@ -6,10 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from augment.captioner.generator import UNKNOWN_ID
+from pipelines.captioner import phases
 from pipelines.captioner import train as training
 from pipelines.captioner.config import CaptionerConfig
 from pipelines.captioner.material import gather
-from pipelines.captioner.model import build, load, weights_file
+from pipelines.captioner.model import Nets, build, load, weights_file
 from pipelines.captioner.phases import generate
 from pipelines.captioner.train import optimizers_of, train
 from tests.trainer_world import write_world
@@ -124,6 +126,49 @@ def test_collapse_stops_with_the_last_good_generator(
     assert len(lines(folder)) == 5 and said[-1].startswith("stopped:")
 
 
+def test_collapse_at_once_leaves_the_generator_of_the_first_phase(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = train(config(world, tmp_path / "m", gan_epochs=0))
+    monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
+    train(config(world, folder, gan_epochs=1))
+    assert lines(folder)[-1]["collapsed"]
+    kept, first = (load_file(folder / f"{phase}.safetensors") for phase in ("gan", "mle"))
+    assert all(torch.equal(kept[key], first[key]) for key in first)
+    assert load(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
+
+
+def test_recurrent_nets_stay_in_training_mode_and_dropout_is_of_likelihood_alone(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nets: list[Nets] = []
+    modes: dict[int, set[tuple[bool, bool, bool]]] = {}
+    real_build, real_learn = training.build, phases._learn
+
+    def spied(*given: Any) -> Nets:
+        nets.append(real_build(*given))
+        return nets[0]
+
+    def learn(optimizer: torch.optim.Optimizer, *given: Any) -> None:
+        generator, discriminator = nets[0]
+        mode = (generator.lstm.training, discriminator.lstm.training, generator.dropout.training)
+        modes.setdefault(id(optimizer), set()).add(mode)
+        real_learn(optimizer, *given)
+
+    monkeypatch.setattr(training, "build", spied)
+    monkeypatch.setattr(phases, "_learn", learn)
+    train(config(world, tmp_path / "m"))
+    assert sorted(map(sorted, modes.values())) == [[(True, True, False)], [(True, True, False)], [(True, True, True)]]
+
+
+def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> None:
+    material = gather(config(world, Path("m"), min_count=16))
+    rows = material.train.tolist()
+    unknown = [bool((material.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
+    assert 0 < sum(unknown) < len(unknown)
+    assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
+
+
 def test_the_policy_gradient_earns_more_reward(world: Path, tmp_path: Path) -> None:
     told = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
     nets = load(weights_file(train(told), "mle"), torch.device("cpu")).nets
@@ -151,9 +196,9 @@ def test_a_config_refuses_what_makes_no_sense(given: dict[str, Any], message: st
 
 
 def test_sentences_are_cut_and_padded(world: Path) -> None:
-    material = gather(config(world, Path("m"), words=5))
+    material = gather(config(world, Path("m"), words=6))
     sentences = material.sentences(material.train[:7])
-    assert sentences.words.shape[1] <= 5 and int(sentences.lengths.max()) == 5
+    assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
     assert (sentences.words[~sentences.there] == 0).all()
     assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 

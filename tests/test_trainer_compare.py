@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import main
-from pipelines.trainer.compare import Variant, compare, into
+from pipelines.trainer.compare import Variant, _setting, compare, into
 from pipelines.trainer.config import EvaluateConfig
 from tests.trainer_world import write_world
 
@@ -31,11 +31,18 @@ def test_variants() -> None:
     assert Variant.parse("vse++") == Variant("vse++", "vse++")
     assert Variant.parse("vse") == Variant("vse", "vse")
     assert Variant.parse("vse-c+noun+numeral") == Variant("vse-c+noun+numeral", "vse-c", ("noun", "numeral"))
-    for wrong in ("clip", "vse-c+colour", "vse+++", ""):
+    for wrong in ("clip", "vse-c+colour", "vse+++", "univse+noun", ""):
         with pytest.raises(
-            ValueError, match=f"with .noun, .numeral, .relation or nothing, was: {wrong}$".replace("+", ".")
+            ValueError, match=f"vse-c with .noun, .numeral, .relation or nothing, was: {wrong}$".replace("+", ".")
         ):
             Variant.parse(wrong)
+
+
+def test_the_heading_says_what_differs_of_all_and_of_one() -> None:
+    told = [Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")]
+    said = _setting(told, 2, "test")
+    assert said.startswith("Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, bidirectional False")
+    assert "least_rate 1e-05" in said and "vse++" not in said
 
 
 def test_a_variant_has_the_defaults_of_its_model() -> None:

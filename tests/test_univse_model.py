@@ -225,3 +225,9 @@ def test_a_blend_is_a_unit_vector(alpha: float) -> None:
     one, other = functional.normalize(scores(3, 4), dim=-1), functional.normalize(scores(3, 4) + 1, dim=-1)
     blended = blend(one, other, torch.tensor([True, True, False]), alpha)
     assert torch.allclose(blended.norm(dim=1), torch.ones(3)) and torch.allclose(blended[2], one[2])
+
+
+def test_numbers_of_words_may_be_short_ones_of_a_large_vocabulary() -> None:
+    encoder = WordEncoder(50_000, 2, 2, 2, Generator().manual_seed(0))
+    words = torch.tensor([49_999, 46_400])
+    assert torch.equal(encoder(words.int()), encoder(words))

@@ -7,15 +7,17 @@ import pytest
 import torch
 from PIL import Image
 
-from augment.vocabulary import SPECIALS, Vocabulary
+from augment.vocabulary import SPECIALS, Vocabulary, build_vocabulary
 from pipelines.cli import main
+from pipelines.features.preprocess import Crops
 from pipelines.trainer.config import configure
+from pipelines.trainer.data import read_captions
 from pipelines.trainer.train import train
 from pipelines.trainer.unified import Phrase
 from pipelines.trainer.univse.model import UniVSE
 from pipelines.trainer.univse.neighbours import plane
-from pipelines.trainer.univse.pictures import PictureConfig, draw_pictures
-from pipelines.trainer.univse.relevance import read_query, relevance
+from pipelines.trainer.univse.pictures import PictureConfig, _common, draw_pictures
+from pipelines.trainer.univse.relevance import _seen, read_query, relevance
 from tests.test_univse_training import SMALL
 from tests.univse_world import write_univse_world
 
@@ -95,6 +97,24 @@ def test_by_the_command_line(
             assert image.width > 300 and len(np.unique(np.asarray(image.convert("L")))) > 20
     assert main(["picture", str(model), str(world), "--images", str(tmp_path / "none")]) == 2
     assert "images must be a folder" in capsys.readouterr().err
+
+
+def test_a_map_lies_over_what_the_features_saw(tmp_path: Path) -> None:
+    pixels = np.zeros((100, 300, 3), np.uint8)
+    pixels[:, 100:200] = 255
+    Image.fromarray(pixels).save(tmp_path / "wide.png")
+    assert np.asarray(_seen(tmp_path / "wide.png", None)).shape == (100, 300, 3)
+    seen = np.asarray(_seen(tmp_path / "wide.png", Crops(100, 80)))
+    assert seen.shape == (80, 80, 3) and seen.min() == 255
+
+
+def test_the_usual_queries_are_of_words_that_the_model_knows(world: Path) -> None:
+    captions = read_captions(world)
+    vocabulary = build_vocabulary(captions.texts.to_pylist(), 10_000)
+    with pytest.raises(ValueError, match="must say something that the model knows"):
+        _common(world, captions, {0, 1}, vocabulary)
+    everything = _common(world, captions, set(range(10)), build_vocabulary(captions.texts.to_pylist(), 1))
+    assert everything
 
 
 def test_what_cannot_be_drawn(world: Path, model: Path, photos: Path, tmp_path: Path) -> None:

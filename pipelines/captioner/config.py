@@ -65,6 +65,7 @@ class CaptionerConfig:
         above_zero(self, RATES)
         below_one(self, ("dropout", "collapse"))
         at_least(self, 2, ["batch_size"])
+        at_least(self, 6, ["words"])
         if not self.train_splits:
             raise ValueError("train_splits must not be empty")
 

@@ -70,10 +70,15 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """The images asked for: numbers and ids (I,), people's captions of each as words, and all train captions."""
+    """The images asked for: numbers in the run's captions and ids (I,), all ids, and all train captions.
+
+    people: a caption of each image as words; references: the others, against which all is measured.
+    """
 
     rows: Tensor
     ids: list[str]
+    image_ids: list[str]
+    people: list[list[str]]
     references: list[list[list[str]]]
     train: frozenset[str]
 
@@ -92,15 +97,19 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     measures: dict[str, dict[str, float]] = {}
     shown: dict[str, list[str]] = {}
     asked: Asked | None = None
+    weights_file(folder, MLE)
     for phase, decoding in WAYS:
+        if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
+            continue  # a captioner without a third phase
         captioner = load(weights_file(folder, phase), device)
         asked = asked or ask(captions, features, captioner, config)
         if not measures:
-            measures[PEOPLE] = measure_people(asked, features, config, device)
+            measures[PEOPLE] = measure_people(asked, run, config, device)
         written = write(captioner, features, asked, decoding, config, device)
         way = f"{phase} {decoding}"
-        measures[way] = {**measure(written, asked, features, config, device)}
-        shown[way] = prose(written.words.take(pa.array(np.arange(config.shown) * config.n))).to_pylist()
+        measures[way] = measure(written, asked, run, config, device)
+        some = np.arange(min(config.shown, len(asked.ids)))
+        shown[way] = prose(written.words.take(pa.array(some * config.n))).to_pylist()
     assert asked is not None
     said = {"split": config.split, "images": len(asked.ids), "measures": measures}
     text = to_markdown(said)
@@ -136,7 +145,9 @@ def ask(captions: Captions, features: Features, captioner: Captioner, config: Ca
     return Asked(
         images,
         [captions.image_ids[image] for image in images.tolist()],
-        references,
+        captions.image_ids,
+        [said[0] for said in references],
+        [said[1:] for said in references],
         frozenset(said[row] for row in train.tolist()),
     )
 
@@ -169,7 +180,7 @@ def write(
 
 
 def measure(
-    written: Written, asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
+    written: Written, asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device
 ) -> dict[str, float]:
     """All measures of what was written: of the first caption of each image, but for self-BLEU, which is of all n."""
     texts = bare(prose(written.words)).to_pylist()
@@ -177,45 +188,46 @@ def measure(
     groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
     first = [group[0] for group in groups]
     return {
-        **compared(first, asked.references, asked.train),
-        "self_bleu": self_bleu(groups) if config.n > 1 else float("nan"),
+        **compared(first, asked),
+        **({"self_bleu": self_bleu(groups)} if config.n > 1 else {}),
         "discriminator": written.discriminator.mean().item(),
-        **judged(
-            prose(written.words.take(pa.array(np.arange(len(asked.ids)) * config.n))), asked, features, config, device
-        ),
+        **judged(prose(written.words.take(pa.array(np.arange(len(asked.ids)) * config.n))), asked, run, config, device),
     }
 
 
-def measure_people(
-    asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
-) -> dict[str, float]:
-    """The same of a caption that people wrote of each image, against the others of it."""
-    groups = [group for group in asked.references if len(group) > 1]
-    first = [group[0] for group in asked.references]
-    texts = pa.array([" ".join(one) for one in first])
+def measure_people(asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device) -> dict[str, float]:
+    """The same of a caption that people wrote of each image."""
+    groups = [[one, *others][: config.n] for one, others in zip(asked.people, asked.references, strict=True)]
+    several = any(len(group) > 1 for group in groups)
     return {
-        **compared([group[0] for group in groups], [group[1:] for group in groups], asked.train),
-        "self_bleu": self_bleu([group[: config.n] for group in asked.references]),
-        **judged(texts, asked, features, config, device),
+        **compared(asked.people, asked),
+        **({"self_bleu": self_bleu(groups)} if several else {}),
+        **judged(pa.array([" ".join(one) for one in asked.people]), asked, run, config, device),
     }
 
 
-def compared(
-    sentences: Sequence[list[str]], references: Sequence[Sequence[list[str]]], train: frozenset[str]
-) -> dict[str, float]:
-    """Measures of sentences, one an image, against people's; novel: the share that no train caption says, in %."""
+def compared(sentences: Sequence[list[str]], asked: Asked) -> dict[str, float]:
+    """Measures of sentences, one an image, against people's; novel: the share that no train caption says, in %.
+
+    BLEU and CIDEr-D are of the images with references; without any they are left out.
+    """
+    both = [(one, others) for one, others in zip(sentences, asked.references, strict=True) if others]
+    like: dict[str, float] = {}
+    if both:
+        ones, references = [one for one, _ in both], [others for _, others in both]
+        like = {f"bleu_{n}": value for n, value in enumerate(bleu(ones, references), 1)}
+        like["cider_d"] = sum(cider_d(ones, references)) / len(ones)
     return {
-        **{f"bleu_{n}": value for n, value in enumerate(bleu(sentences, references), 1)},
-        "cider_d": sum(cider_d(sentences, references)) / len(sentences) if sentences else float("nan"),
+        **like,
         "distinct_1": distinct(sentences, 1),
         "distinct_2": distinct(sentences, 2),
         "vocabulary": len({word for sentence in sentences for word in sentence}),
-        "novel": 100 * sum(" ".join(sentence) not in train for sentence in sentences) / max(len(sentences), 1),
+        "novel": 100 * sum(" ".join(sentence) not in asked.train for sentence in sentences) / max(len(sentences), 1),
     }
 
 
 def judged(
-    texts: pa.Array, asked: Asked, features: Features, config: CaptionerEvaluateConfig, device: torch.device
+    texts: pa.Array, asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device
 ) -> dict[str, float]:
     """How the judge ranks all images for a text of each (I,): recalls in %, ranks, and the mean similarity."""
     if config.judge is None:
@@ -223,6 +235,7 @@ def judged(
     model, vocabulary, told = load_model(config.judge, device)
     if OBJECTIVES[told.model].components:
         raise ValueError(f"judge must be a model of sentences alone, is of components too: {config.judge}")
+    features = read_features(run, asked.image_ids, told.table)  # the judge's own
     if features.values.shape[-1] != model.image.linear.in_features:
         raise ValueError(f"{config.judge} must be of features of {features.values.shape[-1]} numbers, is of others")
     encoded = vocabulary.encode(texts)

@@ -11,6 +11,7 @@ from pipelines.engine import manifest
 from pipelines.engine.run import Progress, hash_inputs
 from pipelines.engine.shards import Receipt, list_shards, read_shard, read_table, remove_temporary, write_shard
 from pipelines.stages.caption import ORIGIN, TABLE
+from schemas.captions import CAPTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,17 +36,22 @@ def enlarge(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Make `run` of the captions of `source`, after each image's own those of `extra`, and of its features.
+    """Make `run` of the captions of `source`, after each image's own those of `extra`, and of its tables of features.
 
     Counters: captions, images, generated. Raises FileNotFoundError for a run without these tables, ValueError for one
-    that is to be made of itself, OtherConfigError when `run` holds something else and `overwrite` is not given.
+    that is to be made of itself or an extra table that holds no captions, OtherConfigError when `run` holds something
+    else and `overwrite` is not given.
     """
     if run.resolve() == source.resolve():
         raise ValueError(f"output must be another folder than the run, was: {run}")
+    extra = list_shards(source / config.extra)
+    if extra and read_shard(extra[0]).schema.names != CAPTIONS.names:
+        raise ValueError(f"extra must be a table of captions, {source / config.extra} has other columns")
     counts: dict[str, int] = {}
     progress.begin(NAME, None)
+    features = sorted(folder.name for folder in source.glob("features*") if list_shards(folder))
     try:
-        for table in ("captions", *(("features",) if list_shards(source / "features") else ())):
+        for table in ("captions", *features):
             shards = _captions(source, config.extra) if table == "captions" else read_table(source, table)
             inputs = hash_inputs(NAME, source, ("captions", config.extra) if table == "captions" else (table,))
             counts |= _write(source, run, table, shards, inputs, config, metadata, overwrite)

@@ -39,9 +39,9 @@ class Variant:
         """Raises ValueError for a model or family that there is not."""
         model = max((known for known in MODELS if name.startswith(known)), key=len, default="")
         families = tuple(name[len(model) :].removeprefix("+").split("+")) if name != model else ()
-        if not model or not set(families) <= set(FAMILIES):
+        if not model or not set(families) <= set(FAMILIES) or (families and model != "vse-c"):
             raise ValueError(
-                f"variants must be of {', '.join(MODELS)}, with +{', +'.join(FAMILIES)} or nothing, was: {name}"
+                f"variants must be of {', '.join(MODELS)}, vse-c with +{', +'.join(FAMILIES)} or nothing, was: {name}"
             )
         return cls(name, model, families)
 
@@ -109,7 +109,7 @@ def compare(
             write(evaluation, training.output / "evaluation")
             measured.append(evaluation)
         made.append(summarise(variant, measured, image, how.seed))
-    text = to_markdown(made, _setting(next(iter(configs.values()))[0], seeds, how.split))
+    text = to_markdown(made, _setting([trainings[0] for trainings in configs.values()], seeds, how.split))
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / "comparison.md", (text + "\n").encode())
     write_json(output / "comparison.json", {entry.variant.name: _as_json(entry) for entry in made})
@@ -212,18 +212,23 @@ def _pairs(made: Sequence[Compared]) -> str:
     return markdown_table(["caption above negative, %", *names], rows) if names else ""
 
 
-def _setting(config: TrainConfig, seeds: int, split: str) -> str:
-    """What the tables are of: the split, the seeds, and what differs from the defaults."""
-    differing = [
-        f"{item.name} {describe(getattr(config, item.name))}"
-        for item in fields(config)
-        if (item.name not in TOLD_APART or item.name == "epochs") and getattr(config, item.name) != item.default
-    ]
+def _setting(configs: Sequence[TrainConfig], seeds: int, split: str) -> str:
+    """What the tables are of: the split, the seeds, and what differs from the defaults, of all models or of one."""
+    differing: dict[str, dict[str, str]] = {}
+    for config in configs:
+        differing[config.model] = {
+            item.name: describe(getattr(config, item.name))
+            for item in fields(config)
+            if (item.name not in TOLD_APART or item.name == "epochs") and getattr(config, item.name) != item.default
+        }
+    first, *others = differing.values()
+    common = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    said = [", ".join(f"{name} {value}" for name, value in common.items()) or "default settings"]
+    for model, own in differing.items():
+        if apart := [f"{name} {value}" for name, value in own.items() if name not in common]:
+            said.append(f"{model}: {', '.join(apart)}")
     number = "one training" if seeds == 1 else f"the mean of {seeds} trainings"
-    return (
-        f"Split {split}; {number} each; {', '.join(differing) or 'default settings'}. "
-        "In brackets 95 % bootstrap intervals over images."
-    )
+    return f"Split {split}; {number} each; {'; '.join(said)}. In brackets 95 % bootstrap intervals over images."
 
 
 def _as_json(entry: Compared) -> dict[str, Any]:

@@ -99,9 +99,15 @@ class Corpus:
 
 
 def read_captions(run: Path, extra: str = "") -> Captions:
-    """The English captions of a run, then those of its table `extra`. Raises FileNotFoundError without such a table."""
+    """The English captions of a run, then those of its table `extra`.
+
+    Raises FileNotFoundError without such a table, ValueError for one of something else.
+    """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
+    lacking = [name for table in tables for name in columns if name not in table.column_names]
+    if lacking:
+        raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
     tables = [rows.filter(pc.equal(rows["language"], LANGUAGE)) for rows in tables]
     rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()

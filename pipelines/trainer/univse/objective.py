@@ -75,7 +75,8 @@ def draw(source: Source, captions: Tensor, config: TrainConfig, generator: Gener
     sampler, graphs, names = source.sampler, source.graphs, captions.numpy()
 
     def ids(kind: str, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return source.words[kind][drawn], drawn >= 0
+        words = source.words[kind]
+        return words[drawn] if len(words) else np.zeros(drawn.shape, np.int64), drawn >= 0
 
     nouns, some = ids("noun", sampler.nouns(names, NOUNS, rng))
     at, owner = graphs.objects.of(captions)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
 
+from augment.vocabulary import Vocabulary
+from pipelines.engine.manifest import manifest_of
+from pipelines.features.preprocess import Crops
 from pipelines.publish.images import Images
 from pipelines.trainer.checkpoint import load_model
-from pipelines.trainer.components import read_rows, read_whole
+from pipelines.trainer.components import lookup, read_rows, read_whole
 from pipelines.trainer.data import Captions, read_captions, read_features
+from pipelines.trainer.texts import UNKNOWN_ID
 from pipelines.trainer.unified import Phrase
 from pipelines.trainer.univse.model import UniVSE
 from pipelines.trainer.univse.neighbours import draw_plane
@@ -60,11 +65,12 @@ def draw_pictures(
     files = {image: file for image, file in _found(run, photos).items() if bool(features.there[image])}
     if not files:
         raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
-    queries = [read_query(text, config.spacy_model) for text in config.queries] or _common(run, captions, set(files))
+    queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
+    queries = queries or _common(run, captions, set(files), vocabulary)
     with torch.inference_mode():
         _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
         rows = relevance(model, vocabulary, queries, regions, list(files.values()), config.best)
-    draw_maps(rows, output / MAPS)
+    draw_maps(rows, output / MAPS, _crop(run, told.table))
     return [output / MAPS, output / PLANE]
 
 
@@ -80,8 +86,18 @@ def _found(run: Path, photos: Path) -> dict[int, Path]:
     return files
 
 
-def _common(run: Path, captions: Captions, images: set[int]) -> Sequence[Phrase]:
-    """The objects, attributed objects and triples that captions of these images say most."""
+def _crop(run: Path, table: str) -> Crops | None:
+    """What a grid's regions show of a photo, where negcap made them of photos; None: as far as one knows, all of it."""
+    manifest = manifest_of(run, table)
+    made = manifest.identity.config if manifest else {}
+    return Crops(made["resize"], made["crop"]) if made.get("grid") else None
+
+
+def _common(run: Path, captions: Captions, images: set[int], vocabulary: Vocabulary) -> Sequence[Phrase]:
+    """The objects, attributed objects and triples that captions of these images say most, of words the model knows.
+
+    Raises ValueError where there are none.
+    """
     ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
     rows = read_rows(run, "components", ids)
     made = []
@@ -91,5 +107,8 @@ def _common(run: Path, captions: Captions, images: set[int]) -> Sequence[Phrase]
         ("relations", ("subject", "relation", "object")),
     ):
         counts = Counter(tuple(item[name] for name in names) for items in rows[column].to_pylist() for item in items)
-        made += [Phrase(words, " ".join(words)) for words, _ in counts.most_common(COMMON)]
+        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in lookup(vocabulary, words))
+        made += [Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
+    if not made:
+        raise ValueError("the captions of these photos must say something that the model knows: ask for it by query")
     return made

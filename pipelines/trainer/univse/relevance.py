@@ -6,16 +6,22 @@ import io
 from collections.abc import Sequence
 from math import isqrt
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
 from augment.vocabulary import Vocabulary
 from pipelines.engine.shards import write_atomically
+from pipelines.features.preprocess import Crops, decode, resized
 from pipelines.trainer.components import lookup
 from pipelines.trainer.texts import UNKNOWN_ID
 from pipelines.trainer.unified import Phrase
 from pipelines.trainer.univse.model import UniVSE
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SIDE = 224  # pixels of a photo as it is drawn
 
 
 class Row(NamedTuple):
@@ -67,11 +73,13 @@ def relevance(
     return made
 
 
-def draw_maps(rows: Sequence[Row], path: Path) -> None:
-    """Draw the rows as a PNG: each photo grey, bright and yellow where the query is seen; one scale a row."""
+def draw_maps(rows: Sequence[Row], path: Path, crop: Crops | None = None) -> None:
+    """Draw the rows as a PNG: each photo grey, bright and yellow where the query is seen; one scale a row.
+
+    crop: the part of the photos that the regions are of; None: all of them.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from PIL import Image
 
     columns = max(len(row.photos) for row in rows)
     figure = Figure(figsize=(1.9 * columns, 2.1 * len(rows)), layout="constrained")
@@ -82,9 +90,8 @@ def draw_maps(rows: Sequence[Row], path: Path) -> None:
         for axis in line:
             axis.set_axis_off()
         for column, (axis, photo, map) in enumerate(zip(line, row.photos, row.maps, strict=False)):
-            with Image.open(photo) as image:
-                grey = image.convert("L").resize((224, 224))
-            extent = (0, 224, 224, 0)
+            grey = _seen(photo, crop).convert("L").resize((SIDE, SIDE))
+            extent = (0, SIDE, SIDE, 0)
             axis.imshow(grey, cmap="gray", extent=extent)
             shown = {"cmap": "inferno", "alpha": 0.55, "vmin": low, "vmax": high}
             axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **shown)
@@ -93,3 +100,13 @@ def draw_maps(rows: Sequence[Row], path: Path) -> None:
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
     write_atomically(path, drawn.getvalue())
+
+
+def _seen(photo: Path, crop: Crops | None) -> Image:
+    """The part of a photo that its features are of."""
+    image = decode(photo.read_bytes())
+    if crop is None:
+        return image
+    image = resized(image, crop.resize)
+    left, top = crop.corners(*image.size)[-1]
+    return image.crop((left, top, left + crop.crop, top + crop.crop))

@@ -37,7 +37,8 @@ class WordEncoder(nn.Module):
         """Words (n,) with modifiers (n,), or their own, to unit vectors (n, joint) in float32; equal ones once."""
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
         size = self.basic.num_embeddings
-        distinct, which = (words * size + (words if modifiers is None else modifiers)).unique(return_inverse=True)
+        pairs = words.long() * size + (words if modifiers is None else modifiers)
+        distinct, which = pairs.unique(return_inverse=True)
         nouns, noun = torch.div(distinct, size, rounding_mode="floor").unique(return_inverse=True)
         said, saying = (distinct % size).unique(return_inverse=True)
         given = functional.linear(self.basic(nouns), basic, self.linear.bias)
