@@ -31,6 +31,12 @@ def is_animal(entry: str) -> bool:
 
 
 @cache
+def is_food(entry: str) -> bool:
+    """Whether a noun names something to eat or drink."""
+    return kind(entry) in {ANCHORS.index(f"food.n.0{sense}") + 1 for sense in (1, 2)}
+
+
+@cache
 def is_worn(entry: str) -> bool:
     """Whether a noun names clothing, shoes or hats."""
     return kind(entry) in {ANCHORS.index(f"{name}.n.01") + 1 for name in ("clothing", "footwear", "headdress")}

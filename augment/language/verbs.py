@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from augment.caption import Caption, Token, remembered
 from augment.language.grammar import third_person
-from augment.language.kinds import kind
+from augment.language.kinds import is_food, kind
 from augment.language.places import after, before, prepositions
 from augment.language.wordnet import WordNet
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
+FOOD = "food"
 LIVING = {kind("person"), kind("dog")}
 # What makes the argument pattern of a verb another one: particles, clauses, two objects.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
@@ -44,6 +45,12 @@ class Verbs:
     objects: frozenset[str]
     body_pairs: frozenset[tuple[str, str]]
     object_pairs: frozenset[tuple[str, str]]
+    takes: Mapping[str, frozenset[str]]
+
+    def takes_object(self, verb: str, noun: str) -> bool:
+        """Whether a verb may have a noun as its object; of most verbs the corpus tells."""
+        known = self.takes.get(verb)
+        return known is None or noun in known or (FOOD in known and is_food(noun))
 
 
 @cache
@@ -60,6 +67,7 @@ def verbs() -> Verbs:
         frozenset(verb for group in (*table["object"], holding, held) for verb in group),
         body | _pairs([pair.split() for pair in table["together"]]),
         object,
+        {verb: frozenset(nouns) for verb, nouns in table["takes"].items()},
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
+from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.grammar import pronoun_edits, with_article
@@ -24,6 +25,8 @@ SHARPNESS = 1.25
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
 ODD = 0.001
+PERSON = 0  # the kind
+COLOURS = frozenset({"colour", "pattern"})
 
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -56,6 +59,8 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
     for slot in slots:
         probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry]) ** SHARPNESS
         probabilities[context.lexicon.same_things(slot.entry)] = 0.0
+        if nouns.kinds[nouns.number[slot.entry]] != PERSON and _is_coloured(caption, slot):
+            probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
     odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
     balanced = [
@@ -68,6 +73,12 @@ def noun_choices(caption: Caption, context: Context) -> Choices:
         [np.where(mask, masses, 0.0) for mask, masses in zip(usual, balanced, strict=True)],
         [np.where(mask, 0.0, masses) for mask, masses in zip(usual, balanced, strict=True)],
     )
+
+
+def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
+    """Whether a noun has a colour or a pattern, which said of persons means another thing."""
+    known = attributes().dimensions
+    return any(not COLOURS.isdisjoint(known.get(token.lower, ())) for token in caption.dependents(slot.root, "amod"))
 
 
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:

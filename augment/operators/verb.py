@@ -11,7 +11,7 @@ import numpy as np
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
-from augment.language.verbs import VerbSlot, exclude, inflected, verb_slots
+from augment.language.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
@@ -38,6 +38,9 @@ def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], li
     for slot in verb_slots(caption):
         mass = entries.masses(slot.places, slot.pattern, entries.number.get(slot.entry), FLOOR)
         mass[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
+        if slot.pattern == OBJECT:
+            object = next(caption.dependents(slot.index, "dobj"), None)
+            mass[_never_takes(object.lemma if object else "", entries.names)] = 0.0
         slots.append(slot)
         masses.append(mass)
     return slots, masses
@@ -52,6 +55,12 @@ def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str
     edit = Edit(token.start, token.end, cased(surface, token.text, first=slot.index == 0))
     senses = first_sense(slot.entry, "v"), first_sense(name, "v")
     return Candidate("verb", (edit,), (slot.index,), slot.entry, name, *senses)
+
+
+@lru_cache(maxsize=4096)
+def _never_takes(noun: str, names: tuple[str, ...]) -> list[int]:
+    """The numbers of the verbs that do not have a noun as their object."""
+    return [number for number, name in enumerate(names) if not verbs().takes_object(name, noun)]
 
 
 @lru_cache(maxsize=4096)
