@@ -224,6 +224,7 @@ training = together(
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
     click.option("--margin", type=float, help="Of the hinges; default: 0.2."),
     click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 2."),
+    click.option("--dropout", type=float, help="Share of an image's features that is 0 in training; default: 0.2."),
     click.option(
         "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
     ),
