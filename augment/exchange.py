@@ -32,8 +32,9 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
         return True
     if _listed(caption, one, other) or _said_anyway(caption, one.index, other.index):
         return True
-    one, other = _first_conjunct(caption, one), _first_conjunct(caption, other)
-    return one.index == other.index or _symmetric(caption, one, other) or _symmetric(caption, other, one)
+    first = _first_conjunct(caption, one), _first_conjunct(caption, other)
+    pairs = ((one, other), (other, one), first, first[::-1])
+    return first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
 
 
 class Said(NamedTuple):
