@@ -1,8 +1,11 @@
 import pytest
 
+from augment.context import contexts
 from augment.language.parse import parse
-from augment.language.places import noun_slots, preposition_slots, prepositions, quantity_slots
+from augment.language.places import noun_slots, preposition_slots, prepositions, quantity_slots, quantity_value
 from augment.operators import OPERATORS, PRESETS, operator, preset
+from augment.operators.numeral import numeral_choices
+from augment.operators.preposition import preposition_choices
 from augment.rng import record_rng
 from tests.augment_fixtures import accepted, proposals, sample_lexicon
 
@@ -252,8 +255,45 @@ def test_table_8_of_vse_c_is_kept_apart() -> None:
     ]:
         assert table.overlap(one, other) and table.overlap(other, one)
     assert not table.overlap("on", "under")
-    assert table.name("in") == "prepositions:6"
-    assert table.name("without") == "prepositions:21"
+
+
+def test_what_excludes_each_other_depends_on_the_noun() -> None:
+    table = prepositions()
+    assert table.exchanged("on", "near", "table") and not table.exchanged("on", "near", "beach")
+    assert table.exchanged("in", "on top of", "box") and not table.exchanged("in", "on top of", "chair")
+    assert table.exchanged("with", "without", "hat") and table.exchanged("without", "with", "hat")
+    assert not table.exchanged("with", "under", "hat") and not table.exchanged("under", "with", "hat")
+
+
+@pytest.mark.parametrize("text", ["A dog looks at a ball.", "A dog wrapped in a towel."])
+def test_preposition_leaves_verbs_that_own_theirs(text: str) -> None:
+    assert not accepted("preposition", text)
+    assert accepted("preposition", "A dog stands on a table.")
+
+
+def test_who_is_in_clothes_is_near_none_and_under_none() -> None:
+    (caption,) = parse(["A man in a red hat."])
+    lexicon = sample_lexicon()
+    (_,), (mass,) = preposition_choices(caption, contexts([caption], lexicon)[0])
+    assert {name for name, one in zip(lexicon.prepositions.names, mass, strict=True) if one} <= {"without"}
+    assert any("next to" in text for text in accepted("preposition", "A man in a car."))
+
+
+def test_a_number_far_less_likely_than_another_is_left_out() -> None:
+    lexicon = sample_lexicon()
+    (caption,) = parse(["A dog runs."])
+    (slot,), (mass,) = numeral_choices(caption, contexts([caption], lexicon)[0])
+    likely = lexicon.numerals.probabilities(slot.places, own=lexicon.numerals.number["a"])
+    several = [n for n, name in enumerate(lexicon.numerals.names) if name != "a" and not name.isdigit()]
+    best = max(likely[n] for n in several if quantity_value(lexicon.numerals.names[n]) > 1)
+    left_out = [n for n in several if quantity_value(lexicon.numerals.names[n]) > 1 and likely[n] < 0.1 * best]
+    assert left_out and not mass[left_out].any() and (mass > 0).sum() > 1
+
+
+def test_exchanges_keep_pronouns_right() -> None:
+    exchanged = ("shuffle", "A girl chases a dog with her kite.")
+    assert proposals(*exchanged, seed=3) == [("A dog chases a girl with her kite.", "dangling_pronoun")]
+    assert accepted("shuffle", "A girl chases a dog.") == {"A dog chases a girl."}
 
 
 def test_slots_know_compounds_and_quantities() -> None:

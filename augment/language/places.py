@@ -131,7 +131,7 @@ class Prepositions:
 
     def exchanged(self, old: str, new: str, noun: str) -> bool:
         """Whether one excludes the other before a noun, and may take its place there."""
-        if self.overlap(old, new) or new not in self.only.get(old, {new}) or new in self.only:
+        if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
         return not self.places.get(noun, frozenset()).issuperset((old, new))
 
