@@ -12,7 +12,8 @@ from augment.exchange import interchangeable
 from augment.language import attributes, verbs
 from augment.language.clashes import clash, meaning
 from augment.language.overlaps import is_person, persons_may_be_same
-from augment.language.places import prepositions, quantity_value
+from augment.language.places import quantity_value
+from augment.language.prepositions import prepositions
 from augment.language.wordnet import WordNet
 
 # Words for several persons whose number they do not tell.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from augment.caption import Caption, Token, remembered
-from augment.language.places import prepositions
+from augment.language.prepositions import prepositions
 from augment.scene_graph import scene_graph
 
 # Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".

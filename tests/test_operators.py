@@ -2,7 +2,8 @@ import pytest
 
 from augment.context import contexts
 from augment.language.parse import parse
-from augment.language.places import noun_slots, preposition_slots, prepositions, quantity_slots, quantity_value
+from augment.language.places import noun_slots, preposition_slots, quantity_slots, quantity_value
+from augment.language.prepositions import prepositions
 from augment.operators import OPERATORS, PRESETS, operator, preset
 from augment.operators.numeral import numeral_choices
 from augment.operators.preposition import preposition_choices

@@ -11,7 +11,8 @@ from augment.context import attributes_said, nouns_said, quantities_said
 from augment.contradiction import same_things
 from augment.language import attributes, relations, verbs
 from augment.language.clashes import Clashes, numbers
-from augment.language.places import NUMBERS, prepositions
+from augment.language.places import NUMBERS
+from augment.language.prepositions import prepositions
 from augment.scene_graph import SceneGraph
 from schemas.components import COMPONENT_EXCLUSIONS
 

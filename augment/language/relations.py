@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from augment.language import verbs
-from augment.language.places import prepositions
+from augment.language.prepositions import prepositions
 from augment.language.verbs import OBJECT
 from augment.language.wordnet import WordNet
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from augment.caption import Caption, Token, remembered
 from augment.language.grammar import third_person
 from augment.language.kinds import is_food, kind
-from augment.language.places import after, before, prepositions
+from augment.language.places import after, before
+from augment.language.prepositions import prepositions
 from augment.language.wordnet import WordNet
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}

@@ -13,7 +13,8 @@ from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.kinds import is_worn
-from augment.language.places import PrepositionSlot, preposition_slots, prepositions
+from augment.language.places import PrepositionSlot, preposition_slots
+from augment.language.prepositions import prepositions
 from augment.sampling import draw
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.

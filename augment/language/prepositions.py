@@ -1,0 +1,71 @@
+"""The table of prepositions (data/prepositions.toml): which are edited, which are one unit, which may hold at once."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class Prepositions:
+    """The preposition table: which are edited, which are one unit, which overlap."""
+
+    entries: frozenset[str]
+    phrases: dict[str, tuple[tuple[str, ...], ...]]
+    same: dict[str, str]
+    idioms: frozenset[str]
+    governors: frozenset[str]
+    worn: frozenset[str]
+    sets: dict[str, tuple[int, ...]]
+    overlaps: frozenset[tuple[str, str]]
+    only: dict[str, frozenset[str]]
+    places: dict[str, frozenset[str]]
+
+    def exchanged(self, old: str, new: str, noun: str) -> bool:
+        """Whether one excludes the other before a noun, and may take its place there."""
+        if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
+            return False
+        return not self.places.get(noun, frozenset()).issuperset((old, new))
+
+    def overlap(self, a: str, b: str) -> bool:
+        """True when both may be true of the same two things."""
+        return a == b or (a, b) in self.overlaps
+
+    def name(self, entry: str) -> str | None:
+        """The sets of Table 8 that hold `entry`, as provenance: "prepositions:5" or None."""
+        numbers = self.sets.get(entry)
+        return f"prepositions:{','.join(map(str, numbers))}" if numbers else None
+
+
+@cache
+def prepositions() -> Prepositions:
+    """The table of augment/data/prepositions.toml; once a process."""
+    table = tomllib.loads((files("augment") / "data" / "prepositions.toml").read_text("utf-8"))
+    entries = frozenset(table["entries"])
+    phrases: dict[str, list[tuple[str, ...]]] = {}
+    for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
+        words = tuple(phrase.split())
+        phrases.setdefault(words[0], []).append(words)
+    pairs: set[tuple[str, str]] = set()
+    sets: dict[str, list[int]] = {}
+    for number, words in enumerate(table["table8"], start=1):
+        for word in words:
+            sets.setdefault(word, []).append(number)
+            pairs.update((word, other) for other in words)
+    for word, others in table["overlaps"].items():
+        for other in others:
+            pairs.update([(word, other), (other, word)])
+    return Prepositions(
+        entries,
+        {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
+        table["same"],
+        frozenset(table["idioms"]),
+        frozenset(table["governors"]),
+        frozenset(table["worn"]),
+        {word: tuple(numbers) for word, numbers in sets.items()},
+        frozenset(pairs),
+        {word: frozenset(others) for word, others in table["only"].items()},
+        {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
+    )
