@@ -28,9 +28,8 @@ COLLECTIVE = frozenset(
     "group line row pile stack piece slice set picture photo photograph image reflection shadow hand arm letter glass "
     "cup bowl plate body herd flock crowd box basket bottle vase jar tray bag game jump trick".split()
 )
-
-
-# A number above one that is this much less likely in its place than the best other one reads oddly: "on ten couches".
+# A number above one that is this much less likely in its place than the best other one reads oddly ("on ten couches"):
+# only where all the others are refused.
 RARE = 0.1
 
 
@@ -40,30 +39,36 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
     predicates ("the man is a doctor") are not counted.
     """
-    slots, masses = numeral_choices(caption, context)
+    names, weighed = context.lexicon.numerals.names, list(_weighed(caption, context))
     candidate = numeral_candidates(caption, context)
-    for at, entry in draw(masses, rng, draws):
-        yield candidate(slots[at], context.lexicon.numerals.names[entry])
+    for at, entry in draw([usual for _, usual, _ in weighed], rng, draws):
+        yield candidate(weighed[at][0], names[entry])
+    for at, entry in draw([odd for _, _, odd in weighed], rng, draws):
+        yield candidate(weighed[at][0], names[entry])._replace(spare=True)
 
 
 def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every quantity of the lexicon there."""
+    weighed = list(_weighed(caption, context))
+    return [slot for slot, _, _ in weighed], [usual for _, usual, _ in weighed]
+
+
+def _weighed(caption: Caption, context: Context) -> Iterator[tuple[QuantitySlot, np.ndarray, np.ndarray]]:
+    """The slots, each with the weight of every quantity there, and of those that read oddly."""
     entries = context.lexicon.numerals
-    slots, masses = [], []
+    several = _several(entries.names)
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        several = _several(entries.names)
-        likely[several] *= likely[several] >= RARE * likely[several].max(initial=0.0)
+        odd = np.zeros(len(likely), bool)
+        odd[several] = likely[several] < RARE * likely[several].max(initial=0.0)
         mass = entries.balanced(likely, own)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             mass[_single(entries.names)] = 0.0
-        slots.append(slot)
-        masses.append(mass)
-    return slots, masses
+        yield slot, np.where(odd, 0.0, mass), np.where(odd, mass, 0.0)
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
