@@ -300,11 +300,11 @@ def combine_partials(stage: ReduceStage, config: Any, partials: list[bytes]) -> 
 
 
 def _pack(table: pa.Table) -> bytes:
-    """A table as Arrow IPC: Dask's own way leaves buffers where Arrow's kernels complain of their alignment."""
+    """A table as Arrow IPC, compressed; Dask's own way leaves buffers where Arrow's kernels complain of alignment."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_table(table)
     return sink.getvalue().to_pybytes()
 
