@@ -78,9 +78,9 @@ def same_things(a: str, b: str) -> bool:
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The two prepositions may hold at once, or a caption of the image says the new one of the same object."""
     object = caption.tokens[candidate.slots[1]].lemma
-    if not prepositions().exchanged(candidate.replaced, candidate.replacement, object):
-        return "preposition_overlap"
     table = prepositions()
+    if not table.exchanged(candidate.replaced, candidate.replacement, object):
+        return "preposition_overlap"
     for said in (context.own.relations, context.siblings.relations):
         for entry, noun in said:
             if (

@@ -16,6 +16,7 @@ ANCHORS = (
     "natural_object.n.01", "physical_entity.n.01",
 )  # fmt: skip
 KINDS = len(ANCHORS) + 2
+PERSON = 0
 
 
 @cache
@@ -27,26 +28,26 @@ def _anchors() -> tuple[int, ...]:
 @cache
 def is_animal(entry: str) -> bool:
     """Whether a noun names an animal."""
-    return kind(entry) == ANCHORS.index("animal.n.01") + 1
+    return _is_below(entry, "animal.n.01")
 
 
 @cache
 def is_food(entry: str) -> bool:
     """Whether a noun names something to eat or drink."""
-    return kind(entry) in {ANCHORS.index(f"food.n.0{sense}") + 1 for sense in (1, 2)}
+    return _is_below(entry, "food.n.01", "food.n.02")
 
 
 @cache
 def is_worn(entry: str) -> bool:
     """Whether a noun names clothing, shoes or hats."""
-    return kind(entry) in {ANCHORS.index(f"{name}.n.01") + 1 for name in ("clothing", "footwear", "headdress")}
+    return _is_below(entry, "clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 @cache
 def kind(entry: str) -> int:
     """The number of an entry's kind, 0 to KINDS - 1; compounds that WordNet lacks go by their head."""
     if is_person(entry):
-        return 0
+        return PERSON
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(entry, "n") or wordnet.senses_in_use(head(entry), "n")
     if senses:
@@ -55,3 +56,7 @@ def kind(entry: str) -> int:
             if anchor in above:
                 return number
     return KINDS - 1
+
+
+def _is_below(entry: str, *anchors: str) -> bool:
+    return kind(entry) in {ANCHORS.index(anchor) + 1 for anchor in anchors}

@@ -15,6 +15,7 @@ from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.grammar import pronoun_edits, with_article
+from augment.language.kinds import PERSON
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
@@ -25,7 +26,6 @@ SHARPNESS = 1.25
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
 ODD = 0.001
-PERSON = 0  # the kind
 COLOURS = frozenset({"colour", "pattern"})
 
 

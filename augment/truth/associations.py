@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from augment.language.kinds import KINDS, kind
+from augment.language.kinds import KINDS, PERSON, kind
 
 SMOOTHING = 20.0
 
@@ -65,7 +65,7 @@ class Associations:
         self.entries = {entry: column for column, entry in enumerate(entries)}
         usual = (pairs.true + 0.5) / (pairs.all + 1.0)
         self.odds = np.log(usual / (1 - usual))
-        self.person = np.array([float(kind(entry) == 0) for entry in entries])
+        self.person = np.array([float(kind(entry) == PERSON) for entry in entries])
         self._gains = _gains(pairs, usual, [kind(word) for word in words], [kind(entry) for entry in entries])
 
     def score(self, said: Iterable[str]) -> np.ndarray:

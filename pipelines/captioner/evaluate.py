@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from augment.captioner.generator import Sentences
 from augment.captioner.measures import bleu, cider_d, distinct, self_bleu
 from augment.captioner.noise import draws, keys
 from augment.captioner.text import bare, plain, prose
+from augment.vocabulary import Vocabulary
 from pipelines.bounds import at_least, one_of
 from pipelines.captioner.generate import AT_ONCE, decode
 from pipelines.captioner.material import transformed
@@ -83,6 +84,14 @@ class Asked:
     train: frozenset[str]
 
 
+class Judge(NamedTuple):
+    """A model of negcap train, and its vectors of the images asked for, (I, d)."""
+
+    model: Any
+    vocabulary: Vocabulary
+    images: Tensor
+
+
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
     """Measure a captioner on a run; the table as Markdown.
 
@@ -97,6 +106,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     measures: dict[str, dict[str, float]] = {}
     shown: dict[str, list[str]] = {}
     asked: Asked | None = None
+    judge: Judge | None = None
     weights_file(folder, MLE)
     for phase, decoding in WAYS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
@@ -104,10 +114,11 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         captioner = load(weights_file(folder, phase), device)
         asked = asked or ask(captions, features, captioner, config)
         if not measures:
-            measures[PEOPLE] = measure_people(asked, run, config, device)
+            judge = open_judge(asked, run, config, device)
+            measures[PEOPLE] = measure_people(asked, judge, config)
         written = write(captioner, features, asked, decoding, config, device)
         way = f"{phase} {decoding}"
-        measures[way] = measure(written, asked, run, config, device)
+        measures[way] = measure(written, asked, judge, config)
         some = np.arange(min(config.shown, len(asked.ids)))
         shown[way] = prose(written.words.take(pa.array(some * config.n))).to_pylist()
     assert asked is not None
@@ -179,9 +190,7 @@ def write(
     return Written(sentences, plain(sentences, captioner.vocabulary), score)
 
 
-def measure(
-    written: Written, asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device
-) -> dict[str, float]:
+def measure(written: Written, asked: Asked, judge: Judge | None, config: CaptionerEvaluateConfig) -> dict[str, float]:
     """All measures of what was written: of the first caption of each image, but for self-BLEU, which is of all n."""
     texts = bare(prose(written.words)).to_pylist()
     words = [text.split() for text in texts]
@@ -191,18 +200,18 @@ def measure(
         **compared(first, asked),
         **({"self_bleu": self_bleu(groups)} if config.n > 1 else {}),
         "discriminator": written.discriminator.mean().item(),
-        **judged(prose(written.words.take(pa.array(np.arange(len(asked.ids)) * config.n))), asked, run, config, device),
+        **judged(prose(written.words.take(pa.array(np.arange(len(asked.ids)) * config.n))), judge),
     }
 
 
-def measure_people(asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device) -> dict[str, float]:
+def measure_people(asked: Asked, judge: Judge | None, config: CaptionerEvaluateConfig) -> dict[str, float]:
     """The same of a caption that people wrote of each image."""
     groups = [[one, *others][: config.n] for one, others in zip(asked.people, asked.references, strict=True)]
     several = any(len(group) > 1 for group in groups)
     return {
         **compared(asked.people, asked),
         **({"self_bleu": self_bleu(groups)} if several else {}),
-        **judged(pa.array([" ".join(one) for one in asked.people]), asked, run, config, device),
+        **judged(pa.array([" ".join(one) for one in asked.people]), judge),
     }
 
 
@@ -226,23 +235,28 @@ def compared(sentences: Sequence[list[str]], asked: Asked) -> dict[str, float]:
     }
 
 
-def judged(
-    texts: pa.Array, asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device
-) -> dict[str, float]:
-    """How the judge ranks all images for a text of each (I,): recalls in %, ranks, and the mean similarity."""
+def open_judge(asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device) -> Judge | None:
+    """The judge with the images asked for, by the features it was trained on; None where none is to judge."""
     if config.judge is None:
-        return {}
+        return None
     model, vocabulary, told = load_model(config.judge, device)
     if OBJECTIVES[told.model].components:
         raise ValueError(f"judge must be a model of sentences alone, is of components too: {config.judge}")
-    features = read_features(run, asked.image_ids, told.table)  # the judge's own
+    features = read_features(run, asked.image_ids, told.table)
     if features.values.shape[-1] != model.image.linear.in_features:
         raise ValueError(f"{config.judge} must be of features of {features.values.shape[-1]} numbers, is of others")
-    encoded = vocabulary.encode(texts)
+    return Judge(model, vocabulary, embed_images(model.image, features.values, asked.rows, device))
+
+
+def judged(texts: pa.Array, judge: Judge | None) -> dict[str, float]:
+    """How the judge ranks all images for a text of each (I,): recalls in %, ranks, and the mean similarity."""
+    if judge is None:
+        return {}
+    device = judge.images.device
+    encoded = judge.vocabulary.encode(texts)
     written = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts), None)
     rows = torch.arange(len(texts))
-    images = embed_images(model.image, features.values, asked.rows, device)
-    sentences = embed_sentences(model.sentences, written, rows)
-    found = retrieval(rank(images, sentences, rows.to(device)))
-    similarity = (images * sentences).sum(1).mean().item()
+    sentences = embed_sentences(judge.model.sentences, written, rows)
+    found = retrieval(rank(judge.images, sentences, rows.to(device)))
+    similarity = (judge.images * sentences).sum(1).mean().item()
     return {**{name: value for name, value in found.items() if name.startswith("t2i")}, "similarity": similarity}
