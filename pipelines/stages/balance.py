@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from augment.truth.most import MAX_TRUE, check_most
@@ -87,9 +86,9 @@ def of_train(table: pa.Table) -> pa.Table:
 
 def images_of(table: pa.Table) -> list[list[Caption]]:
     """The captions of a sample by image, of train splits only where there are any."""
-    from augment.caption import from_parses
+    from augment.caption import by_image, from_parses
 
-    return [list(group) for _, group in groupby(from_parses(of_train(table)), key=lambda caption: caption.image_id)]
+    return by_image(from_parses(of_train(table)))
 
 
 def cut(table: pa.Table, size: int) -> list[pa.Table]:
