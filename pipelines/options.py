@@ -46,6 +46,11 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
+def only_set(given: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given, by the fields that they set."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
 FOLDER = click.Path(path_type=Path)
 
 run = click.argument("run", type=FOLDER)

@@ -55,7 +55,7 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
     """
     from pipelines.captioner.config import CaptionerConfig
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         config = CaptionerConfig(run=run, output=output, **given)
         from pipelines.captioner.train import train as fit
@@ -89,7 +89,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     with at_work(given) as (executor, progress):
         from pipelines.captioner.model import weights_file
 
-        given = {name: value for name, value in given.items() if value is not None}
+        given = options.only_set(given)
         config = CaptionConfig(weights=weights_file(model, phase or "gan").absolute(), **given)
         stage = stage_of(config.table)
         metadata = provenance.of_stage(run, (stage.input,), config)
@@ -142,7 +142,7 @@ def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     discriminator's score, and how a model of negcap train ranks the images for it. Prints Markdown; JSON and pictures
     with captions lie beside the model.
     """
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         from pipelines.captioner.evaluate import CaptionerEvaluateConfig
         from pipelines.captioner.evaluate import evaluate as measure

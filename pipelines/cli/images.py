@@ -48,7 +48,7 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     from pipelines.summary import extracted
 
     with one_line_errors():
-        config = FeaturesConfig(**{name: value for name, value in given.items() if value is not None})
+        config = FeaturesConfig(**options.only_set(given))
         metadata = provenance.package()
         make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
         print(extracted(run, config.table))
@@ -71,7 +71,7 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     from pipelines.stages.scenes import ScenesConfig, make_scenes
 
     with one_line_errors():
-        config = ScenesConfig(**{name: value for name, value in given.items() if value is not None})
+        config = ScenesConfig(**options.only_set(given))
         metadata = provenance.package()
         counts = make_scenes(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
         print(f"{counts['captions']:,} captions of {counts['images']:,} drawn scenes")

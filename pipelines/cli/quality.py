@@ -37,7 +37,7 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     from pipelines.quality.refine import refine as refined
 
     with at_work(given) as (executor, progress):
-        config = RefineConfig(**{name: value for name, value in given.items() if value is not None})
+        config = RefineConfig(**options.only_set(given))
         metadata = provenance.of_stage(run, INPUTS, config)
         counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
         print(yields(counts))
@@ -61,7 +61,7 @@ def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: st
     """
     from pipelines.quality.bias import measure_run, to_json, to_text
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         reports = measure_run(run, operators=operators, table=table or "negatives", together=True, **given)
         print(to_json(reports) if as_json else to_text(reports))
@@ -128,7 +128,7 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     from pipelines.quality.audit import audit as write
 
     with one_line_errors():
-        config = AuditConfig(**{name: value for name, value in given.items() if value is not None})
+        config = AuditConfig(**options.only_set(given))
         for file in write(run, output or run / "audit", config, report(quiet)):
             print(file)
 
@@ -154,7 +154,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     from pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
 
     with one_line_errors():
-        config = SheetConfig(**{name: value for name, value in given.items() if value is not None})
+        config = SheetConfig(**options.only_set(given))
         sheet, key, items = write_sheet(run, output, config, key, overwrite=overwrite)
         print(f"{sheet}: {summary(items)}")
         print(f"{key}: the key, not for annotators")
@@ -217,7 +217,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     from pipelines.publish.publish import PublishConfig
     from pipelines.publish.publish import publish as write
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         try:
             written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: warn([line]))

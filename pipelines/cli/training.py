@@ -81,7 +81,7 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     """
     from pipelines.trainer.config import configure
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         config = configure(run, output, **given)
         from pipelines.trainer.train import train as fit
@@ -109,7 +109,7 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """
     from pipelines.trainer.config import EvaluateConfig
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         config = EvaluateConfig(**given)
         from pipelines.trainer.evaluate import evaluate as measure
@@ -134,7 +134,7 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
     """
     from pipelines.trainer.univse.pictures import PictureConfig, draw_pictures
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         for file in draw_pictures(model, run, photos, output or model / "pictures", PictureConfig(**given)):
             print(file)
@@ -159,7 +159,7 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
     """
     from pipelines.trainer.config import EvaluateConfig
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         from pipelines.trainer import compare as comparison
 

@@ -27,9 +27,8 @@ from pipelines.engine.manifest import (
 from pipelines.engine.shards import (
     Receipt,
     WholeTable,
-    is_current,
+    current_receipts,
     list_shards,
-    read_receipt,
     read_shard,
     remove_temporary,
     shard_path,
@@ -336,19 +335,8 @@ def _write(
 
 def _current(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, dict[str, Receipt]]:
     """The receipts of the shards that need not be made again, by number. Hashing is spread over threads."""
-
-    def receipts_of(index: int) -> dict[str, Receipt] | None:
-        found = {}
-        for table in tables:
-            shard = shard_path(run / table, index)
-            receipt = read_receipt(shard)
-            if receipt is None or not is_current(shard, keys[index]):
-                return None
-            found[table] = receipt
-        return found
-
     with ThreadPoolExecutor(4) as threads:
-        found = threads.map(receipts_of, range(len(keys)))
+        found = threads.map(partial(current_receipts, run, tables), range(len(keys)), keys)
         return {index: shard for index, shard in enumerate(found) if shard is not None}
 
 

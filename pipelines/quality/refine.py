@@ -23,6 +23,7 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from pipelines.quality.aligned import aligned
 from pipelines.quality.bias.pairs import POSITIVE, read_columns
 from schemas.fields import check
 from schemas.negatives import NEGATIVES, REFINED
@@ -230,8 +231,4 @@ def yields(counts: Mapping[str, int]) -> str:
     for name in names:
         captions, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
         rows.append((name, f"{captions:,}", f"{kept:,}", f"{100 * kept / captions:.1f} %"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "   ".join([name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=True))])
-        for name, *cells in rows
-    )
+    return "\n".join(aligned(rows))
