@@ -13,7 +13,7 @@ from pipelines.bounds import at_least
 from pipelines.engine.cluster import Executor
 from pipelines.engine.errors import StageError, TaskError
 from pipelines.engine.manifest import Identity, describe, finish, hash_code, hash_schema, prepare, receipts
-from pipelines.engine.run import Progress, cause, hash_inputs
+from pipelines.engine.run import cause, hash_inputs
 from pipelines.engine.shards import (
     Receipt,
     is_current,
@@ -23,6 +23,7 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from pipelines.engine.stage import Progress
 from pipelines.quality.aligned import aligned
 from pipelines.quality.bias.pairs import POSITIVE, read_columns
 from schemas.fields import check

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from augment.truth.most import MAX_TRUE, check_most
-from pipelines.engine.run import ReduceStage, Spread, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.engine.stage import ReduceStage, Spread, StageResult
 from pipelines.stages.learnt import load_lexicon, load_truth
 from pipelines.stages.lexicon import TRAIN_SPLITS
 from schemas.balance import BALANCE

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.bounds import at_least
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress
 from pipelines.engine.shards import Receipt, check_folder, current_receipts, remove_temporary, write_shard
+from pipelines.engine.stage import Progress
 from pipelines.features.source import Listed, Part, Source
 from schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features, tensors
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from pipelines import readers
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress
 from pipelines.engine.shards import (
     Receipt,
     check_folder,
@@ -25,6 +24,7 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from pipelines.engine.stage import Progress
 from pipelines.readers.files import content
 from pipelines.readers.record import ReadOptions, Record, Rejected
 from pipelines.readers.spool import Spool, cut, shard_sizes

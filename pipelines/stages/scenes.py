@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from augment.rng import record_rng
 from pipelines.bounds import at_least
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress
 from pipelines.engine.shards import (
     Receipt,
     check_folder,
@@ -25,6 +24,7 @@ from pipelines.engine.shards import (
     write_atomically,
     write_shard,
 )
+from pipelines.engine.stage import Progress
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.features import features
 from schemas.scenes import SCENES

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engine.run import ReduceStage, Spread, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.engine.stage import ReduceStage, Spread, StageResult
 from pipelines.stages.balance import draw, merge, of_train
 from pipelines.stages.learnt import load_lexicon
 from schemas.truth import TRUTH
