@@ -122,7 +122,7 @@ class Context:
         return union(self.lexicon.clashes.with_any(nouns_said(caption)) for caption in said.captions)
 
 
-def known(read: Callable[[Caption, Context], T]) -> Callable[[Caption, Context], T]:
+def asked_once(read: Callable[[Caption, Context], T]) -> Callable[[Caption, Context], T]:
     """Let a function of a caption and its context keep its answer with the context, for all operators that ask."""
     key = f"{read.__module__}.{read.__qualname__}"
 

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context, known
+from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
@@ -58,7 +58,7 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
     return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
 
 
-@known
+@asked_once
 def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray], list[np.ndarray]]:
     """The slots, for each the weight of every noun, and which of them are not odd."""
     nouns = context.lexicon.nouns

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context, known
+from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
@@ -66,7 +66,7 @@ def numeral_choices(
     return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
 
 
-@known
+@asked_once
 def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray], list[np.ndarray]]:
     """The slots, for each the weight of every quantity, and which of them are not odd."""
     entries = context.lexicon.numerals
