@@ -6,6 +6,9 @@ the corpus puts it in that place (a product of experts, each discounted):
     log p(w | slot) = log p(w, form) + sum over places f of DISCOUNT * log(p(w | f) / p(w)) + const
     p(k | f) = (n(k, f) + KIND_SMOOTHING * p(k)) / (n(f) + KIND_SMOOTHING)          for the kinds k of nouns
     p(w | f) = (n(w, f) + SMOOTHING * p(w) * p(k(w) | f) / p(k(w))) / (n(f) + SMOOTHING)
+
+Where a place has a broader one (augment.language.places.broader) that is a place of the slot too, p(w | broader place)
+takes the place of p(w) in what its own count is added to and compared with.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from augment.language.kinds import KINDS, kind
+from augment.language.places import broader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +108,12 @@ class Entries:
             self.recent[place] = gains
         return gains
 
+    def favoured(self, places: Iterable[str], among: np.ndarray) -> np.ndarray:
+        """How many times as often as usual places have every entry, where there are but those of `among` (a mask)."""
+        ratio = np.exp(self.gains(places))
+        usual = np.exp(self.priors[""]) * among
+        return ratio * (usual.sum() / max(ratio @ usual, 1e-300))
+
     def observed(self, place: str) -> np.ndarray:
         """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
         seen = np.zeros(len(self.names))
@@ -169,7 +179,7 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     ratio = _kind_ratios(
         number, kinds[at], seen, len(places), np.bincount(kinds, counts, KINDS if nouns else 1) / total
     )
-    usual = SMOOTHING * counts[at] / total * ratio[number, kinds[at]]
+    usual = SMOOTHING * _expected(counts, places, number, at, seen) * ratio[number, kinds[at]]
     gain = DISCOUNT * np.log1p(seen / usual)
     without = DISCOUNT * np.array([log1p(x) for x in ((seen - 1) / usual).tolist()]) - gain
     return Entries(
@@ -186,6 +196,21 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
         without,
         np.ones((2, len(names))),
     )
+
+
+def _expected(
+    counts: np.ndarray, places: Mapping[str, int], number: np.ndarray, at: np.ndarray, seen: np.ndarray
+) -> np.ndarray:
+    """The share that each entry should have in a place: the one in the broader place, else in all the corpus."""
+    usual = counts / max(counts.sum(), 1.0)
+    wide = np.array([places.get(broader(place), -1) for place in places], int)[number]
+    expected = usual[at]
+    for place in np.unique(wide[wide >= 0]):
+        rows = number == place
+        here = np.bincount(at[rows], seen[rows], len(counts))
+        under = wide == place
+        expected[under] = ((here + SMOOTHING * usual) / (here.sum() + SMOOTHING))[at[under]]
+    return expected
 
 
 def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float) -> np.ndarray:

@@ -17,6 +17,7 @@ ANCHORS = (
 )  # fmt: skip
 KINDS = len(ANCHORS) + 2
 PERSON = 0
+ABSTRACT = KINDS - 1
 
 
 @cache
@@ -38,6 +39,12 @@ def is_food(entry: str) -> bool:
 
 
 @cache
+def is_body_part(entry: str) -> bool:
+    """Whether a noun names a part of a body."""
+    return _is_below(entry, "body_part.n.01")
+
+
+@cache
 def is_worn(entry: str) -> bool:
     """Whether a noun names clothing, shoes or hats."""
     return _is_below(entry, "clothing.n.01", "footwear.n.01", "headdress.n.01")
@@ -55,7 +62,15 @@ def kind(entry: str) -> int:
         for number, anchor in enumerate(_anchors(), start=1):
             if anchor in above:
                 return number
-    return KINDS - 1
+    return ABSTRACT
+
+
+@cache
+def verb_kind(entry: str) -> str:
+    """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" for what WordNet lacks."""
+    wordnet = WordNet.load()
+    senses = wordnet.senses_in_use(entry, "v")
+    return wordnet.lexname(senses[0]) if senses else ""
 
 
 def _is_below(entry: str, *anchors: str) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from augment.caption import Caption, Token, remembered
 from augment.language.attributes import is_part_of_name
 from augment.language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, singular_form
+from augment.language.kinds import kind, verb_kind
 from augment.language.prepositions import prepositions
 
 NOUN_TAGS = {"NN", "NNS"}
@@ -35,7 +36,10 @@ class NounSlot(NamedTuple):
 
 
 class PrepositionSlot(NamedTuple):
-    """A preposition of one or more tokens with its object noun `object` (a token index)."""
+    """A preposition of one or more tokens with its object noun `object` (a token index).
+
+    The first two places are what governs it and the kind of that, the next two the object and its kind.
+    """
 
     start: int
     end: int
@@ -63,6 +67,18 @@ def before(caption: Caption, index: int) -> str:
         article = "the" if lowered[index - 1] == "the" else "a"
         return f"{lowered[index - 2] if index > 1 else '^'} {article}"
     return lowered[index - 1]
+
+
+@lru_cache(maxsize=1 << 14)
+def broader(place: str) -> str:
+    """The place of all words of a kind, by which a place of a word that was seldom seen is judged; "" if it has none.
+
+    "obj:poodle" -> "objkind:1", "verb:stroll" -> "verbkind:verb.motion"
+    """
+    sort, _, word = place.partition(":")
+    if sort == "verb":
+        return f"verbkind:{verb_kind(word)}"
+    return f"{sort}kind:{kind(word)}" if sort in ("gov", "obj") else ""
 
 
 def after(caption: Caption, index: int) -> str:
@@ -129,6 +145,22 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
             i += 1
 
 
+def _is_bound(caption: Caption, start: int, end: int, object: Token) -> bool:
+    """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out of", "from end to end"."""
+    tokens, lowered, text = caption.tokens, caption.lowered, caption.text
+    if lowered[start] in ("from", "to") and end - start == 1:
+        beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
+        if beside >= {"from", "to"}:
+            return True
+    if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
+        return True
+    if start == 0:
+        return False
+    if text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
+        return True
+    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")
+
+
 @remembered
 def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
     """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
@@ -140,10 +172,12 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
         entry = table.same.get(written, written)
         if entry not in table.entries:
             continue
-        if start > 0 and lowered[start - 1] in ARTICLES:  # "an out of focus picture"
+        if start > 0 and lowered[start - 1] in table.adverbs:
             continue
         object = next(caption.dependents(end - 1, "pobj"), None)
         if object is None or object.pos not in ("NOUN", "PROPN") or object.index < end:
+            continue
+        if _is_bound(caption, start, end, object):
             continue
         bare = object.index == end
         if object.lemma in table.idioms and (bare or end - start == 1):
@@ -155,9 +189,13 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
             above = tokens[above.head]
         if above.lemma in table.governors or (entry == "by" and above.tag == "VBN"):
             continue
+        above_place = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
+        object_place = f"obj:{object.lemma}"
         places = (
-            f"gov:{above.lemma}",
-            f"obj:{object.lemma}",
+            above_place,
+            broader(above_place),
+            object_place,
+            broader(object_place),
             f"left:{before(caption, start)}",
             f"right:{lowered[end]} {object.lemma}",
             f"{above.lemma}..{object.lemma}",
