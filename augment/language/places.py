@@ -146,7 +146,7 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 
 
 def _is_bound(caption: Caption, start: int, end: int, object: Token) -> bool:
-    """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out of", "from end to end"."""
+    """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
     tokens, lowered, text = caption.tokens, caption.lowered, caption.text
     if lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}

@@ -13,6 +13,7 @@ from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
+from augment.language.kinds import is_worn
 from augment.language.lexicon import Lexicon
 from augment.language.overlaps import gender, overlaps
 from augment.language.places import QuantitySlot, quantity_slots, quantity_value
@@ -64,11 +65,20 @@ def _weighed(caption: Caption, context: Context) -> Iterator[tuple[QuantitySlot,
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
         odd = np.zeros(len(likely), bool)
-        odd[several] = likely[several] < RARE * likely[several].max(initial=0.0)
+        if _is_dress(caption, slot):
+            odd[:] = True
+        else:
+            odd[several] = likely[several] < RARE * likely[several].max(initial=0.0)
         mass = entries.balanced(likely, own)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             mass[_single(entries.names)] = 0.0
         yield slot, np.where(odd, 0.0, mass), np.where(odd, mass, 0.0)
+
+
+def _is_dress(caption: Caption, slot: QuantitySlot) -> bool:
+    """Whether the noun is what somebody wears, of which nobody has several: "a girl in a green hat"."""
+    worn = is_worn(caption.tokens[slot.noun].lemma)
+    return worn and slot.value == 1 and slot.places[1] in ("dobj:wear", "pobj:in", "pobj:with")
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:

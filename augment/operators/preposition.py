@@ -62,7 +62,7 @@ def preposition_candidate(caption: Caption, context: Context, slot: PrepositionS
 
 
 def _says_where(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:
-    """Whether the object is a thing or a place that photos show: no abstraction, no part of a body, nothing that is not there.
+    """Whether the object is a thing or a place that photos show: no abstraction, no part of a body.
 
     A word that WordNet lacks is such a thing if the corpus has it often.
     """
