@@ -176,10 +176,10 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     order = standing[np.lexsort((entry[standing], number[place[standing]]))]
     number, at, seen = number[place[order]], entry[order], seen[order]
     kinds = np.array([kind(name) if nouns else 0 for name in names], np.int32)
-    ratio = _kind_ratios(
-        number, kinds[at], seen, len(places), np.bincount(kinds, counts, KINDS if nouns else 1) / total
-    )
-    usual = SMOOTHING * _expected(counts, places, number, at, seen) * ratio[number, kinds[at]]
+    wide = np.array([places.get(broader(place), -1) for place in places], int)
+    share = np.bincount(kinds, counts, KINDS if nouns else 1) / total
+    ratio = _kind_ratios(number, kinds[at], seen, wide, share)
+    usual = SMOOTHING * _expected(counts, kinds, ratio, wide, number, at, seen) * ratio[number, kinds[at]]
     gain = DISCOUNT * np.log1p(seen / usual)
     without = DISCOUNT * np.array([log1p(x) for x in ((seen - 1) / usual).tolist()]) - gain
     return Entries(
@@ -199,17 +199,24 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
 
 
 def _expected(
-    counts: np.ndarray, places: Mapping[str, int], number: np.ndarray, at: np.ndarray, seen: np.ndarray
+    counts: np.ndarray,
+    kinds: np.ndarray,
+    ratio: np.ndarray,
+    wide: np.ndarray,
+    number: np.ndarray,
+    at: np.ndarray,
+    seen: np.ndarray,
 ) -> np.ndarray:
-    """The share that each entry should have in a place: the one in the broader place, else in all the corpus."""
+    """The share that each entry has where the places that it was seen in are: in the broader ones, else in all."""
     usual = counts / max(counts.sum(), 1.0)
-    wide = np.array([places.get(broader(place), -1) for place in places], int)[number]
-    expected = usual[at]
-    for place in np.unique(wide[wide >= 0]):
-        rows = number == place
-        here = np.bincount(at[rows], seen[rows], len(counts))
-        under = wide == place
-        expected[under] = ((here + SMOOTHING * usual) / (here.sum() + SMOOTHING))[at[under]]
+    expected, above = usual[at], wide[number]
+    starts = np.searchsorted(number, np.arange(len(wide) + 1))
+    for place in np.unique(above[above >= 0]):
+        rows = slice(starts[place], starts[place + 1])
+        here = SMOOTHING * usual * ratio[place, kinds]
+        here[at[rows]] += seen[rows]
+        under = above == place
+        expected[under] = here[at[under]] / here.sum()
     return expected
 
 
@@ -222,8 +229,19 @@ def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float
         return np.where((often >= least * counts) & (often >= 2), np.log(often / total), -np.inf)
 
 
-def _kind_ratios(place: np.ndarray, kind: np.ndarray, seen: np.ndarray, places: int, share: np.ndarray) -> np.ndarray:
-    """p(k | f) / p(k) for every place and kind, from how often each kind was seen where; shape (places, kinds)."""
-    here = np.bincount(place * len(share) + kind, seen, places * len(share)).reshape(places, len(share))
+def _kind_ratios(
+    place: np.ndarray, kind: np.ndarray, seen: np.ndarray, wide: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """p(k | f) / p(k) for every place and kind, from how often each kind was seen where; shape (places, kinds).
+
+    For places with a broader one, `wide`, what p(k | f) is in that takes the place of p(k).
+    """
+    size = len(wide), len(share)
+    here = np.bincount(place * len(share) + kind, seen, size[0] * size[1]).reshape(size)
+    usual = np.broadcast_to(share, size)
     known = here.sum(axis=1, keepdims=True) + KIND_SMOOTHING
-    return (here + KIND_SMOOTHING * share) / known / np.maximum(share, 1e-12)
+    found = (here + KIND_SMOOTHING * usual) / known
+    if (wide >= 0).any():
+        usual = np.where(wide[:, None] >= 0, found[wide], usual)
+        found = (here + KIND_SMOOTHING * usual) / known
+    return found / np.maximum(usual, 1e-12)

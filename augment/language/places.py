@@ -71,14 +71,16 @@ def before(caption: Caption, index: int) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def broader(place: str) -> str:
-    """The place of all words of a kind, by which a place of a word that was seldom seen is judged; "" if it has none.
+    """The place that holds a place and its like, by which one that was seldom seen is judged; "" where there is none.
 
-    "obj:poodle" -> "objkind:1", "verb:stroll" -> "verbkind:verb.motion"
+    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on"
     """
     sort, _, word = place.partition(":")
-    if sort == "verb":
-        return f"verbkind:{verb_kind(word)}"
-    return f"{sort}kind:{kind(word)}" if sort in ("gov", "obj") else ""
+    if sort == "pobj" and " " in word:
+        return f"pobj:{word.rpartition(' ')[2]}"
+    if sort in ("subj", "gov", "obj", "pobj"):
+        return f"{sort.removeprefix('p')} kind:{kind(word) if word else ''}"
+    return f"{sort} kind:{verb_kind(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
 
 
 def after(caption: Caption, index: int) -> str:
@@ -87,15 +89,16 @@ def after(caption: Caption, index: int) -> str:
 
 
 def governor(caption: Caption, token: Token) -> str:
-    """How a noun is governed, e.g. `dobj:hold`, `pobj:in`; conjuncts take the place of the first."""
+    """How a noun is governed, e.g. `dobj:hold`, `pobj:sit in`; conjuncts take the place of the first."""
     while token.dep == "conj" and token.head != token.index:
         token = caption.tokens[token.head]
     head = caption.tokens[token.head]
     if token.dep == "pobj":
-        return f"pobj:{head.lower}"
+        return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
     if token.dep == "ROOT":
         for child in caption.dependents(token.index, "acl", "relcl"):
             return f"nsubj:{child.lemma}"
+        return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
     return f"{token.dep}:{head.lemma}"
 
 
@@ -119,8 +122,10 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
         own = [tokens[i] for i in range(chunk.start, start) if tokens[i].head == root.index]
         plural = root.tag == "NNS" or any(token.lower in PLURAL_DETERMINERS for token in own)
         form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
+        governed = governor(caption, root)
         places = (
-            governor(caption, root),
+            governed,
+            broader(governed),
             f"left:{before(caption, start)}",
             f"right:{after(caption, chunk.root + 1)}",
         )
@@ -243,9 +248,11 @@ def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
             entry, value = counted
             if (root.tag == "NNS") != (value > 1):
                 continue
+            governed = governor(caption, root)
             places = (
                 f"noun:{root.lemma}",
-                governor(caption, root),
+                governed,
+                broader(governed),
                 f"left:{before(caption, index)}",
                 f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{after(caption, root.index + 1)}",
             )

@@ -78,7 +78,7 @@ def _weighed(caption: Caption, context: Context) -> Iterator[tuple[QuantitySlot,
 def _is_dress(caption: Caption, slot: QuantitySlot) -> bool:
     """Whether the noun is what somebody wears, of which nobody has several: "a girl in a green hat"."""
     worn = is_worn(caption.tokens[slot.noun].lemma)
-    return worn and slot.value == 1 and slot.places[1] in ("dobj:wear", "pobj:in", "pobj:with")
+    return worn and slot.value == 1 and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.places)
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
