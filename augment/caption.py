@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, wraps
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -147,3 +148,8 @@ def from_parses(parses: pa.Table) -> list[Caption]:
         chunks = tuple(map(Chunk._make, zip(chunk["start"][c:d], chunk["end"][c:d], chunk["root"][c:d], strict=True)))
         captions.append(Caption(caption_id, image_id, text, tokens, chunks))
     return captions
+
+
+def by_image(captions: Iterable[Caption]) -> list[list[Caption]]:
+    """The captions of each image, where they follow one another."""
+    return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]

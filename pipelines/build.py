@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines import provenance
 from pipelines.engine.cluster import Executor
 from pipelines.engine.manifest import read_manifest
-from pipelines.engine.run import Progress, ReduceStage, Stage, run_stage
+from pipelines.engine.run import run_stage
+from pipelines.engine.stage import Progress, ReduceStage, Stage
 
 if TYPE_CHECKING:
     from pipelines.stages.ingest import Ingested

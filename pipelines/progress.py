@@ -47,18 +47,18 @@ class Silent:
         self._began = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         self._stage, self._total, self._reused, self._unit = stage, total or 0, reused, unit
         self._shards = self._captions = 0
         self._began = time.perf_counter()
 
     def advance(self, captions: int, shards: int = 1) -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         self._captions += captions
         self._shards += shards
 
     def end(self) -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         seconds = time.perf_counter() - self._began if self._shards else 0.0
         self.timings.append(Timing(self._stage, self._captions, seconds, self._shards, self._reused, self._unit))
 
@@ -82,12 +82,12 @@ class Lines(Silent):
         self._said = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         super().begin(stage, total, reused, unit)
         self._said = self._began
 
     def advance(self, captions: int, shards: int = 1) -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         super().advance(captions, shards)
         now = time.perf_counter()
         if now - self._said >= LINE_SECONDS:
@@ -98,7 +98,7 @@ class Lines(Silent):
             print(f"{self._stage}: {done:,}{of} shards ({rate:,.0f} {self._unit}/s)", file=self._stream, flush=True)
 
     def end(self) -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         super().end()
         print(line(self.timings[-1]), file=self._stream, flush=True)
 
@@ -113,7 +113,7 @@ class Bars(Silent):
         self._rich: RichProgress | None = None
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -131,14 +131,14 @@ class Bars(Silent):
         self._rich.start()
 
     def advance(self, captions: int, shards: int = 1) -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         super().advance(captions, shards)
         if self._rich is not None:
             rate = self._captions / (time.perf_counter() - self._began)
             self._rich.update(self._rich.task_ids[0], advance=shards, rate=rate)
 
     def end(self) -> None:
-        """See engine.run.Progress."""
+        """See engine.stage.Progress."""
         super().end()
         if self._rich is not None:
             self._rich.stop()

@@ -1,6 +1,5 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from augment.balance import USUAL_BOUND, balance
-from augment.caption import Caption, from_parses
+from augment.caption import Caption, by_image, from_parses
 from augment.context import contexts
 from augment.contradiction import check
 from augment.language.lexicon import Lexicon
@@ -21,7 +20,7 @@ from tests.augment_fixtures import sample_lexicon, sample_parses
 
 @pytest.fixture(scope="module")
 def images() -> list[list[Caption]]:
-    return [list(group) for _, group in groupby(from_parses(sample_parses()), key=lambda caption: caption.image_id)]
+    return by_image(from_parses(sample_parses()))
 
 
 def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> float:

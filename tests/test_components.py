@@ -18,7 +18,7 @@ from augment.language import attributes, relations
 from augment.language.clashes import clash
 from augment.language.overlaps import overlaps
 from augment.scene_graph import SceneGraph, scene_graph
-from pipelines.engine.run import StageResult
+from pipelines.engine.stage import StageResult
 from pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, exclude, read
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from schemas.fields import check

@@ -1,15 +1,16 @@
-from itertools import groupby, permutations
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from augment.caption import Caption, from_parses
+from augment.caption import Caption, by_image, from_parses
 from augment.context import contexts
 from augment.contradiction import check
 from augment.language.concreteness import Concreteness
 from augment.language.lexicon import Lexicon, count, select
-from augment.language.parse import parse
+from augment.language.parse import parse, parse_table
 from augment.operators import OPERATORS
 from augment.rng import record_rng
 from augment.truth import associations, calibration, transitions
@@ -18,7 +19,7 @@ from augment.truth.counts import MakesTrue, add, without
 from augment.truth.counts import count as count_pairs
 from augment.truth.entailment import Entailment
 from augment.truth.estimates import Truth
-from augment.truth.fit import estimate
+from augment.truth.fit import estimate, in_turn
 from augment.truth.transitions import Transitions
 from pipelines.stages.balance import BalanceConfig
 from pipelines.stages.negatives import NegativesConfig, negatives
@@ -36,22 +37,28 @@ SCENES = (
 )
 
 
-def by_image(captions: list[Caption]) -> list[list[Caption]]:
-    return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]
+@pytest.fixture(scope="module")
+def scene_parses() -> pa.Table:
+    """A corpus of beaches and kitchens: the scenes, thirty times."""
+    texts = [text for scene in SCENES for text in scene]
+    image_ids = [f"{number}" for number, scene in enumerate(SCENES) for _ in scene]
+    blank = [""] * len(texts)
+    captions = {"caption_id": blank, "image_id": image_ids, "split": blank, "origin": blank, "text": texts}
+    parses = parse_table(pa.table(captions))
+    corpus = []
+    for turn in range(30):
+        images = [f"i{turn}-{image}" for image in image_ids]
+        ids = [f"{image}:{number}" for number, image in enumerate(images)]
+        columns = {"caption_id": ids, "image_id": images}
+        corpus.append(
+            pa.table({name: columns.get(name, parses[name]) for name in parses.column_names}, schema=parses.schema)
+        )
+    return pa.concat_tables(corpus)
 
 
 @pytest.fixture(scope="module")
-def scenes() -> list[list[Caption]]:
-    """A corpus of beaches and kitchens: the scenes, thirty times."""
-    parsed = list(parse([text for scene in SCENES for text in scene]))
-    return [
-        [
-            Caption(f"i{turn}-{scene}:{n}", f"i{turn}-{scene}", one.text, one.tokens, one.chunks)
-            for n, one in enumerate(parsed[3 * scene : 3 * scene + 3])
-        ]
-        for turn in range(30)
-        for scene in range(len(SCENES))
-    ]
+def scenes(scene_parses: pa.Table) -> list[list[Caption]]:
+    return by_image(from_parses(scene_parses))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +69,7 @@ def lexicon(scenes: list[list[Caption]]) -> Lexicon:
 
 @pytest.fixture(scope="module")
 def sample_truth() -> pa.Table:
-    return estimate(by_image(from_parses(sample_parses())), sample_lexicon())
+    return estimate(sample_parses(), in_turn(sample_lexicon()))
 
 
 def test_pairs_are_those_of_two_captions_of_an_image() -> None:
@@ -148,8 +155,10 @@ def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_i
     assert np.allclose(calibration.fit(features[:0], labels[:0], expected), expected)
 
 
-def test_what_siblings_often_say_is_likelier_true(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
-    table = estimate(scenes, lexicon)
+def test_what_siblings_often_say_is_likelier_true(
+    scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
+) -> None:
+    table = estimate(scene_parses, in_turn(lexicon))
     check_table(table, TRUTH)
     dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
     image = Truth.from_table(table, lexicon).of_image(dog)
@@ -160,8 +169,10 @@ def test_what_siblings_often_say_is_likelier_true(scenes: list[list[Caption]], l
     assert likely["umbrella"] > 0.1 > likely["kettle"]
 
 
-def test_images_of_one_caption_tell_nothing(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
-    table = estimate([one[:1] for one in scenes], lexicon)
+def test_images_of_one_caption_tell_nothing(
+    scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
+) -> None:
+    table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
     context = contexts(scenes[0], lexicon, truth)[0]
@@ -171,10 +182,11 @@ def test_images_of_one_caption_tell_nothing(scenes: list[list[Caption]], lexicon
 
 
 def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:
-    images = by_image(from_parses(sample_parses()))
+    parses = sample_parses()
     check_table(sample_truth, TRUTH)
-    assert estimate(images, sample_lexicon()).equals(sample_truth)
-    turned = estimate(images[::-1], sample_lexicon())
+    assert estimate(parses, in_turn(sample_lexicon())).equals(sample_truth)
+    images = [parses.filter(pc.equal(parses["image_id"], image)) for image in parses["image_id"].unique()]
+    turned = estimate(pa.concat_tables(images[::-1]), in_turn(sample_lexicon()))
     assert turned.drop_columns("coefficients").equals(sample_truth.drop_columns("coefficients"))
     one, other = (t["coefficients"].drop_null().to_pylist() for t in (turned, sample_truth))
     assert np.allclose(sum(one, []), sum(other, []), atol=1e-5)

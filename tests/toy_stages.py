@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from pipelines.engine.cluster import executor
 from pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
-from pipelines.engine.run import ReduceStage, Spread, Stage, StageResult, run_stage
+from pipelines.engine.run import run_stage
 from pipelines.engine.shards import WholeTable, write_shard
+from pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from pipelines.progress import Silent
 from schemas.captions import CAPTIONS
 from schemas.fields import field, schema

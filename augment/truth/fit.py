@@ -7,13 +7,13 @@ caption would have refused them. The counts that estimate them are those of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from augment.caption import Caption
+from augment.caption import Caption, by_image, from_parses
 from augment.context import contexts
 from augment.contradiction import check
 from augment.edits import Candidate
@@ -33,41 +33,77 @@ if TYPE_CHECKING:
 IMAGES = 2000  # on which the calibration is fitted
 DRAWS, KEPT = 24, 12
 
+Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "Sequence[pa.Table]"]
 
-def estimate(images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> pa.Table:
-    """The `truth` table of some images (see schemas.truth), empty where no image has two captions.
 
-    The calibration is fitted on the first IMAGES of them; for a kind without candidates there is no estimate.
+def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
+    """The `truth` table of the parses of some images (see schemas.truth), empty where no image has two captions.
+
+    The calibration is fitted on the first IMAGES of them; for a kind without candidates there is no estimate. `spread`
+    has the calls made of `tally` and `judge`, a fold each: `in_turn` here, or workers elsewhere.
     """
-    makes_true = MakesTrue(lexicon)
-    images = [one for one in images if len(one) > 1]
-    folds: list[list[Sequence[Caption]]] = [[] for _ in range(FOLDS)]
-    fitted_on: list[list[Sequence[Caption]]] = [[] for _ in range(FOLDS)]
-    for place, one in enumerate(images):
-        number = fold(one[0].image_id)
-        folds[number].append(one)
-        if place < IMAGES:
-            fitted_on[number].append(one)
-    counts = add([count(some, makes_true) for some in folds])
-    known = (uncalibrated(without(counts, number), lexicon) for number in range(FOLDS))
-    said = [judge(some, estimates, makes_true) for some, estimates in zip(fitted_on, known, strict=True)]
-    return calibrated(counts, said)
+    parses = several(parses)
+    images = parses["image_id"].unique()
+    folds = by_fold(parses, images)
+    counts = encoded(add(spread(tally, [[part] for part in folds])))
+    fitted_on = by_fold(parses, images[:IMAGES])
+    judged = spread(judge, [[fitted_on[number], without(counts, number)] for number in range(FOLDS)])
+    return calibrated(counts, judged)
+
+
+def in_turn(lexicon: Lexicon) -> Spread:
+    """Calls made here, one after the other."""
+    return lambda function, calls: [function(*tables, lexicon) for tables in calls]
+
+
+def several(table: pa.Table) -> pa.Table:
+    """The captions of images that have several."""
+    _, image, captions = np.unique(table["image_id"].to_numpy(), return_inverse=True, return_counts=True)
+    return table.filter(captions[image] > 1)
+
+
+def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
+    """The captions of some images, by fold."""
+    import pyarrow.compute as pc
+
+    image = pc.index_in(table["image_id"], images).fill_null(-1).to_numpy()
+    folds = np.array([*map(fold, images.to_pylist()), -1])[image]
+    return [table.filter(folds == number) for number in range(FOLDS)]
+
+
+def encoded(table: pa.Table) -> pa.Table:
+    """A table whose texts are numbers in dictionaries: it travels lighter."""
+    import pyarrow as pa
+
+    texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
+    for name in texts:
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].dictionary_encode())
+    return table
+
+
+def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
+    """The counts of some images."""
+    return count(by_image(from_parses(parses)), MakesTrue(lexicon))
+
+
+def judge(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
+    """Candidates for captions of some images, `counts` being those of others.
+
+    Columns: `kind`, `features` for its calibration, and whether it is `true`.
+    """
+    import pyarrow as pa
+
+    known, makes_true = uncalibrated(counts, lexicon), MakesTrue(lexicon)
+    rows = [row for one in by_image(from_parses(parses)) for row in _judged(one, makes_true, known)]
+    kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
+    types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
+    columns = zip((kinds, features, labels), types.values(), strict=True)
+    return pa.table([pa.array(column, type) for column, type in columns], list(types))
 
 
 def uncalibrated(counts: pa.Table, lexicon: Lexicon) -> Truth:
     """The estimates that counts give, for features of candidates: these hang on no coefficients."""
     return Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
-
-
-def judge(images: Iterable[Sequence[Caption]], known: Truth, makes_true: MakesTrue) -> pa.Table:
-    """Candidates for captions of some images: `kind`, `features` for its calibration, and whether it is `true`."""
-    import pyarrow as pa
-
-    rows = [row for one in images for row in _judged(one, makes_true, known)]
-    kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
-    types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
-    columns = zip((kinds, features, labels), types.values(), strict=True)
-    return pa.table([pa.array(column, type) for column, type in columns], list(types))
 
 
 def calibrated(counts: pa.Table, judged: Sequence[pa.Table]) -> pa.Table:

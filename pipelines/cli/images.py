@@ -10,12 +10,30 @@ import click
 
 from pipelines import options
 from pipelines.cli.group import negcap, one_line_errors
+from pipelines.options import FOLDER
 
 
 @negcap.command()
-@click.argument("source", type=options.FOLDER)
+@click.argument("source", type=FOLDER)
 @options.output
-@options.features
+@click.option("--array", help="Of a VSE++ folder, the arrays SPLIT_ARRAY.npy; default: ims.")
+@click.option("--scale", type=FOLDER, metavar="FILE", help="Scale of uint8 arrays; default: ARRAY_scale.npz there.")
+@click.option("--backbone", help="What made the arrays, for the metadata.")
+@click.option("--onnx", type=FOLDER, metavar="MODEL", help="Extract from photos with this ONNX model.")
+@click.option("--layer", help="A tensor or node of the model; default: its first output.")
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="The photos of a run's captions.")
+@click.option("--grid", is_flag=True, default=None, help="The regions of the layer instead of their mean.")
+@click.option("--ten-crop", is_flag=True, default=None, help="The mean of ten crops instead of the centre.")
+@click.option("--resize", type=int, help="Pixels of a photo's shorter side; default: 256.")
+@click.option("--crop", type=int, help="Pixels of a crop's sides; default: 224.")
+@click.option("--batch", type=int, help="Crops at once; default: 32.")
+@click.option("--device", help="cpu or cuda; default: cpu.")
+@click.option("--threads", type=int, help="Threads that read photos and run the model; default: one a core.")
+@click.option("--dtype", help="float16 or float32; default: float16 of float16 and uint8, else float32.")
+@click.option("--table", help="Table to write: features, or features_NAME; default: features.")
+@options.limit
+@click.option("--per-shard", "shard_size", type=int, help="Images a shard, at most; default: 64 MiB or 1000.")
+@click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it.")
 @options.overwrite
 @options.quiet
 def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -30,7 +48,7 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     from pipelines.summary import extracted
 
     with one_line_errors():
-        config = FeaturesConfig(**{name: value for name, value in given.items() if value is not None})
+        config = FeaturesConfig(**options.only_set(given))
         metadata = provenance.package()
         make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
         print(extracted(run, config.table))
@@ -38,7 +56,8 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
 
 @negcap.command()
 @options.output
-@options.scenes
+@click.option("--images", type=int, help="Scenes to draw; default: 2000.")
+@options.seed
 @options.overwrite
 @options.quiet
 def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -52,7 +71,7 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     from pipelines.stages.scenes import ScenesConfig, make_scenes
 
     with one_line_errors():
-        config = ScenesConfig(**{name: value for name, value in given.items() if value is not None})
+        config = ScenesConfig(**options.only_set(given))
         metadata = provenance.package()
         counts = make_scenes(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
         print(f"{counts['captions']:,} captions of {counts['images']:,} drawn scenes")

@@ -10,11 +10,20 @@ import click
 
 from pipelines import options
 from pipelines.cli.group import CHECK_FAILED, at_work, negcap, one_line_errors, warn
+from pipelines.options import FOLDER, Names
+
+only_splits = click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated.")
+only_operators = click.option("--operators", type=Names(), help="Only these operators; default: all.")
 
 
 @negcap.command()
 @options.run
-@options.refine
+@only_operators
+@click.option("--splits", type=Names(), help="Only rows of these splits; default: all.")
+@click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10.")
+@click.option("--flows", type=Names(), help="Operators kept with A for B as often as B for A; default: numeral.")
+@click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8.")
+@options.seed
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
     """Keep negatives that models without the images cannot tell.
@@ -28,7 +37,7 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     from pipelines.quality.refine import refine as refined
 
     with at_work(given) as (executor, progress):
-        config = RefineConfig(**{name: value for name, value in given.items() if value is not None})
+        config = RefineConfig(**options.only_set(given))
         metadata = provenance.of_stage(run, INPUTS, config)
         counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
         print(yields(counts))
@@ -36,7 +45,13 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@options.blind
+@only_operators
+@only_splits
+@click.option("--refined", "table", flag_value="refined", help="Measure what negcap refine kept.")
+@click.option("--pick", help="Which negative of a caption: first (the fair draw) or random; default: first.")
+@click.option("--limit", type=int, help="Pairs an operator at most, of random images; default: 100000.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, intervals and cues included.")
+@options.seed
 def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
     """Measure how far the negatives can be told without the images.
 
@@ -46,7 +61,7 @@ def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: st
     """
     from pipelines.quality.bias import measure_run, to_json, to_text
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         reports = measure_run(run, operators=operators, table=table or "negatives", together=True, **given)
         print(to_json(reports) if as_json else to_text(reports))
@@ -93,7 +108,15 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 
 @negcap.command()
 @options.run
-@options.audit
+@click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: audit in the run.")
+@click.option("--n", type=int, help="Random negatives an operator, thrice the refusals a reason; default: 12.")
+@click.option("--refined", is_flag=True, default=None, help="Plot and show what negcap refine kept.")
+@only_splits
+@click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave the blind baselines out.")
+@click.option("--limit", type=int, help="Pairs an operator at most for the baselines; default: 100000.")
+@click.option("--title", help="Title of the page.")
+@options.seed
+@options.quiet
 def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write a page that shows what the negatives are like.
 
@@ -105,14 +128,22 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     from pipelines.quality.audit import audit as write
 
     with one_line_errors():
-        config = AuditConfig(**{name: value for name, value in given.items() if value is not None})
+        config = AuditConfig(**options.only_set(given))
         for file in write(run, output or run / "audit", config, report(quiet)):
             print(file)
 
 
 @negcap.command()
 @options.run
-@options.sheet
+@click.option("--output", type=FOLDER, required=True, metavar="FILE", help="CSV to write the sheet to.")
+@click.option("--key", type=FOLDER, metavar="FILE", help="CSV of the answers; default: sheet.key.csv beside it.")
+@click.option("--n", type=int, help="Pairs an operator, and as many controls; default: 50.")
+@only_operators
+@only_splits
+@click.option("--refined", is_flag=True, default=None, help="Of what negcap refine kept.")
+@click.option("--votes", type=int, help="Annotators with columns in this one sheet; default: 1.")
+@options.seed
+@click.option("--overwrite", is_flag=True, help="Replace a sheet and key that are there.")
 def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
     """Write an annotation sheet for people, and its key.
 
@@ -123,14 +154,16 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     from pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
 
     with one_line_errors():
-        config = SheetConfig(**{name: value for name, value in given.items() if value is not None})
+        config = SheetConfig(**options.only_set(given))
         sheet, key, items = write_sheet(run, output, config, key, overwrite=overwrite)
         print(f"{sheet}: {summary(items)}")
         print(f"{key}: the key, not for annotators")
 
 
 @negcap.command()
-@options.agree
+@click.argument("sheets", type=FOLDER, nargs=-1, required=True)
+@click.option("--key", type=FOLDER, metavar="FILE", help="The key; default: the only *.key.csv beside the sheet.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with the ids of the negatives found not valid.")
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Read annotation sheets back: validity and agreement.
 
@@ -147,7 +180,33 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 
 @negcap.command()
 @options.run
-@options.publish
+@click.option(
+    "--format",
+    required=True,
+    help="sugarcrepe, sugarcrepe++, aro, crepe, negclip, open_clip, vse-c, webdataset, huggingface or coco.",
+)
+@click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder to publish in, empty or new.")
+@click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name.")
+@click.option("--split", type=Names(), help="Only these splits, e.g. test; default: all.")
+@click.option("--operators", type=Names(), help="Only negatives of these operators; default: all.")
+@click.option("--refined", is_flag=True, default=None, help="Publish what negcap refine kept.")
+@click.option("--per-caption", type=int, help="Negatives a caption and operator; default: as the format has it.")
+@click.option("--pick", help="Which of them: the first draws (first) or random; default: first.")
+@options.seed
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are.")
+@click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/.")
+@click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image is not there.")
+@click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
+@click.option("--max-blind", type=float, help="Most that a blind baseline may tell, in %; default: 60.")
+@click.option("--allow-blind", is_flag=True, default=None, help="Publish above that; the card says so.")
+@click.option("--skip-leaks", is_flag=True, default=None, help="Leave out test captions that stand in train.")
+@click.option("--name", help="Name of the set; default: negcap-FORMAT.")
+@click.option("--url", help="Where it will be found, for the Croissant metadata.")
+@click.option("--creator", help="Who publishes it, for the Croissant metadata.")
+@click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata.")
+@click.option("--cite", help="How to cite it, for the Croissant metadata.")
+@click.option("--overwrite", is_flag=True, help="Replace what is published there; files of others stay.")
+@options.quiet
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in the format that others read.
 
@@ -158,7 +217,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     from pipelines.publish.publish import PublishConfig
     from pipelines.publish.publish import publish as write
 
-    given = {name: value for name, value in given.items() if value is not None}
+    given = options.only_set(given)
     with one_line_errors():
         try:
             written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: warn([line]))

@@ -10,20 +10,54 @@ import click
 
 from pipelines import options
 from pipelines.cli.group import at_work, negcap, one_line_errors, warn
+from pipelines.options import Names
+
+concreteness = click.option(
+    "--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."
+)
+reading = options.together(
+    click.option("--format", help="coco, karpathy, flickr, multi30k, vsepp or table; default: told from the content."),
+    click.option("--image-column", help="Column of the image in a CSV, TSV, JSONL or Parquet table."),
+    click.option("--caption-column", help="Column of the caption in such a table."),
+    click.option("--split-column", help="Column of the split in such a table, if it has one."),
+    click.option("--language", help="ISO 639-1 code of the captions; default: en."),
+    click.option("--source-name", help="First part of every caption_id; default: the format."),
+    options.limit,
+    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 1000."),
+    click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
+)
+counting = options.together(
+    click.option("--min-count", type=int, help="Occurrences that make a noun a replacement; default: by corpus size."),
+    click.option("--theta", type=float, help="Least concreteness of a replacement noun; default: 0.6."),
+    click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
+    concreteness,
+)
+simple = click.option(
+    "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
+)
+truth_sample = click.option("--truth-sample", type=int, help="Captions that truth is estimated on; default: 15000.")
+max_true = click.option("--max-true", type=float, help="Most that a negative may be likely true; default: 0.025.")
+balance_sample = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 10000.")
+choosing = options.together(
+    click.option("--preset", help="The operators of a paper: vse-c or univse; or all. Default: vse-c."),
+    click.option("--operators", type=Names(), help="Operators to run, e.g. noun,shuffle, instead of a preset."),
+    click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
+    options.seed,
+)
 
 
 @negcap.command()
 @click.argument("captions", required=False)
 @options.output
-@options.ingest
-@options.parse
-@options.lexicon
-@options.with_components
-@options.components
-@options.truth
-@options.max_true
-@options.balance
-@options.negatives
+@reading
+@options.spacy_model
+@counting
+@click.option("--components", is_flag=True, help="Make the tables of components, too.")
+@simple
+@truth_sample
+@max_true
+@balance_sample
+@choosing
 @options.workers
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
     """Everything: from a caption file, folder or URL to negatives.
@@ -53,7 +87,7 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
 @negcap.command()
 @click.argument("captions")
 @options.output
-@options.ingest
+@reading
 @options.overwrite
 @options.quiet
 def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -74,7 +108,7 @@ def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any)
 
 @negcap.command()
 @options.run
-@options.parse
+@options.spacy_model
 @options.workers
 def parse(run: Path, **given: Any) -> None:
     """Parse the captions once, for all later verbs."""
@@ -83,7 +117,7 @@ def parse(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@options.lexicon
+@counting
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
     """Count what the corpus says, and where.
@@ -98,8 +132,10 @@ def lexicon(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@options.components
-@options.frequent
+@simple
+@click.option("--min-count", type=int, help="Occurrences that make a word frequent; default: by corpus size.")
+@click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6.")
+@concreteness
 @options.workers
 def components(run: Path, **given: Any) -> None:
     """Read objects, attributes and relations off the parses.
@@ -114,8 +150,8 @@ def components(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @click.argument("caption")
-@options.components
-@options.parse
+@simple
+@options.spacy_model
 @click.option("--dot", is_flag=True, help="As Graphviz source instead.")
 def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool) -> None:
     """Print the scene graph of a sentence."""
@@ -127,7 +163,7 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 
 @negcap.command()
 @options.run
-@options.truth
+@truth_sample
 @options.workers
 def truth(run: Path, **given: Any) -> None:
     """Estimate what is true though no caption says so.
@@ -140,8 +176,8 @@ def truth(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@options.balance
-@options.max_true
+@balance_sample
+@max_true
 @options.workers
 def balance(run: Path, **given: Any) -> None:
     """Weigh the replacements so that no word tells.
@@ -154,8 +190,8 @@ def balance(run: Path, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@options.negatives
-@options.max_true
+@choosing
+@max_true
 @options.workers
 def negatives(run: Path, **given: Any) -> None:
     """Make negatives of the parsed captions with the lexicon.

@@ -1,1 +1,1 @@
-"""A stage over shards: files (shards), what made them (manifest), processes (cluster), the loop (run)."""
+"""A stage (stage) over shards (shards), what made them (manifest), processes (cluster), the loop (run, work)."""

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,12 @@ def write_atomically(path: Path, data: bytes | memoryview) -> None:
         raise
 
 
+def check_folder(run: Path) -> None:
+    """Raise ValueError where a file stands in the place of a run's folder."""
+    if run.exists() and not run.is_dir():
+        raise ValueError(f"{run}: the output must be a folder, is a file")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write sorted, indented JSON atomically."""
     write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
@@ -164,6 +170,18 @@ def is_current(shard: Path, key: str) -> bool:
     if receipt is None or receipt.key != key or not shard.is_file():
         return False
     return sha256_file(shard) == receipt.sha256
+
+
+def current_receipts(run: Path, tables: Iterable[str], index: int, key: str) -> dict[str, Receipt] | None:
+    """The receipts of shard `index` of every table, if none need be made again; None otherwise."""
+    found = {}
+    for table in tables:
+        shard = shard_path(run / table, index)
+        receipt = read_receipt(shard)
+        if receipt is None or not is_current(shard, key):
+            return None
+        found[table] = receipt
+    return found
 
 
 def read_shard(shard: Path, columns: Sequence[str] | None = None, *, sha256: str | None = None) -> pa.Table:

@@ -13,7 +13,7 @@ from pipelines.bounds import at_least
 from pipelines.engine.cluster import Executor
 from pipelines.engine.errors import StageError, TaskError
 from pipelines.engine.manifest import Identity, describe, finish, hash_code, hash_schema, prepare, receipts
-from pipelines.engine.run import Progress, cause, hash_inputs
+from pipelines.engine.run import cause, hash_inputs
 from pipelines.engine.shards import (
     Receipt,
     is_current,
@@ -23,6 +23,8 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from pipelines.engine.stage import Progress
+from pipelines.quality.aligned import aligned
 from pipelines.quality.bias.pairs import POSITIVE, read_columns
 from schemas.fields import check
 from schemas.negatives import NEGATIVES, REFINED
@@ -230,8 +232,4 @@ def yields(counts: Mapping[str, int]) -> str:
     for name in names:
         captions, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
         rows.append((name, f"{captions:,}", f"{kept:,}", f"{100 * kept / captions:.1f} %"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "   ".join([name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=True))])
-        for name, *cells in rows
-    )
+    return "\n".join(aligned(rows))

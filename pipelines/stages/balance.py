@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from augment.truth.most import MAX_TRUE, check_most
-from pipelines.engine.run import ReduceStage, Spread, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.engine.stage import ReduceStage, Spread, StageResult
 from pipelines.stages.learnt import load_lexicon, load_truth
 from pipelines.stages.lexicon import TRAIN_SPLITS
 from schemas.balance import BALANCE
@@ -87,9 +86,9 @@ def of_train(table: pa.Table) -> pa.Table:
 
 def images_of(table: pa.Table) -> list[list[Caption]]:
     """The captions of a sample by image, of train splits only where there are any."""
-    from augment.caption import from_parses
+    from augment.caption import by_image, from_parses
 
-    return [list(group) for _, group in groupby(from_parses(of_train(table)), key=lambda caption: caption.image_id)]
+    return by_image(from_parses(of_train(table)))
 
 
 def cut(table: pa.Table, size: int) -> list[pa.Table]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipelines.bounds import at_least
-from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable, sha256_file
+from pipelines.engine.stage import Stage, StageResult
 from schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.run import ReduceStage, Stage, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.engine.stage import ReduceStage, Stage, StageResult
 from pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
 from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress, hash_inputs
+from pipelines.engine.run import hash_inputs
 from pipelines.engine.shards import Receipt, list_shards, read_shard, read_table, remove_temporary, write_shard
+from pipelines.engine.stage import Progress
 from pipelines.stages.caption import ORIGIN, TABLE
 from schemas.captions import CAPTIONS
 

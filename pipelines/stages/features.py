@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.bounds import at_least
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress
-from pipelines.engine.shards import Receipt, is_current, read_receipt, remove_temporary, shard_path, write_shard
+from pipelines.engine.shards import Receipt, check_folder, current_receipts, remove_temporary, write_shard
+from pipelines.engine.stage import Progress
 from pipelines.features.source import Listed, Part, Source
 from schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features, tensors
 
@@ -113,8 +113,7 @@ def make_features(
     that can or, with `strict`, one that cannot; OtherConfigError when the table was made from something else and
     `overwrite` is not given; OSError when it cannot be written.
     """
-    if run.exists() and not run.is_dir():
-        raise ValueError(f"{run}: the output must be a folder, is a file")
+    check_folder(run)
     opened = open_source(source, config)
     identity = identify(opened, config, metadata)
     folder = run / config.table
@@ -123,11 +122,13 @@ def make_features(
     if refused is not None and (config.strict or all(image.reason for image in images)):
         raise ValueError(_strictly(source, refused))
     manifest.prepare(folder, identity, overwrite=overwrite)
-    for table in (config.rejections, config.table):
+    tables = (config.rejections, config.table)
+    for table in tables:
         remove_temporary(run / table)
     size = identity.config["shard_size"]
     parts = [(at, min(at + size, len(images))) for at in range(0, len(images), size)]
-    made = {index: found for index in range(len(parts)) if (found := _current(run, config, index, identity.key()))}
+    key = identity.key()
+    made = {index: found for index in range(len(parts)) if (found := current_receipts(run, tables, index, key))}
     progress.begin(NAME, len(parts), len(made), unit="images")
     try:
         for index, (start, stop) in enumerate(parts):
@@ -143,7 +144,7 @@ def make_features(
     if not any(shard[config.table].rows for shard in receipts):
         reasons = sum((Counter(shard[config.table].counts) for shard in receipts), Counter())
         raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")
-    return dict(manifest.finish(run, (config.rejections, config.table), identity, receipts).counts)
+    return dict(manifest.finish(run, tables, identity, receipts).counts)
 
 
 def identify(opened: Source, config: FeaturesConfig, metadata: Mapping[str, str]) -> manifest.Identity:
@@ -192,18 +193,6 @@ def _write(
     schema = features(opened.shape, opened.dtype)
     kept = write_shard(table, run / config.table, index, key, schema, provenance, counts)
     return {config.rejections: refused, config.table: kept}
-
-
-def _current(run: Path, config: FeaturesConfig, index: int, key: str) -> dict[str, Receipt]:
-    """The receipts of a shard that need not be made again; none otherwise."""
-    found = {}
-    for table in (config.rejections, config.table):
-        shard = shard_path(run / table, index)
-        receipt = read_receipt(shard)
-        if receipt is None or not is_current(shard, key):
-            return {}
-        found[table] = receipt
-    return found
 
 
 def _strictly(source: Path, image: Listed) -> str:

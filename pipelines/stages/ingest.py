@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from pipelines import readers
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress
 from pipelines.engine.shards import (
     Receipt,
+    check_folder,
     is_current,
     list_shards,
     read_shard,
@@ -24,6 +24,7 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from pipelines.engine.stage import Progress
 from pipelines.readers.files import content
 from pipelines.readers.record import ReadOptions, Record, Rejected
 from pipelines.readers.spool import Spool, cut, shard_sizes
@@ -106,8 +107,7 @@ def ingest(
     options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
     identity = identify(source, format, options, config, metadata)
     captions = run / "captions"
-    if run.exists() and not run.is_dir():
-        raise ValueError(f"{run}: the output must be a folder, is a file")
+    check_folder(run)
     shutil.rmtree(run / TEMPORARY, ignore_errors=True)  # what a killed run left
     if not overwrite and (list_shards(captions) or (captions / manifest.MANIFEST).exists()):
         manifest.prepare(captions, identity)

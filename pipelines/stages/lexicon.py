@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.run import ReduceStage, StageResult
+from pipelines.engine.stage import ReduceStage, StageResult
 from schemas.lexicon import LEXICON
 
 if TYPE_CHECKING:

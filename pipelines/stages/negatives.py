@@ -17,8 +17,8 @@ from augment.operators import OPERATORS, PRESETS, operator
 from augment.rng import record_rng
 from augment.rows import Rows
 from augment.truth.most import MAX_TRUE, check_most
-from pipelines.engine.run import Stage, StageResult
 from pipelines.engine.shards import WholeTable
+from pipelines.engine.stage import Stage, StageResult
 from pipelines.stages.learnt import load_balanced, load_truth
 from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.engine.run import Stage, StageResult
+from pipelines.engine.stage import Stage, StageResult
 from schemas.parses import PARSES
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from augment.rng import record_rng
 from pipelines.bounds import at_least
 from pipelines.engine import manifest
-from pipelines.engine.run import Progress
 from pipelines.engine.shards import (
     Receipt,
-    is_current,
-    read_receipt,
+    check_folder,
+    current_receipts,
     read_shard,
     remove_temporary,
     sha256_file,
@@ -25,6 +24,7 @@ from pipelines.engine.shards import (
     write_atomically,
     write_shard,
 )
+from pipelines.engine.stage import Progress
 from schemas.captions import CAPTIONS, REJECTED_RECORDS
 from schemas.features import features
 from schemas.scenes import SCENES
@@ -81,8 +81,7 @@ def make_scenes(
         import PIL  # noqa: F401
     except ImportError as error:
         raise ImportError("scenes need Pillow: pip install negcap[features]") from error
-    if run.exists() and not run.is_dir():
-        raise ValueError(f"{run}: the output must be a folder, is a file")
+    check_folder(run)
     tables = outputs()
     identity = identify(config, tables, metadata)
     manifest.prepare(run / "captions", identity, overwrite=overwrite)
@@ -182,13 +181,9 @@ def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
 
 def _current(run: Path, tables: Mapping[str, pa.Schema], index: int, key: str) -> dict[str, Receipt]:
     """The receipts of a shard that need not be made again, its pictures being as they were; none otherwise."""
-    found = {}
-    for table in tables:
-        shard = shard_path(run / table, index)
-        receipt = read_receipt(shard)
-        if receipt is None or not is_current(shard, key):
-            return {}
-        found[table] = receipt
+    found = current_receipts(run, tables, index, key)
+    if found is None:
+        return {}
     drawn = read_shard(shard_path(run / "scenes", index), ("image_id", "sha256"))
     for name, expected in zip(*drawn.to_pydict().values(), strict=True):
         picture = run / IMAGES / f"{name}.png"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from pipelines.trainer.config import TrainConfig
 from pipelines.trainer.prefixes import prefix_tree, states
 from pipelines.trainer.sampling import pack, to
 
@@ -127,3 +130,24 @@ class TextEncoder(nn.Module):
             )
             parts.append(states(functional.linear(self.embedding(words), *given), *hidden, which, tree, self.pooling))
         return torch.cat(parts, 1)
+
+
+def encoders(
+    config: TrainConfig, features: int, embed: Callable[[Generator], nn.Module], size: int
+) -> tuple[ImageEncoder, TextEncoder]:
+    """The encoders of a model, their weights drawn from its seed.
+
+    features: size of an image's features; embed: makes the embedding of words, in vectors of `size`.
+    """
+    generator = Generator().manual_seed(config.seed)
+    with torch.random.fork_rng(devices=[]):  # what torch draws before the own draws replace it
+        image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
+        text = TextEncoder(
+            embed(generator),
+            size,
+            config.joint,
+            generator,
+            bidirectional=config.bidirectional,
+            pooling=config.pooling,
+        )
+    return image, text

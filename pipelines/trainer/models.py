@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from augment.vocabulary import Vocabulary
 from pipelines.trainer.config import TrainConfig
-from pipelines.trainer.encoders import ImageEncoder, TextEncoder, word_embedding
+from pipelines.trainer.encoders import encoders, word_embedding
 from pipelines.trainer.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from pipelines.trainer.objective import Batch, Objective, Tables, mixed
 from pipelines.trainer.sampling import Drawn, Pool, draw, make_pool, to
@@ -53,23 +53,16 @@ def within_pairs(batch: Embedded, margin: float, warming: bool) -> Tensor:
 class EmbeddingModel(nn.Module):
     """Two encoders into one space of unit vectors; the similarity is their inner product.
 
-    features: size of an image's features; words: size of the vocabulary; vectors: see TextEncoder.
+    features: size of an image's features; words: size of the vocabulary; vectors: see word_embedding.
     """
 
     def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__()
-        generator = Generator().manual_seed(config.seed)
-        with torch.random.fork_rng(devices=[]):  # what torch draws before the own draws replace it
-            self.image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
-            embedding = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
-            self.text = TextEncoder(
-                embedding,
-                config.word_dim,
-                config.joint,
-                generator,
-                bidirectional=config.bidirectional,
-                pooling=config.pooling,
-            )
+
+        def embed(generator: Generator) -> nn.Module:
+            return word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
+
+        self.image, self.text = encoders(config, features, embed, config.word_dim)
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Sentences `rows` (B,) to unit vectors (B, joint)."""

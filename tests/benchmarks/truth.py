@@ -33,7 +33,7 @@ from augment.language.places import preposition_slots, quantity_slots, quantity_
 from augment.language.verbs import subject
 from augment.language.wordnet import WordNet
 from augment.truth.estimates import Truth
-from augment.truth.fit import estimate
+from augment.truth.fit import estimate, in_turn
 from augment.truth.most import MAX_TRUE
 from augment.truth.transitions import CLAIMS, is_alone, said_of, value
 from pipelines import build
@@ -42,7 +42,7 @@ from pipelines.engine.shards import read_table
 from pipelines.progress import report
 from pipelines.quality.bias import ngram_regression, one_per_caption
 from pipelines.quality.bias.pairs import Pair
-from pipelines.stages.balance import BalanceConfig, draw, images_of
+from pipelines.stages.balance import BalanceConfig, draw, images_of, of_train
 from pipelines.stages.lexicon import LexiconConfig, choose, count_shard
 from pipelines.stages.negatives import NegativesConfig, negatives
 from pipelines.stages.truth import TruthConfig
@@ -155,7 +155,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
     """What a corpus gives, once for each limit: the balanced lexicon and the truth."""
     entries = choose(count_shard(table, LexiconConfig()), LexiconConfig()).tables["lexicon"]
     began = time.perf_counter()
-    truth = estimate(images_of(draw(table, TruthConfig().truth_sample)), Lexicon.from_table(entries))
+    truth = estimate(of_train(draw(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries)))
     print(f"truth estimated in {time.perf_counter() - began:.1f} s, {truth.num_rows:,} rows")
     sample = images_of(draw(table, BalanceConfig().sample))
     made = []

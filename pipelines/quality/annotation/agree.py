@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pipelines.quality.aligned import aligned
 from pipelines.quality.annotation.alpha import alpha
 from pipelines.quality.annotation.sheet import NEGATIVE, Item
 from pipelines.quality.annotation.votes import Sheets, Votes, beside, read_key, read_sheets
@@ -131,7 +132,7 @@ def to_text(report: Report) -> str:
         rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls told, %"]]
     people += [[one.name, f"{one.votes:,}", _share(one.controls)] for one in report.annotators]
-    lines = [*_aligned(rows), "", *_aligned(people)]
+    lines = [*aligned(rows), "", *aligned(people)]
     if report.unanswered:
         lines += ["", f"{report.unanswered:,} items have no vote and do not count"]
     return "\n".join(lines)
@@ -139,14 +140,6 @@ def to_text(report: Report) -> str:
 
 def _share(share: Accuracy | None) -> str:
     return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "   ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-        for row in rows
-    ]
 
 
 def to_json(report: Report) -> str:

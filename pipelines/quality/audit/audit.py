@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pipelines.bounds import at_least
 from pipelines.engine.manifest import read_manifest
-from pipelines.engine.run import Progress
 from pipelines.engine.shards import PARQUET, list_shards, write_atomically
+from pipelines.engine.stage import Progress
 from pipelines.provenance import package
 from pipelines.quality.audit.blindness import Blindness, measured
 from pipelines.quality.audit.figures import collect

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.run import Progress
+from pipelines.engine.stage import Progress
 
 if TYPE_CHECKING:
     from pipelines.quality.bias import BlindReport

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from pipelines.quality.aligned import aligned
 from pipelines.quality.bias.report import BlindReport
 
 
@@ -29,11 +30,7 @@ def to_text(reports: Sequence[BlindReport]) -> str:
     for report in reports:
         cells = [f"{a.percent:.1f} ±{(a.high - a.low) / 2:.1f}" for a in report.baselines.values()]
         rows.append([report.name, f"{report.ngrams.pairs:,}", *cells])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for name, *cells in rows:
-        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("   ".join([name.ljust(widths[0]), *shown]).rstrip())
+    lines = aligned(rows)
     for report in reports:
         lines += ["", *_cues(report)]
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from torch.nn import functional
 from augment.vocabulary import Vocabulary
 from pipelines.trainer.components import lookup
 from pipelines.trainer.config import TrainConfig
-from pipelines.trainer.encoders import ImageEncoder, TextEncoder
+from pipelines.trainer.encoders import encoders
 from pipelines.trainer.sampling import to
 from pipelines.trainer.texts import Graphs, Texts, spans
 from pipelines.trainer.unified import Phrase
@@ -29,20 +29,12 @@ class UniVSE(nn.Module):
         self.components = config.components
         self.composition = config.composition
         self.alpha = config.alpha
-        generator = Generator().manual_seed(config.seed)
-        with torch.random.fork_rng(devices=[]):  # what torch draws before the own draws replace it
-            self.image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
-            word = WordEncoder(
-                words, config.word_dim, config.modifier_dim, config.joint, generator, vectors, config.tune_vectors
-            )
-            self.text = TextEncoder(
-                word,
-                config.joint,
-                config.joint,
-                generator,
-                bidirectional=config.bidirectional,
-                pooling=config.pooling,
-            )
+
+        def embed(generator: Generator) -> nn.Module:
+            sizes = (words, config.word_dim, config.modifier_dim, config.joint)
+            return WordEncoder(*sizes, generator, vectors, config.tune_vectors)
+
+        self.image, self.text = encoders(config, features, embed, config.joint)
 
     @property
     def word(self) -> WordEncoder:
