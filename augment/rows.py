@@ -65,7 +65,7 @@ class Rows:
         label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
         columns |= dict.fromkeys(("text", "reason"), pa.array(self._words, pa.string()))
-        _, edits, _, *changes, _, _ = zip(*self._candidates, strict=True)
+        _, edits, _, *changes, _ = zip(*self._candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
         columns["p_true"] = pa.array(self._likely, pa.float32())
         columns["edits"] = _edits(edits, columns["caption"].to_pylist())

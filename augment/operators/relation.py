@@ -35,7 +35,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     subjects = {triple.subject for triple in graph.relations}
     objects = {triple.object for triple in graph.relations}
     words = {index for triple in graph.relations for index in triple.tokens}
-    nouns, noun_masses, _ = noun_choices(caption, context)
+    nouns, noun_masses = noun_choices(caption, context)
     prepositions, preposition_masses = preposition_choices(caption, context)
     verbs, verb_masses = verb_choices(caption, context)
     at_subjects = _of(nouns, noun_masses, [slot.root in subjects for slot in nouns])
@@ -63,8 +63,9 @@ def _nouns(
 ) -> Iterator[Candidate | None]:
     """Candidates for the subjects, or for the objects, of the triples."""
     slots, masses = nouns
+    made = [noun_candidates(caption, context, slot) for slot in slots]
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidates(caption, context, slots[at])(context.lexicon.nouns.names[entry])
+        yield made[at](context.lexicon.nouns.names[entry])
 
 
 def _words(

@@ -132,29 +132,28 @@ def _judge(caption: Caption, context: Context, name: str, config: NegativesConfi
     judged = _Judged([], [], [], [], [], [])
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
-    usual = False
-    for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
-        if candidate.spare and usual:
+    for propose in (OPERATORS[name].propose, OPERATORS[name].spare):
+        for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
+            reason, likely = judge(candidate, caption, context)
+            if reason is None:
+                text = apply(caption.text, candidate.edits)
+                lower = text.lower()
+                if lower in own:
+                    continue
+                if lower not in taken:
+                    own.add(lower)
+                    judged.kept.append(candidate)
+                    judged.texts.append(text)
+                    judged.likely.append(likely)
+                    if len(own) == quota:
+                        break
+                    continue
+                reason, likely = "sibling_says_so", None
+            judged.refused.append(candidate)
+            judged.reasons.append(reason)
+            judged.refused_likely.append(likely)
+        if own:
             break
-        reason, likely = judge(candidate, caption, context)
-        if reason is None:
-            text = apply(caption.text, candidate.edits)
-            lower = text.lower()
-            if lower in own:
-                continue
-            if lower not in taken:
-                own.add(lower)
-                usual |= not candidate.spare
-                judged.kept.append(candidate)
-                judged.texts.append(text)
-                judged.likely.append(likely)
-                if len(own) == quota:
-                    break
-                continue
-            reason, likely = "sibling_says_so", None
-        judged.refused.append(candidate)
-        judged.reasons.append(reason)
-        judged.refused_likely.append(likely)
     return judged
 
 
