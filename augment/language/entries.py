@@ -11,7 +11,7 @@ the corpus puts it in that place (a product of experts, each discounted):
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log1p
@@ -32,7 +32,8 @@ FORM = "form:"
 # ("dog on couch"), so that a noun is a mass only where it has none as a rule.
 USUAL = 0.03
 LEAST = {"bare": 0.25}
-RECENT = 2048
+RECENT = 2048  # places whose gains are kept
+LATEST = 64  # slots whose gains are kept, for the operators that look at the same ones
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class Entries:
     without: np.ndarray
     balance: np.ndarray
     recent: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    latest: dict[tuple[tuple[str, ...], int | None], np.ndarray] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -70,11 +74,19 @@ class Entries:
         found = [[weights.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
         return replace(self, balance=np.array(found))
 
-    def gains(self, places: Iterable[str], own: int | None = None) -> np.ndarray:
-        """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,).
+    def gains(self, places: tuple[str, ...], own: int | None = None) -> np.ndarray:
+        """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,), to be read.
 
         The occurrence that stands there now, entry `own`, is not counted in its own favour.
         """
+        found = self.latest.get((places, own))
+        if found is None:
+            if len(self.latest) >= LATEST:
+                self.latest.clear()
+            found = self.latest[places, own] = self._gains(places, own)
+        return found
+
+    def _gains(self, places: tuple[str, ...], own: int | None) -> np.ndarray:
         gains = np.zeros(len(self.names))
         for place in places:
             number = self.places.get(place)
@@ -113,7 +125,7 @@ class Entries:
             seen[self.at[start:end]] = self.seen[start:end]
         return seen
 
-    def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
+    def probabilities(self, places: tuple[str, ...], prior: str = "", own: int | None = None) -> np.ndarray:
         """Probability of every entry in a slot, shape (entries,); zeros where none fits."""
         if prior not in self.priors:
             return np.zeros(len(self.names))
@@ -124,7 +136,9 @@ class Entries:
         weights = np.exp(logits - peak)
         return weights / np.add.reduce(weights)
 
-    def masses(self, places: Iterable[str], prior: str = "", own: int | None = None, floor: float = 0.0) -> np.ndarray:
+    def masses(
+        self, places: tuple[str, ...], prior: str = "", own: int | None = None, floor: float = 0.0
+    ) -> np.ndarray:
         """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced."""
         probabilities = self.probabilities(places, prior, own)
         if floor:

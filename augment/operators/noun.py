@@ -65,10 +65,8 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
             probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
     least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
-    for one in likely:
-        one[(one > least) if odd else (one <= least)] = 0.0
     masses = [
-        nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
+        nouns.balanced(one * (one <= least if odd else one > least), nouns.number[slot.entry], plural=slot.plural)
         for slot, one in zip(slots, likely, strict=True)
     ]
     return slots, masses

@@ -94,10 +94,10 @@ def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Itera
         for slot in noun_slots(caption)
         if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",)) and not is_negated(caption, slot.root)
     ]
-    heads = [lexicon.prepositions.probabilities([f"gov:{slot.entry}"]) for slot in slots]
+    heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
     for at, word in draw(heads, rng, draws):
         name = lexicon.prepositions.names[word]
-        places = [f"pobj:{name.rpartition(' ')[2]}", f"left:{name} a"]
+        places = f"pobj:{name.rpartition(' ')[2]}", f"left:{name} a"
         for _, entry in draw([lexicon.nouns.probabilities(places, "a")], rng, 1):
             yield _behind(caption, context, slots[at], name, lexicon.nouns.names[entry])
 
