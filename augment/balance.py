@@ -130,7 +130,7 @@ def candidates(
 
 def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
     """The nouns that may stand in each slot, of which none clashes or is likely true; pronouns are not looked at."""
-    slots, masses, _ = noun_choices(caption, context)
+    slots, masses = noun_choices(caption, context)
     refused = numbers(context.clash_own.all | context.clash_siblings.all)
     for slot, mass in zip(slots, masses, strict=True):
         mass[refused] = 0.0

@@ -20,7 +20,7 @@ class Candidate(NamedTuple):
     `change` names the contradiction check that judges it; `slots` are the token indices it looks at (a head, a counted
     noun, a preposition and its object, two swapped heads, an attribute and its noun). What is added replaces "".
     Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused`
-    is a reason that the grammar found already. A `spare` candidate is taken only where no other of its operator was.
+    is a reason that the grammar found already.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
@@ -31,7 +31,6 @@ class Candidate(NamedTuple):
     replaced_synset: str | None = None
     replacement_synset: str | None = None
     refused: str | None = None
-    spare: bool = False
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,39 +19,29 @@ KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 
 
+# A candidate with its text, or the reason why it is refused, and how likely it is true where that was the question.
+Judged = tuple[Candidate, str, float | None]
+
+
 class Rows:
-    """The rows of a table to be: candidates in order, each with its text or the reason why it is refused."""
+    """The rows of a table to be: judged candidates in order."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[int, str, int]] = []
-        self._candidates: list[Candidate] = []
-        self._words: list[str] = []
-        self._likely: list[float | None] = []
+        self._judged: list[Judged] = []
 
-    def add(
-        self,
-        row: int,
-        operator: str,
-        candidates: Sequence[Candidate],
-        words: Sequence[str],
-        likely: Sequence[float | None],
-    ) -> None:
-        """Add what one operator made of the caption in `row` of the parses.
-
-        With the texts or reasons, and how likely each is true.
-        """
-        if candidates:
-            self._batches.append((row, operator, len(candidates)))
-            self._candidates.extend(candidates)
-            self._words.extend(words)
-            self._likely.extend(likely)
+    def add(self, row: int, operator: str, judged: Sequence[Judged]) -> None:
+        """Add what one operator made of the caption in `row` of the parses."""
+        if judged:
+            self._batches.append((row, operator, len(judged)))
+            self._judged.extend(judged)
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows as a table of `schema`; a candidate's number counts those of its caption and operator from 0."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not self._candidates:
+        if not self._judged:
             return schema.empty_table()
         rows, operators, sizes = zip(*self._batches, strict=True)
         batch = np.repeat(np.arange(len(sizes)), sizes)
@@ -64,11 +54,13 @@ class Rows:
         made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
-        columns |= dict.fromkeys(("text", "reason"), pa.array(self._words, pa.string()))
-        _, edits, _, *changes, _, _ = zip(*self._candidates, strict=True)
+        candidates, words, likely = zip(*self._judged, strict=True)
+        columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
+        _, edits, _, *changes, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
-        columns["p_true"] = pa.array(self._likely, pa.float32())
-        columns["edits"] = _edits(edits, columns["caption"].to_pylist())
+        columns["p_true"] = pa.array(likely, pa.float32())
+        texts = parses["text"].to_pylist()
+        columns["edits"] = _edits(edits, chain.from_iterable([texts[row]] * size for row, _, size in self._batches))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -78,11 +70,11 @@ def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:
     return pa.array(words, pa.string()).take(pa.array(at))
 
 
-def _edits(edits: Sequence[Sequence[Edit]], captions: Sequence[str]) -> pa.Array:
+def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
     """The edits of each caption as the lists of structs that `schemas.negatives` describes."""
     import pyarrow as pa
 
-    lengths = [len(own) for own in edits]
+    lengths = list(map(len, edits))
     old = [caption[start:end] for caption, own in zip(captions, edits, strict=True) for start, end, _ in own]
     start, end, new = zip(*chain.from_iterable(edits), strict=True) if old else [()] * 3
     values = [pa.array(v, f.type) for v, f in zip((start, end, old, new), EDITS.value_type, strict=True)]

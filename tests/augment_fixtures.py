@@ -9,9 +9,9 @@ from random import Random
 import pyarrow as pa
 
 from augment.caption import Caption
-from augment.context import contexts
+from augment.context import Context, contexts
 from augment.contradiction import check
-from augment.edits import apply
+from augment.edits import Candidate, apply
 from augment.language.concreteness import Concreteness
 from augment.language.lexicon import Lexicon, count, select
 from augment.language.parse import parse, parse_table
@@ -47,11 +47,19 @@ def sample_lexicon() -> Lexicon:
     return Lexicon.from_table(select(count(from_parses(sample_parses())), 3, Concreteness.load(), 0.6))
 
 
+def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: int) -> list[Candidate]:
+    """All that an operator proposes, what is spare last."""
+    return [
+        *OPERATORS[name].propose(caption, context, rng, draws),
+        *OPERATORS[name].spare(caption, context, rng, draws),
+    ]
+
+
 def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | None]]:
     """What an operator makes of the first text, the others being its siblings: (negative, reason refused or None)."""
     captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
     context = contexts(captions, sample_lexicon())[0]
-    made = OPERATORS[name].propose(captions[0], context, Random(seed), 400)
+    made = proposed(name, captions[0], context, Random(seed), 400)
     return [(apply(texts[0], c.edits), check(c, captions[0], context)) for c in made]
 
 

@@ -11,11 +11,10 @@ from augment.caption import Caption, by_image, from_parses
 from augment.context import contexts
 from augment.contradiction import check
 from augment.language.lexicon import Lexicon
-from augment.operators import OPERATORS
 from augment.rng import record_rng
 from pipelines.engine.shards import WholeTable, read_table
 from pipelines.stages.balance import TRAIN, BalanceConfig, cut, fit, merge, sample_shard
-from tests.augment_fixtures import sample_lexicon, sample_parses
+from tests.augment_fixtures import proposed, sample_lexicon, sample_parses
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
     for captions in images:
         for caption, context in zip(captions, contexts(captions, lexicon), strict=True):
             rng = record_rng(7, operator, caption.caption_id)
-            for one in OPERATORS[operator].propose(caption, context, rng, 24):
+            for one in proposed(operator, caption, context, rng, 24):
                 if check(one, caption, context) is None:
                     left[one.replaced] += 1
                     entered[one.replacement] += 1

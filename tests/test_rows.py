@@ -13,10 +13,10 @@ def test_rows_of_several_captions_and_operators() -> None:
     noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
     swap = Candidate("swap", (), (1, 2), "a | b", "b | a")
     rows = Rows()
-    rows.add(0, "noun", [noun, noun], ["one", "two"], [0.5, None])
-    rows.add(0, "shuffle", [], [], [])
-    rows.add(2, "noun", [noun], ["three"], [0.25])
-    rows.add(2, "shuffle", [swap], ["four"], [None])
+    rows.add(0, "noun", [(noun, "one", 0.5), (noun, "two", None)])
+    rows.add(0, "shuffle", [])
+    rows.add(2, "noun", [(noun, "three", 0.25)])
+    rows.add(2, "shuffle", [(swap, "four", None)])
     table = rows.table(parses, NEGATIVES)
     check(table, NEGATIVES)
     first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
@@ -43,7 +43,7 @@ def test_rows_of_several_captions_and_operators() -> None:
 def test_no_rows() -> None:
     check(Rows().table(sample_parses(), REJECTIONS), REJECTIONS)
     only_empty = Rows()
-    only_empty.add(0, "shuffle", [Candidate("swap", (), (1, 2), "a", "b")], ["interchangeable"], [None])
+    only_empty.add(0, "shuffle", [(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
     table = only_empty.table(sample_parses(), REJECTIONS)
     check(table, REJECTIONS)
     assert table["edits"].to_pylist() == [[]]

@@ -11,7 +11,6 @@ from augment.contradiction import check
 from augment.language.concreteness import Concreteness
 from augment.language.lexicon import Lexicon, count, select
 from augment.language.parse import parse, parse_table
-from augment.operators import OPERATORS
 from augment.rng import record_rng
 from augment.truth import associations, calibration, transitions
 from augment.truth.associations import Associations
@@ -27,7 +26,7 @@ from pipelines.stages.truth import TruthConfig
 from schemas.fields import check as check_table
 from schemas.negatives import NEGATIVES, REJECTIONS
 from schemas.truth import TRUTH
-from tests.augment_fixtures import sample_lexicon, sample_parses
+from tests.augment_fixtures import proposed, sample_lexicon, sample_parses
 
 SCENES = (
     ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
@@ -164,7 +163,7 @@ def test_what_siblings_often_say_is_likelier_true(
     image = Truth.from_table(table, lexicon).of_image(dog)
     likely = {}
     for context, caption in zip(contexts(dog, lexicon), dog, strict=True):
-        for candidate in OPERATORS["noun"].propose(caption, context, record_rng(0, "noun", "x"), 200):
+        for candidate in proposed("noun", caption, context, record_rng(0, "noun", "x"), 200):
             likely[candidate.replacement] = image.of(candidate, caption)
     assert likely["umbrella"] > 0.1 > likely["kettle"]
 
@@ -176,7 +175,7 @@ def test_images_of_one_caption_tell_nothing(
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
     context = contexts(scenes[0], lexicon, truth)[0]
-    made = list(OPERATORS["noun"].propose(scenes[0][0], context, record_rng(0, "noun", "x"), 20))
+    made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
     assert made and {truth.of_image(scenes[0]).of(one, scenes[0][0]) for one in made} == {None}
     assert "likely_true" not in {check(one, scenes[0][0], context) for one in made}
 
@@ -222,7 +221,7 @@ def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> 
     captions = list(parse(["Two dogs run.", "Two dogs on a beach."]))
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
     context = contexts(captions, sample_lexicon(), truth)[0]
-    made = list(OPERATORS["numeral"].propose(captions[0], context, record_rng(0, "numeral", "x"), 50))
+    made = proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
     reasons = {one.replacement: check(one, captions[0], context) for one in made}
     assert reasons["a"] is None and reasons["three"] == "likely_true"
 
@@ -238,7 +237,7 @@ def test_the_number_of_what_stands_in_two_places_is_not_estimated(
     context = contexts(captions, sample_lexicon())[0]
     made = [
         one
-        for one in OPERATORS["numeral"].propose(captions[0], context, record_rng(0, "numeral", "x"), 50)
+        for one in proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
         if captions[0].lowered[one.slots[0]] == "dog"
     ]
     assert made

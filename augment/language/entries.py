@@ -14,7 +14,7 @@ takes the place of p(w) in what its own count is added to and compared with.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log1p
@@ -36,7 +36,8 @@ FORM = "form:"
 # ("dog on couch"), so that a noun is a mass only where it has none as a rule.
 USUAL = 0.03
 LEAST = {"bare": 0.25}
-RECENT = 2048
+RECENT = 2048  # places whose gains are kept
+LATEST = 64  # slots whose gains are kept, for the operators that look at the same ones
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,9 @@ class Entries:
     without: np.ndarray
     balance: np.ndarray
     recent: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    latest: dict[tuple[tuple[str, ...], int | None], np.ndarray] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -74,11 +78,19 @@ class Entries:
         found = [[weights.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
         return replace(self, balance=np.array(found))
 
-    def gains(self, places: Iterable[str], own: int | None = None) -> np.ndarray:
-        """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,).
+    def gains(self, places: tuple[str, ...], own: int | None = None) -> np.ndarray:
+        """How much the places of a slot favour every entry, in nats, up to a constant; shape (entries,), to be read.
 
         The occurrence that stands there now, entry `own`, is not counted in its own favour.
         """
+        found = self.latest.get((places, own))
+        if found is None:
+            if len(self.latest) >= LATEST:
+                self.latest.clear()
+            found = self.latest[places, own] = self._gains(places, own)
+        return found
+
+    def _gains(self, places: tuple[str, ...], own: int | None) -> np.ndarray:
         gains = np.zeros(len(self.names))
         for place in places:
             number = self.places.get(place)
@@ -108,11 +120,18 @@ class Entries:
             self.recent[place] = gains
         return gains
 
-    def favoured(self, places: Iterable[str], among: np.ndarray) -> np.ndarray:
-        """How many times as often as usual places have every entry, where there are but those of `among` (a mask)."""
+    def favoured(self, places: tuple[str, ...], among: np.ndarray | None = None) -> np.ndarray:
+        """How many times as often as usual places have every entry, shape (entries,).
+
+        `among`, a mask, tells as if there were no other entries than these.
+        """
         ratio = np.exp(self.gains(places))
-        usual = np.exp(self.priors[""]) * among
-        return ratio * (usual.sum() / max(ratio @ usual, 1e-300))
+        usual = self._usual if among is None else self._usual * among
+        return ratio * (np.add.reduce(usual) / max(ratio @ usual, 1e-300))
+
+    @cached_property
+    def _usual(self) -> np.ndarray:
+        return np.exp(self.priors[""])
 
     def observed(self, place: str) -> np.ndarray:
         """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
@@ -123,7 +142,7 @@ class Entries:
             seen[self.at[start:end]] = self.seen[start:end]
         return seen
 
-    def probabilities(self, places: Iterable[str], prior: str = "", own: int | None = None) -> np.ndarray:
+    def probabilities(self, places: tuple[str, ...], prior: str = "", own: int | None = None) -> np.ndarray:
         """Probability of every entry in a slot, shape (entries,); zeros where none fits."""
         if prior not in self.priors:
             return np.zeros(len(self.names))
@@ -134,7 +153,9 @@ class Entries:
         weights = np.exp(logits - peak)
         return weights / np.add.reduce(weights)
 
-    def masses(self, places: Iterable[str], prior: str = "", own: int | None = None, floor: float = 0.0) -> np.ndarray:
+    def masses(
+        self, places: tuple[str, ...], prior: str = "", own: int | None = None, floor: float = 0.0
+    ) -> np.ndarray:
         """What a draw goes by, shape (entries,): the probabilities above `floor`, balanced."""
         probabilities = self.probabilities(places, prior, own)
         if floor:

@@ -114,12 +114,17 @@ def third_person(verb: str) -> str:
     return verb + "s"
 
 
+def is_after_article(caption: Caption, start: int) -> bool:
+    """Whether an "a" or "an" stands directly before token `start`."""
+    return start > 0 and caption.lowered[start - 1] in ("a", "an") and caption.tokens[start - 1].tag == "DT"
+
+
 def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
     """The edit that fits an a/an directly before token `start` to its new `word`, or None where none is needed."""
-    if start == 0 or caption.lowered[start - 1] not in ("a", "an"):
+    if not is_after_article(caption, start):
         return None
     token, right = caption.tokens[start - 1], article(word)
-    if token.tag != "DT" or right == token.lower:
+    if right == token.lower:
         return None
     return Edit(token.start, token.end, cased(right, token.text, first=True))
 

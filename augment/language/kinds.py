@@ -7,7 +7,8 @@ from functools import cache
 from augment.language.overlaps import head, is_person
 from augment.language.wordnet import WordNet
 
-# The first anchor above a noun's first sense names its kind; 0 is a person, the last an abstraction or unknown.
+# The first anchor above a noun's first sense names its kind. 0 is a person, 1 an animal, the last an abstraction
+# or unknown.
 ANCHORS = (
     "animal.n.01", "plant.n.02", "food.n.01", "food.n.02", "clothing.n.01", "footwear.n.01", "headdress.n.01",
     "conveyance.n.03", "building.n.01", "area.n.05", "way.n.06", "structure.n.01", "furniture.n.01", "container.n.01",
@@ -17,6 +18,7 @@ ANCHORS = (
 )  # fmt: skip
 KINDS = len(ANCHORS) + 2
 PERSON = 0
+LIVING = (PERSON, 1)
 ABSTRACT = KINDS - 1
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate
-from augment.operators.attribute import attribute
-from augment.operators.noun import noun
-from augment.operators.numeral import numeral
+from augment.operators.attribute import added_attribute, attribute
+from augment.operators.noun import noun, odd_noun
+from augment.operators.numeral import numeral, odd_numeral
 from augment.operators.object import object_
 from augment.operators.paraphrase import paraphrase
 from augment.operators.preposition import preposition
@@ -19,22 +19,33 @@ from augment.operators.swap_attribute import swap_attribute
 from augment.operators.verb import verb
 from schemas.negatives import POSITIVE
 
+Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
+
+
+def nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Propose nothing."""
+    return iter(())
+
 
 class Operator(NamedTuple):
-    """An operator, its family, and how many it makes of each caption at most, as a share of the number per family."""
+    """An operator, its family, and how many it makes of each caption at most, as a share of the number per family.
 
-    propose: Callable[[Caption, Context, Random, int], Iterator[Candidate]]
+    What `spare` proposes, from the same stream of randomness, is taken only where nothing else was.
+    """
+
+    propose: Propose
     family: str
     share: float
+    spare: Propose = nothing
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0),
-    "numeral": Operator(numeral, "numeral", 1.0),
+    "noun": Operator(noun, "noun", 1.0, odd_noun),
+    "numeral": Operator(numeral, "numeral", 1.0, odd_numeral),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(preposition, "relation", 0.5),
     "object": Operator(object_, "object", 0.25),
-    "attribute": Operator(attribute, "attribute", 0.25),
+    "attribute": Operator(attribute, "attribute", 0.25, added_attribute),
     "relation": Operator(relation, "relation", 0.25),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
     "verb": Operator(verb, "relation", 0.25),

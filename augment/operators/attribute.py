@@ -29,17 +29,19 @@ FLOOR = 0.01
 
 
 def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace an attribute by one that excludes it (B.2 of UniVSE's supplement): "a red car" -> "a blue car".
-
-    A caption without attributes to replace gets one that the corpus hardly says of the noun: "a dog" -> "a cloudy dog".
-    """
+    """Replace an attribute by one that excludes it (B.2 of UniVSE's supplement): "a red car" -> "a blue car"."""
     names = context.lexicon.attributes.names
     slots, masses = attribute_choices(caption, context)
     for at, entry in draw(masses, rng, draws):
         yield attribute_candidate(caption, context, slots[at], names[entry])
+
+
+def added_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Add an attribute that the corpus hardly says of the noun: "a dog" -> "a cloudy dog"."""
+    names = context.lexicon.attributes.names
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.root)]
     for at, entry in draw([_irrelevant(caption, slot, context) for slot in nouns], rng, draws):
-        yield _added(caption, nouns[at], names[entry])._replace(spare=True)
+        yield _added(caption, nouns[at], names[entry])
 
 
 def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:

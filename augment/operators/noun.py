@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
-from augment.language.grammar import pronoun_edits, with_article
-from augment.language.kinds import PERSON
+from augment.language.grammar import is_after_article, pronoun_edits, with_article
+from augment.language.kinds import LIVING, PERSON
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
+from augment.language.verbs import verbs
 from augment.language.wordnet import first_sense
 from augment.sampling import draw
 
@@ -26,6 +26,8 @@ SHARPNESS = 1.25
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
 ODD = 0.001
+# So does one that what governs it has this much less often than other words do: "a bathroom" of what is skiing.
+LEAST_FAVOURED = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
 
@@ -34,45 +36,57 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
     Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
     """
+    return _drawn(caption, context, rng, draws)
+
+
+def odd_noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """As `noun`, by what would read oddly."""
+    return _drawn(caption, context, rng, draws, odd=True)
+
+
+def _drawn(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
     names = context.lexicon.nouns.names
-    slots, masses, spare = noun_choices(caption, context)
+    slots, masses = noun_choices(caption, context, odd=odd)
     made = [noun_candidates(caption, context, slot) for slot in slots]
     for at, entry in draw(masses, rng, draws):
         yield made[at](names[entry])
-    for at, entry in draw(spare, rng, draws):
-        yield made[at](names[entry])._replace(spare=True)
 
 
-class Choices(NamedTuple):
-    """The slots of a caption and, for each, the weight of every noun of the lexicon there; odd ones are `spare`."""
+def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tuple[list[NounSlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every noun of the lexicon there; `odd` asks for the odd ones.
 
-    slots: list[NounSlot]
-    masses: list[np.ndarray]
-    spare: list[np.ndarray]
-
-
-def noun_choices(caption: Caption, context: Context) -> Choices:
-    """What may replace which head of a caption."""
+    The weight of the other sort is 0.
+    """
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
-    likely = []
+    likely, unfit = [], []
     for slot in slots:
-        probabilities = nouns.probabilities(slot.places, slot.form, nouns.number[slot.entry]) ** SHARPNESS
+        own = nouns.number[slot.entry]
+        probabilities = nouns.probabilities(slot.places, slot.form, own) ** SHARPNESS
         probabilities[context.lexicon.same_things(slot.entry)] = 0.0
-        if nouns.kinds[nouns.number[slot.entry]] != PERSON and _is_coloured(caption, slot):
+        if nouns.kinds[own] != PERSON and _is_coloured(caption, slot):
             probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
-    odd = ODD * max((float(one.max(initial=0.0)) for one in likely), default=0.0)
-    balanced = [
-        nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
-        for slot, one in zip(slots, likely, strict=True)
+        bad = nouns.favoured(slot.places[:2]) < LEAST_FAVOURED
+        if nouns.kinds[own] in LIVING and _acts(caption, slot):
+            bad |= ~np.isin(nouns.kinds, LIVING)
+        unfit.append(bad)
+    least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
+    masses = [
+        nouns.balanced(one * (((one <= least) | bad) == odd), nouns.number[slot.entry], plural=slot.plural)
+        for slot, one, bad in zip(slots, likely, unfit, strict=True)
     ]
-    usual = [one > odd for one in likely]
-    return Choices(
-        slots,
-        [np.where(mask, masses, 0.0) for mask, masses in zip(usual, balanced, strict=True)],
-        [np.where(mask, 0.0, masses) for mask, masses in zip(usual, balanced, strict=True)],
-    )
+    return slots, masses
+
+
+def _acts(caption: Caption, slot: NounSlot) -> bool:
+    """Whether a noun does something, more than standing there: "a **man** throws a ball", "a **dog** chasing a cat"."""
+    noun = caption.tokens[slot.root]
+    while noun.dep == "conj" and noun.head != noun.index:
+        noun = caption.tokens[noun.head]
+    does = [caption.tokens[noun.head]] if noun.dep == "nsubj" else []
+    does += [token for token in caption.dependents(noun.index, "acl", "relcl") if token.tag not in ("VBN", "VB")]
+    return any(verb.pos == "VERB" and verb.lemma not in verbs().postures for verb in does)
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
@@ -84,23 +98,24 @@ def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
     """What makes the candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
     surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
-    first = caption.tokens[slot.start]
-    start, end, old = first.start, caption.tokens[slot.end - 1].end, first.text
-    lower, sense = old.islower(), first_sense(slot.entry)
+    first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
+    start, end, old = first.start, caption.tokens[root].end, first.text
+    lower, sense = old.islower(), first_sense(entry)
+    follows_article, has_pronouns = is_after_article(caption, slot.start), bool(caption.pronouns)
+    of = None if slot.plural else gender(entry)
 
     def candidate(name: str) -> Candidate:
         surface = surfaces[name]
         edit = Edit(start, end, surface if lower else cased(surface, old, first=slot.start == 0))
-        edits = with_article(caption, slot.start, edit, surface)
+        edits = with_article(caption, slot.start, edit, surface) if follows_article else (edit,)
         refused = None
-        if caption.pronouns:
-            of = None if slot.plural else gender(slot.entry)
-            pronouns = pronoun_edits(caption, slot.root, old=of, new=name, plural=slot.plural)
+        if has_pronouns:
+            pronouns = pronoun_edits(caption, root, old=of, new=name, plural=slot.plural)
             if pronouns is None:
                 refused = "dangling_pronoun"
             elif pronouns:
                 edits = tuple(sorted([*edits, *pronouns]))
-        return Candidate("noun", edits, (slot.root,), slot.entry, name, sense, first_sense(name), refused)
+        return Candidate("noun", edits, slots, entry, name, sense, first_sense(name), refused)
 
     return candidate
 

@@ -40,39 +40,49 @@ def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
     predicates ("the man is a doctor") are not counted.
     """
-    names, weighed = context.lexicon.numerals.names, list(_weighed(caption, context))
+    return _drawn(caption, context, rng, draws)
+
+
+def odd_numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """As `numeral`, by what would read oddly."""
+    return _drawn(caption, context, rng, draws, odd=True)
+
+
+def _drawn(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
+    names = context.lexicon.numerals.names
+    slots, masses = numeral_choices(caption, context, odd=odd)
     candidate = numeral_candidates(caption, context)
-    for at, entry in draw([usual for _, usual, _ in weighed], rng, draws):
-        yield candidate(weighed[at][0], names[entry])
-    for at, entry in draw([odd for _, _, odd in weighed], rng, draws):
-        yield candidate(weighed[at][0], names[entry])._replace(spare=True)
+    for at, entry in draw(masses, rng, draws):
+        yield candidate(slots[at], names[entry])
 
 
-def numeral_choices(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the weight of every quantity of the lexicon there."""
-    weighed = list(_weighed(caption, context))
-    return [slot for slot, _, _ in weighed], [usual for _, usual, _ in weighed]
+def numeral_choices(
+    caption: Caption, context: Context, *, odd: bool = False
+) -> tuple[list[QuantitySlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the weight of every quantity of the lexicon there; `odd` asks for odd ones.
 
-
-def _weighed(caption: Caption, context: Context) -> Iterator[tuple[QuantitySlot, np.ndarray, np.ndarray]]:
-    """The slots, each with the weight of every quantity there, and of those that read oddly."""
+    The weight of the other sort is 0.
+    """
     entries = context.lexicon.numerals
     several = _several(entries.names)
+    slots, masses = [], []
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        odd = np.zeros(len(likely), bool)
+        rare = np.zeros(len(likely), bool)
         if _is_dress(caption, slot):
-            odd[:] = True
+            rare[:] = True
         else:
-            odd[several] = likely[several] < RARE * likely[several].max(initial=0.0)
-        mass = entries.balanced(likely, own)
+            rare[several] = likely[several] < RARE * np.maximum.reduce(likely[several], initial=0.0)
+        likely[~rare if odd else rare] = 0.0
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
-            mass[_single(entries.names)] = 0.0
-        yield slot, np.where(odd, 0.0, mass), np.where(odd, mass, 0.0)
+            likely[_single(entries.names)] = 0.0
+        slots.append(slot)
+        masses.append(entries.balanced(likely, own))
+    return slots, masses
 
 
 def _is_dress(caption: Caption, slot: QuantitySlot) -> bool:
@@ -97,10 +107,10 @@ def numeral_candidates(caption: Caption, context: Context) -> Callable[[Quantity
 
 
 @cache
-def _not_exchanged(entry: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the quantities that say the same as `entry`, or in digits what it says in words."""
+def _not_exchanged(entry: str, names: tuple[str, ...]) -> np.ndarray:
+    """Which quantities say the same as `entry`, or in digits what it says in words."""
     same = quantity_value(entry)
-    return [i for i, name in enumerate(names) if quantity_value(name) == same or name.isdigit() != entry.isdigit()]
+    return np.array([quantity_value(name) == same or name.isdigit() != entry.isdigit() for name in names])
 
 
 @cache
@@ -110,9 +120,9 @@ def _several(names: tuple[str, ...]) -> np.ndarray:
 
 
 @cache
-def _single(names: tuple[str, ...]) -> list[int]:
-    """The numbers of the quantities that are one, which no determiner goes before."""
-    return [i for i, name in enumerate(names) if quantity_value(name) == 1]
+def _single(names: tuple[str, ...]) -> np.ndarray:
+    """Which quantities are one, which no determiner goes before."""
+    return np.array([quantity_value(name) == 1 for name in names])
 
 
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:

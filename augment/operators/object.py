@@ -25,7 +25,8 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer by construction.
     """
     names = context.lexicon.nouns.names
-    slots, masses, _ = noun_choices(caption, context)
+    slots, masses = noun_choices(caption, context)
+    made = [noun_candidates(caption, context, slot) for slot in slots]
     open = [slot for slot in slots if _appends(caption, slot)]
     replaced = draw(masses, rng, draws)
     appended = draw([_mass(slot, context) for slot in open], rng, draws)
@@ -36,7 +37,7 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             continue
         at, entry = drawn
         if source is replaced:
-            yield noun_candidates(caption, context, slots[at])(names[entry])
+            yield made[at](names[entry])
         else:
             yield _appended(caption, context, open[at], names[entry])
 

@@ -35,7 +35,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     subjects = {triple.subject for triple in graph.relations}
     objects = {triple.object for triple in graph.relations}
     words = {index for triple in graph.relations for index in triple.tokens}
-    nouns, noun_masses, _ = noun_choices(caption, context)
+    nouns, noun_masses = noun_choices(caption, context)
     prepositions, preposition_masses = preposition_choices(caption, context)
     verbs, verb_masses = verb_choices(caption, context)
     at_subjects = _of(nouns, noun_masses, [slot.root in subjects for slot in nouns])
@@ -63,8 +63,9 @@ def _nouns(
 ) -> Iterator[Candidate | None]:
     """Candidates for the subjects, or for the objects, of the triples."""
     slots, masses = nouns
+    made = [noun_candidates(caption, context, slot) for slot in slots]
     for at, entry in draw(masses, rng, draws):
-        yield noun_candidates(caption, context, slots[at])(context.lexicon.nouns.names[entry])
+        yield made[at](context.lexicon.nouns.names[entry])
 
 
 def _words(
@@ -93,10 +94,10 @@ def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Itera
         for slot in noun_slots(caption)
         if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",)) and not is_negated(caption, slot.root)
     ]
-    heads = [lexicon.prepositions.probabilities([f"gov:{slot.entry}"]) for slot in slots]
+    heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
     for at, word in draw(heads, rng, draws):
         name = lexicon.prepositions.names[word]
-        places = [f"pobj:{name.rpartition(' ')[2]}", f"left:{name} a"]
+        places = f"pobj:{name.rpartition(' ')[2]}", f"left:{name} a"
         for _, entry in draw([lexicon.nouns.probabilities(places, "a")], rng, 1):
             yield _behind(caption, context, slots[at], name, lexicon.nouns.names[entry])
 

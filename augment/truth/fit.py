@@ -146,8 +146,10 @@ def _judged(
     context, image = contexts(shown, makes_true.lexicon)[0], known.of_image(shown)
     for kind in KINDS:
         proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
-        usual = (one for one in proposed if not one.spare and check(one, shown[0], context) is None)
-        for candidate in islice(usual, KEPT):
+        kept = list(islice((one for one in proposed if check(one, shown[0], context) is None), KEPT))
+        if len(kept) < KEPT:  # as in making negatives, odd ones are drawn then, from the stream of what follows
+            next(OPERATORS[kind].spare(shown[0], context, rng, DRAWS), None)
+        for candidate in kept:
             values = image.features(candidate, shown[0])
             if values is not None:
                 yield kind, values, is_true(candidate, shown[0], order[held_out], makes_true)

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from augment.caption import Caption
+from augment.caption import Caption, remembered
 from augment.context import attributes_said, quantities_said, relations_said
 from augment.contradiction import same_things
 from augment.language.kinds import kind
@@ -70,10 +70,14 @@ def is_alone(sort: str, thing: str, caption: Caption) -> bool:
 
     "A black dog and a brown dog" has a dog twice: "two black dogs and a brown dog" is not true of two dogs.
     """
-    if sort != "numeral":
-        return True
+    return sort != "numeral" or sum([same(sort, thing, other) for other in _things(caption)]) <= 1
+
+
+@remembered
+def _things(caption: Caption) -> tuple[str, ...]:
+    """The heads of the noun phrases of a caption."""
     roots = (caption.tokens[chunk.root] for chunk in caption.chunks)
-    return sum(root.tag in NOUN_TAGS and same(sort, thing, root.lemma) for root in roots) <= 1
+    return tuple(root.lemma for root in roots if root.tag in NOUN_TAGS)
 
 
 def count(sort: str, images: Iterable[Sequence[set[Claim]]]) -> dict[Turn, int]:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from augment.caption import Caption, from_parses
 from augment.context import Context, contexts
 from augment.contradiction import judge
-from augment.edits import Candidate, apply
+from augment.edits import apply
 from augment.operators import OPERATORS, PRESETS, operator
 from augment.rng import record_rng
-from augment.rows import Rows
+from augment.rows import Judged, Rows
 from augment.truth.most import MAX_TRUE, check_most
 from pipelines.engine.shards import WholeTable
 from pipelines.engine.stage import Stage, StageResult
@@ -87,11 +87,11 @@ def negatives(
         for caption, context in zip(siblings, contexts(siblings, lexicon, truth), strict=True):
             made: Counter[str] = Counter()
             for name in config.operators:
-                judged = _judge(caption, context, name, config, taken)
+                kept, others = _judge(caption, context, name, config, taken)
                 accepted = true if OPERATORS[name].family == POSITIVE else false
-                accepted.add(row, name, judged.kept, judged.texts, judged.likely)
-                refused.add(row, name, judged.refused, judged.reasons, judged.refused_likely)
-                made[name] = len(judged.kept)
+                accepted.add(row, name, kept)
+                refused.add(row, name, others)
+                made[name] = len(kept)
             for name, rows in made.items():
                 family = OPERATORS[name].family
                 counts[f"{name}.rows"] += rows
@@ -112,50 +112,34 @@ def negatives(
     return tables, counts
 
 
-class _Judged(NamedTuple):
-    """What an operator made of a caption: the candidates kept with their texts, those refused with the reasons.
-
-    Beside either, how likely each is true where that was the question.
-    """
-
-    kept: list[Candidate]
-    texts: list[str]
-    likely: list[float | None]
-    refused: list[Candidate]
-    reasons: list[str]
-    refused_likely: list[float | None]
-
-
-def _judge(caption: Caption, context: Context, name: str, config: NegativesConfig, taken: set[str]) -> _Judged:
-    """Let one operator propose, judge every candidate, and keep up to its quota."""
+def _judge(
+    caption: Caption, context: Context, name: str, config: NegativesConfig, taken: set[str]
+) -> tuple[list[Judged], list[Judged]]:
+    """Let one operator propose, judge every candidate, and keep up to its quota: the kept ones, and the refused."""
     quota = config.quota(name)
-    judged = _Judged([], [], [], [], [], [])
+    kept: list[Judged] = []
+    refused: list[Judged] = []
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
-    usual = False
-    for candidate in OPERATORS[name].propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
-        if candidate.spare and usual:
+    for propose in (OPERATORS[name].propose, OPERATORS[name].spare):
+        for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
+            reason, likely = judge(candidate, caption, context)
+            if reason is None:
+                text = apply(caption.text, candidate.edits)
+                lower = text.lower()
+                if lower in own:
+                    continue
+                if lower not in taken:
+                    own.add(lower)
+                    kept.append((candidate, text, likely))
+                    if len(kept) == quota:
+                        break
+                    continue
+                reason, likely = "sibling_says_so", None
+            refused.append((candidate, reason, likely))
+        if kept:
             break
-        reason, likely = judge(candidate, caption, context)
-        if reason is None:
-            text = apply(caption.text, candidate.edits)
-            lower = text.lower()
-            if lower in own:
-                continue
-            if lower not in taken:
-                own.add(lower)
-                usual |= not candidate.spare
-                judged.kept.append(candidate)
-                judged.texts.append(text)
-                judged.likely.append(likely)
-                if len(own) == quota:
-                    break
-                continue
-            reason, likely = "sibling_says_so", None
-        judged.refused.append(candidate)
-        judged.reasons.append(reason)
-        judged.refused_likely.append(likely)
-    return judged
+    return kept, refused
 
 
 STAGE = Stage(
