@@ -14,11 +14,11 @@ from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.grammar import is_after_article, pronoun_edits, with_article
-from augment.language.kinds import LIVING, PERSON
+from augment.language.kinds import PERSON
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
-from augment.language.verbs import verbs
 from augment.language.wordnet import first_sense
+from augment.plausible import unfit_nouns
 from augment.sampling import draw
 
 # The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
@@ -26,7 +26,7 @@ SHARPNESS = 1.25
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
 ODD = 0.001
-# So does one that what governs it has this much less often than other words do: "a bathroom" of what is skiing.
+# So does one that what governs it has less often than this times as often as other words do.
 LEAST_FAVOURED = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
@@ -67,26 +67,13 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
         if nouns.kinds[own] != PERSON and _is_coloured(caption, slot):
             probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
-        bad = nouns.favoured(slot.places[:2]) < LEAST_FAVOURED
-        if nouns.kinds[own] in LIVING and _acts(caption, slot):
-            bad |= ~np.isin(nouns.kinds, LIVING)
-        unfit.append(bad)
+        unfit.append(unfit_nouns(caption, slot, nouns, LEAST_FAVOURED))
     least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     masses = [
         nouns.balanced(one * (((one <= least) | bad) == odd), nouns.number[slot.entry], plural=slot.plural)
         for slot, one, bad in zip(slots, likely, unfit, strict=True)
     ]
     return slots, masses
-
-
-def _acts(caption: Caption, slot: NounSlot) -> bool:
-    """Whether a noun does something, more than standing there: "a **man** throws a ball", "a **dog** chasing a cat"."""
-    noun = caption.tokens[slot.root]
-    while noun.dep == "conj" and noun.head != noun.index:
-        noun = caption.tokens[noun.head]
-    does = [caption.tokens[noun.head]] if noun.dep == "nsubj" else []
-    does += [token for token in caption.dependents(noun.index, "acl", "relcl") if token.tag not in ("VBN", "VB")]
-    return any(verb.pos == "VERB" and verb.lemma not in verbs().postures for verb in does)
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
