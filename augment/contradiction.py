@@ -10,7 +10,7 @@ from augment.context import Context
 from augment.edits import Candidate
 from augment.exchange import interchangeable
 from augment.language import attributes, verbs
-from augment.language.clashes import clash, meaning
+from augment.language.clashes import meaning, related
 from augment.language.overlaps import is_person, persons_may_be_same
 from augment.language.places import quantity_value
 from augment.language.prepositions import prepositions
@@ -66,7 +66,7 @@ def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
 
 @lru_cache(maxsize=PAIRS)
 def _related(a: str, b: str) -> bool:
-    return clash(a, b) == "related" or persons_may_be_same(a, b)
+    return related(a, b) or persons_may_be_same(a, b)
 
 
 @lru_cache(maxsize=PAIRS)

@@ -47,14 +47,20 @@ def meaning(noun: str) -> Meaning:
     )
 
 
+def related(one: str, other: str) -> bool:
+    """Whether two nouns, or their heads, share a sense in use, or one lies above the other in WordNet."""
+    a, b = meaning(one), meaning(other)
+    return not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above))
+
+
 def clash(replacement: str, said: str) -> Clash | None:
     """Whether `replacement` may be true where `said` is: related in WordNet, or overlapping by the noun table.
 
     Both are checked as compounds and by their heads: "tennis racket" clashes with "racket".
     """
-    a, b = meaning(replacement), meaning(said)
-    if not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above)):
+    if related(replacement, said):
         return "related"
+    a, b = meaning(replacement), meaning(said)
     if not (a.words.isdisjoint(b.same) and a.words.isdisjoint(b.implied)):
         return "overlap"
     return "overlap" if persons_may_be_same(replacement, said) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from augment.caption import Caption, Token
+from augment.caption import Caption, Token, remembered
 
 ARTICLES = {"a", "an"}
 NUMBERS = {
@@ -28,8 +28,16 @@ def singular_form(own: Sequence[Token], possessed: bool) -> str:
     return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
 
 
+@remembered
+def _negates(caption: Caption) -> bool:
+    """Whether a caption has any word that may negate another."""
+    return not NEGATIONS.isdisjoint(caption.lowered) or any(token.dep == "neg" for token in caption.tokens)
+
+
 def is_negated(caption: Caption, noun: int) -> bool:
     """Whether the noun at a token is said not to be there: "no cat", "without a hat"."""
+    if not _negates(caption):
+        return False
     token = caption.tokens[noun]
     while token.dep == "conj" and token.head != token.index:
         token = caption.tokens[token.head]

@@ -63,7 +63,7 @@ class Entries:
     gain: np.ndarray
     without: np.ndarray
     balance: np.ndarray
-    recent: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    recent: dict[str, tuple[np.ndarray, int, int]] = field(default_factory=dict, compare=False, repr=False)
     latest: dict[tuple[tuple[str, ...], int | None], np.ndarray] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -91,16 +91,16 @@ class Entries:
         return found
 
     def _gains(self, places: tuple[str, ...], own: int | None) -> np.ndarray:
-        gains = np.zeros(len(self.names))
+        gains, at = np.zeros(len(self.names)), self._at
         for place in places:
-            number = self.places.get(place)
-            if number is None:
+            known = self.recent.get(place) or self._known(place)
+            if known is None:
                 continue
-            gains += self._dense(place, number)
+            dense, start, end = known
+            gains += dense
             if own is not None:
-                end = self.starts[number + 1]
-                row = bisect_left(self._at, own, self.starts[number], end)
-                if row < end and self._at[row] == own:
+                row = bisect_left(at, own, start, end)
+                if row < end and at[row] == own:
                     gains[own] += self.without[row]
         return gains
 
@@ -108,17 +108,18 @@ class Entries:
     def _at(self) -> memoryview:
         return self.at.data
 
-    def _dense(self, place: str, number: int) -> np.ndarray:
-        """The gains of one place for all entries; the places met last are kept."""
-        gains = self.recent.get(place)
-        if gains is None:
-            if len(self.recent) >= RECENT:
-                self.recent.clear()
-            start, end = self.starts[number], self.starts[number + 1]
-            gains = self.kind_gain[number][self.kinds]
-            gains[self.at[start:end]] += self.gain[start:end]
-            self.recent[place] = gains
-        return gains
+    def _known(self, place: str) -> tuple[np.ndarray, int, int] | None:
+        """The gains of one place for all entries and where it starts and ends; the places met last are kept."""
+        number = self.places.get(place)
+        if number is None:
+            return None
+        if len(self.recent) >= RECENT:
+            self.recent.clear()
+        start, end = self.starts[number], self.starts[number + 1]
+        gains = self.kind_gain[number][self.kinds]
+        gains[self.at[start:end]] += self.gain[start:end]
+        self.recent[place] = gains, start, end
+        return self.recent[place]
 
     def favoured(self, places: tuple[str, ...], among: np.ndarray | None = None) -> np.ndarray:
         """How many times as often as usual places have every entry, shape (entries,).

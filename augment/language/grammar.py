@@ -114,25 +114,19 @@ def third_person(verb: str) -> str:
     return verb + "s"
 
 
-def is_after_article(caption: Caption, start: int) -> bool:
-    """Whether an "a" or "an" stands directly before token `start`."""
-    return start > 0 and caption.lowered[start - 1] in ("a", "an") and caption.tokens[start - 1].tag == "DT"
-
-
-def article_edit(caption: Caption, start: int, word: str) -> Edit | None:
-    """The edit that fits an a/an directly before token `start` to its new `word`, or None where none is needed."""
-    if not is_after_article(caption, start):
+def article_before(caption: Caption, index: int) -> Token | None:
+    """The "a" or "an" directly before token `index`, None where there is none."""
+    if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
         return None
-    token, right = caption.tokens[start - 1], article(word)
-    if right == token.lower:
-        return None
-    return Edit(token.start, token.end, cased(right, token.text, first=True))
+    token = caption.tokens[index - 1]
+    return token if token.tag == "DT" else None
 
 
-def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:
-    """An edit that starts at token `index`, behind that of the article before it where `following` calls for one."""
-    fitted = article_edit(caption, index, following)
-    return (fitted, edit) if fitted else (edit,)
+def with_article(token: Token | None, edit: Edit, following: str) -> tuple[Edit, ...]:
+    """An edit, behind that of the article `token` before it where `following` calls for the other one."""
+    if token is None or article(following) == token.lower:
+        return (edit,)
+    return Edit(token.start, token.end, cased(article(following), token.text, first=True)), edit
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:

@@ -14,7 +14,7 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.attribute_slots import AttributeSlot, attribute_slots
 from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
 from augment.language.determiners import is_negated
-from augment.language.grammar import with_article
+from augment.language.grammar import article_before, with_article
 from augment.language.kinds import is_animal
 from augment.language.overlaps import is_person
 from augment.language.places import NounSlot, noun_slots
@@ -67,13 +67,14 @@ def attribute_edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[E
     """The edits that put an attribute in a slot."""
     token = caption.tokens[slot.index]
     edit = Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))
-    return with_article(caption, slot.index, edit, name)
+    return with_article(article_before(caption, slot.index), edit, name)
 
 
 def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
     token = caption.tokens[slot.start]
     edit = Edit(token.start, token.end, f"{cased(name, token.text, first=slot.start == 0)} {token.lower}")
-    return Candidate("attribute", with_article(caption, slot.start, edit, name), (slot.root, slot.root), "", name)
+    edits = with_article(article_before(caption, slot.start), edit, name)
+    return Candidate("attribute", edits, (slot.root, slot.root), "", name)
 
 
 def _irrelevant(caption: Caption, slot: NounSlot, context: Context) -> np.ndarray:

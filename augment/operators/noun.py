@@ -13,7 +13,7 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
-from augment.language.grammar import is_after_article, pronoun_edits, with_article
+from augment.language.grammar import article_before, pronoun_edits, with_article
 from augment.language.kinds import PERSON
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
@@ -88,13 +88,13 @@ def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Calla
     first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text
     lower, sense = old.islower(), first_sense(entry)
-    follows_article, has_pronouns = is_after_article(caption, slot.start), bool(caption.pronouns)
+    before, has_pronouns = article_before(caption, slot.start), bool(caption.pronouns)
     of = None if slot.plural else gender(entry)
 
     def candidate(name: str) -> Candidate:
         surface = surfaces[name]
         edit = Edit(start, end, surface if lower else cased(surface, old, first=slot.start == 0))
-        edits = with_article(caption, slot.start, edit, surface) if follows_article else (edit,)
+        edits = with_article(before, edit, surface)
         refused = None
         if has_pronouns:
             pronouns = pronoun_edits(caption, root, old=of, new=name, plural=slot.plural)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -96,11 +96,13 @@ def numeral_candidates(caption: Caption, context: Context) -> Callable[[Quantity
 
     What follows is the same for all quantities, so it is worked out once a slot.
     """
-    agreeing = cache(partial(_in_other_number, caption, lexicon=context.lexicon))
+    agreeing: dict[int, list[Edit] | None] = {}
 
     def candidate(slot: QuantitySlot, name: str) -> Candidate:
         changes = (quantity_value(name) > 1) != (slot.value > 1)
-        edits = _edits(caption, slot, name, agreeing(slot) if changes else [])
+        if changes and slot.noun not in agreeing:
+            agreeing[slot.noun] = _in_other_number(caption, slot, context.lexicon)
+        edits = _edits(caption, slot, name, agreeing[slot.noun] if changes else [])
         return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
 
     return candidate
@@ -132,7 +134,7 @@ def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
         return False
     if is_negated(caption, slot.noun):
         return False
-    if any(caption.lowered[i] in COUNTING for i in range(slot.index, slot.noun)):
+    if not COUNTING.isdisjoint(caption.lowered[slot.index : slot.noun]):
         return False
     if caption.lowered[slot.noun + 1 : slot.noun + 2] == ("of",) and noun.lemma not in COLLECTIVE:
         return False
