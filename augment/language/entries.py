@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log1p
+from math import inf, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,11 +131,13 @@ class Entries:
         if prior not in self.priors:
             return np.zeros(len(self.names))
         logits = self.priors[prior] + self.gains(places, own)
-        peak = np.maximum.reduce(logits, initial=-np.inf)
-        if peak == -np.inf:
+        peak = np.maximum.reduce(logits, initial=-inf)
+        if peak == -inf:
             return np.zeros(len(logits))
-        weights = np.exp(logits - peak)
-        return weights / np.add.reduce(weights)
+        logits -= peak
+        weights = np.exp(logits, out=logits)
+        weights /= np.add.reduce(weights)
+        return weights
 
     def masses(
         self, places: tuple[str, ...], prior: str = "", own: int | None = None, floor: float = 0.0

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context
+from augment.context import Context, known
 from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
@@ -54,6 +54,13 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
 
     The weight of the other sort is 0.
     """
+    slots, masses, usual = _weighed(caption, context)
+    return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
+
+
+@known
+def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray], list[np.ndarray]]:
+    """The slots, for each the weight of every noun, and which of them are not odd."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
     likely = []
@@ -66,10 +73,10 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
         likely.append(probabilities)
     least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     masses = [
-        nouns.balanced(one * (one <= least if odd else one > least), nouns.number[slot.entry], plural=slot.plural)
+        nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
         for slot, one in zip(slots, likely, strict=True)
     ]
-    return slots, masses
+    return slots, masses, [one > least for one in likely]
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:

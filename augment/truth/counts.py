@@ -115,7 +115,6 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
 
 def _numbered(texts: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """Texts as numbers in the order of those that there are, and these."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     coded = texts.combine_chunks().dictionary_encode()
