@@ -142,7 +142,8 @@ def _nouns(caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.n
 def _others(kind: str, caption: Caption, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
     choices, candidates = PARTS[kind]
     names, candidate = context.lexicon.entries(kind).names, candidates(caption, context)
-    for slot, mass in zip(*choices(caption, context), strict=True):
+    for slot, masses in zip(*choices(caption, context), strict=True):
+        mass = masses.copy()
         for entry in mass.nonzero()[0].tolist():
             made = candidate(slot, names[entry])
             if made is None or check(made, caption, context) is not None:

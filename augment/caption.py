@@ -63,7 +63,7 @@ class Caption:
     @cached_property
     def lowered(self) -> tuple[str, ...]:
         """Every token's text in lower case."""
-        return tuple(token.text.lower() for token in self.tokens)
+        return tuple([token.text.lower() for token in self.tokens])
 
     @cached_property
     def pronouns(self) -> tuple[Token, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, TypeVar
 
 from augment.caption import Caption, remembered
@@ -120,6 +120,20 @@ class Context:
 
     def _clash(self, said: Mentions) -> Clashing:
         return union(self.lexicon.clashes.with_any(nouns_said(caption)) for caption in said.captions)
+
+
+def known(read: Callable[[Caption, Context], T]) -> Callable[[Caption, Context], T]:
+    """Let a function of a caption and its context keep its answer with the context, for all operators that ask."""
+    key = f"{read.__module__}.{read.__qualname__}"
+
+    @wraps(read)
+    def ask(caption: Caption, context: Context) -> T:
+        kept = context.__dict__
+        if key not in kept:
+            kept[key] = read(caption, context)
+        return kept[key]
+
+    return ask
 
 
 def contexts(captions: Sequence[Caption], lexicon: Lexicon, truth: Truth | None = None) -> list[Context]:

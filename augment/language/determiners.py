@@ -20,10 +20,10 @@ NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
 
 def singular_form(own: Sequence[Token], possessed: bool) -> str:
     """How a singular noun is determined by what stands before it and depends on it: "a", "some", "the" or "bare"."""
-    words = {token.lower for token in own}
-    if words & SINGULAR_DETERMINERS:
+    words = [token.lower for token in own]
+    if not SINGULAR_DETERMINERS.isdisjoint(words):
         return "a"
-    if words & MASS_DETERMINERS:
+    if not MASS_DETERMINERS.isdisjoint(words):
         return "some"
     return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
 

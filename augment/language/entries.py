@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log1p
+from math import inf, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +64,7 @@ class Entries:
     without: np.ndarray
     balance: np.ndarray
     recent: dict[str, tuple[np.ndarray, int, int]] = field(default_factory=dict, compare=False, repr=False)
+    ratios: dict[tuple[str, ...], np.ndarray] = field(default_factory=dict, compare=False, repr=False)
     latest: dict[tuple[tuple[str, ...], int | None], np.ndarray] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -122,17 +123,25 @@ class Entries:
         return self.recent[place]
 
     def favoured(self, places: tuple[str, ...], among: np.ndarray | None = None) -> np.ndarray:
-        """How many times as often as usual places have every entry, shape (entries,).
+        """How many times as often as usual places have every entry, shape (entries,), to be read.
 
         `among`, a mask, tells as if there were no other entries than these.
         """
-        ratio = np.exp(self.gains(places))
-        usual = self._usual if among is None else self._usual * among
+        ratio = self.ratios.get(places)
+        if ratio is None:
+            if len(self.ratios) >= RECENT:
+                self.ratios.clear()
+            ratio = np.exp(self._gains(places, None))
+            ratio = self.ratios[places] = ratio / (ratio @ self._usual)
+        if among is None:
+            return ratio
+        usual = self._usual * among
         return ratio * (np.add.reduce(usual) / max(ratio @ usual, 1e-300))
 
     @cached_property
     def _usual(self) -> np.ndarray:
-        return np.exp(self.priors[""])
+        usual = np.exp(self.priors[""])
+        return usual / max(np.add.reduce(usual), 1e-300)
 
     def observed(self, place: str) -> np.ndarray:
         """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
@@ -148,11 +157,13 @@ class Entries:
         if prior not in self.priors:
             return np.zeros(len(self.names))
         logits = self.priors[prior] + self.gains(places, own)
-        peak = np.maximum.reduce(logits, initial=-np.inf)
-        if peak == -np.inf:
+        peak = np.maximum.reduce(logits, initial=-inf)
+        if peak == -inf:
             return np.zeros(len(logits))
-        weights = np.exp(logits - peak)
-        return weights / np.add.reduce(weights)
+        logits -= peak
+        weights = np.exp(logits, out=logits)
+        weights /= np.add.reduce(weights)
+        return weights
 
     def masses(
         self, places: tuple[str, ...], prior: str = "", own: int | None = None, floor: float = 0.0

@@ -114,13 +114,13 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
-        if not all([tokens[i].text.replace("-", "").isalpha() for i in range(start, chunk.root)]):
+        if any(not token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root]):
             continue
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             start -= is_part_of_name(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
-        own = [tokens[i] for i in range(chunk.start, start) if tokens[i].head == root.index]
-        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([lowered[token.index] for token in own])
+        own = [token for token in tokens[chunk.start : start] if token.head == root.index]
+        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in own])
         form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
         governed = governor(caption, root)
         places = (

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context
+from augment.context import Context, known
 from augment.edits import Candidate, Edit, cased
 from augment.language.attribute_slots import AttributeSlot, attribute_slots
 from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
@@ -44,6 +44,7 @@ def added_attribute(caption: Caption, context: Context, rng: Random, draws: int)
         yield _added(caption, nouns[at], names[entry])
 
 
+@known
 def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every attribute of the lexicon there."""
     entries = context.lexicon.attributes

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context
+from augment.context import Context, known
 from augment.edits import Candidate, Edit, cased
 from augment.language.attributes import attributes
 from augment.language.determiners import is_negated
@@ -57,6 +57,13 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
 
     The weight of the other sort is 0.
     """
+    slots, masses, usual = _weighed(caption, context)
+    return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
+
+
+@known
+def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray], list[np.ndarray]]:
+    """The slots, for each the weight of every noun, and which of them are not odd."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
     likely, unfit = [], []
@@ -70,10 +77,10 @@ def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tu
         unfit.append(unfit_nouns(caption, slot, nouns, LEAST_FAVOURED))
     least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     masses = [
-        nouns.balanced(one * (((one <= least) | bad) == odd), nouns.number[slot.entry], plural=slot.plural)
-        for slot, one, bad in zip(slots, likely, unfit, strict=True)
+        nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
+        for slot, one in zip(slots, likely, strict=True)
     ]
-    return slots, masses
+    return slots, masses, [(one > least) & ~bad for one, bad in zip(likely, unfit, strict=True)]
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:

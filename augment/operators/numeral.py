@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context
+from augment.context import Context, known
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
@@ -63,26 +63,30 @@ def numeral_choices(
 
     The weight of the other sort is 0.
     """
+    slots, masses, usual = _weighed(caption, context)
+    return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
+
+
+@known
+def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray], list[np.ndarray]]:
+    """The slots, for each the weight of every quantity, and which of them are not odd."""
     entries = context.lexicon.numerals
     several = _several(entries.names)
-    slots, masses = [], []
+    slots, masses, usual = [], [], []
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        rare = np.zeros(len(likely), bool)
-        if _is_dress(caption, slot):
-            rare[:] = True
-        else:
-            rare[several] = likely[several] < RARE * np.maximum.reduce(likely[several], initial=0.0)
-        likely[~rare if odd else rare] = 0.0
+        mask = np.full(len(likely), not _is_dress(caption, slot))
+        mask[several] &= likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             likely[_single(entries.names)] = 0.0
         slots.append(slot)
         masses.append(entries.balanced(likely, own))
-    return slots, masses
+        usual.append(mask)
+    return slots, masses, usual
 
 
 def _is_dress(caption: Caption, slot: QuantitySlot) -> bool:

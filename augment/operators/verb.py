@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context
+from augment.context import Context, known
 from augment.edits import Candidate, Edit, cased
 from augment.language.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
 from augment.language.wordnet import first_sense
@@ -33,6 +33,7 @@ def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
             yield made
 
 
+@known
 def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every verb of the lexicon there."""
     entries = context.lexicon.verbs

@@ -94,22 +94,34 @@ def _rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
 
 
 def add(folds: Sequence[pa.Table]) -> pa.Table:
-    """The counts of all folds, in order, with a column of pairs for each; without those of rare words."""
+    """The counts of all folds, sorted, with a column of pairs for each; without those of rare words."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     owner = np.repeat(np.arange(len(folds)), [len(own) for own in folds])
     rows = pa.concat_tables(folds)
-    pairs = rows[PAIRS].to_numpy()
-    columns = [rows[key] for key in KEYS] + [pa.array(pairs * (owner == number)) for number in range(len(folds))]
-    names = [_fold(number) for number in range(len(folds))]
-    table = pa.table(columns, [*KEYS, *names]).group_by(KEYS, use_threads=False).aggregate([(n, "sum") for n in names])
-    table = table.rename_columns({f"{name}_sum": name for name in names}).select([*KEYS, *names])
+    numbers, texts = zip(*(_numbered(rows[key]) for key in KEYS), strict=True)
+    shape = [len(own) for own in texts]
+    keys, at = np.unique(np.ravel_multi_index(numbers, shape), return_inverse=True)
+    pairs = np.zeros((len(folds), len(keys)), int)
+    pairs[owner, at] = rows[PAIRS].to_numpy()
+    columns = [own.take(pa.array(n)) for own, n in zip(texts, np.unravel_index(keys, shape), strict=True)]
+    table = pa.table([*columns, *map(pa.array, pairs)], [*KEYS, *map(_fold, range(len(folds)))])
     word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
     few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), LEAST))
     rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
-    table = table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare))))
-    return table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
+    return table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare)))).combine_chunks()
+
+
+def _numbered(texts: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """Texts as numbers in the order of those that there are, and these."""
+    import pyarrow.compute as pc
+
+    coded = texts.combine_chunks().dictionary_encode()
+    order = pc.sort_indices(coded.dictionary)
+    number = np.empty(len(order), int)
+    number[order.to_numpy()] = np.arange(len(order))
+    return number[coded.indices.to_numpy()], coded.dictionary.take(order)
 
 
 def _fold(number: int) -> str:
