@@ -23,6 +23,7 @@ from augment.sampling import draw
 FLOOR = 0.004
 # So is one that what governs it, or its object, has less often than this times as often as other words do.
 LEAST_FAVOURED = 0.5
+WITHOUT = "without"
 
 
 def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -45,6 +46,8 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
             continue
         mass = entries.masses(slot.places, own=number, floor=FLOOR)
         mass *= _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
+        if WITHOUT in entries.number and any(True for _ in caption.dependents(slot.object, "amod", "nummod")):
+            mass[entries.number[WITHOUT]] = 0.0  # "without a hat", but who would say "without a blue hat"?
         if mass.any():
             mass[_odd(slot, caption.tokens[slot.object].lemma, entries)] = 0.0
         slots.append(slot)
@@ -67,7 +70,7 @@ def _says_where(caption: Caption, slot: PrepositionSlot, context: Context) -> bo
     A word that WordNet lacks is such a thing if the corpus has it often.
     """
     noun = caption.tokens[slot.object].lemma
-    if slot.entry != "without" and is_negated(caption, slot.object):
+    if slot.entry != WITHOUT and is_negated(caption, slot.object):
         return False
     known = noun in context.lexicon.nouns.number or kind(noun) != ABSTRACT or noun in prepositions().visible
     return known and not is_body_part(noun)
@@ -98,5 +101,5 @@ def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
     worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
     unfit = table.unfit["person"] if is_person(noun) else table.unfit["animal"] if is_animal(noun) else ()
     return np.array(
-        [table.exchanged(entry, name, noun) and name not in unfit and (not worn or name == "without") for name in names]
+        [table.exchanged(entry, name, noun) and name not in unfit and (not worn or name == WITHOUT) for name in names]
     )
