@@ -103,7 +103,7 @@ def _listed(caption: Caption, one: Token, other: Token) -> bool:
     start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
     inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
     between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
-    return set(between) <= {",", "and", "or", "&"}
+    return set(between) <= {",", "and", "or", "&", "as", "well", "plus"}
 
 
 def _with(caption: Caption, one: Token, other: Token) -> bool:

@@ -31,7 +31,7 @@ def test_relation_replaces_each_part_of_a_triple() -> None:
     made = set().union(*(accepted("relation", "A dog is lying on a couch.", seed=seed) for seed in range(10)))
     assert "A cat is lying on a couch." in made
     assert "A dog is lying on a table." in made
-    assert "A dog is lying under a couch." in made
+    assert "A dog is lying next to a couch." in made
 
 
 def test_relation_draws_its_parts_from_their_own_nouns() -> None:

@@ -6,6 +6,9 @@ the corpus puts it in that place (a product of experts, each discounted):
     log p(w | slot) = log p(w, form) + sum over places f of DISCOUNT * log(p(w | f) / p(w)) + const
     p(k | f) = (n(k, f) + KIND_SMOOTHING * p(k)) / (n(f) + KIND_SMOOTHING)          for the kinds k of nouns
     p(w | f) = (n(w, f) + SMOOTHING * p(w) * p(k(w) | f) / p(k(w))) / (n(f) + SMOOTHING)
+
+Where a place has a broader one (augment.language.places.broader) that is a place of the slot too, p(w | broader place)
+takes the place of p(w) in what its own count is added to and compared with.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from augment.language.kinds import KINDS, kind
+from augment.language.places import broader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +64,7 @@ class Entries:
     without: np.ndarray
     balance: np.ndarray
     recent: dict[str, tuple[np.ndarray, int, int]] = field(default_factory=dict, compare=False, repr=False)
+    ratios: dict[tuple[str, ...], np.ndarray] = field(default_factory=dict, compare=False, repr=False)
     latest: dict[tuple[tuple[str, ...], int | None], np.ndarray] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -116,6 +121,27 @@ class Entries:
         gains[self.at[start:end]] += self.gain[start:end]
         self.recent[place] = gains, start, end
         return self.recent[place]
+
+    def favoured(self, places: tuple[str, ...], among: np.ndarray | None = None) -> np.ndarray:
+        """How many times as often as usual places have every entry, shape (entries,), to be read.
+
+        `among`, a mask, tells as if there were no other entries than these.
+        """
+        ratio = self.ratios.get(places)
+        if ratio is None:
+            if len(self.ratios) >= RECENT:
+                self.ratios.clear()
+            ratio = np.exp(self._gains(places, None))
+            ratio = self.ratios[places] = ratio / (ratio @ self._usual)
+        if among is None:
+            return ratio
+        usual = self._usual * among
+        return ratio * (np.add.reduce(usual) / max(ratio @ usual, 1e-300))
+
+    @cached_property
+    def _usual(self) -> np.ndarray:
+        usual = np.exp(self.priors[""])
+        return usual / max(np.add.reduce(usual), 1e-300)
 
     def observed(self, place: str) -> np.ndarray:
         """How often the corpus has every entry in a place, shape (entries,); what it has once only counts as never."""
@@ -183,10 +209,10 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     order = standing[np.lexsort((entry[standing], number[place[standing]]))]
     number, at, seen = number[place[order]], entry[order], seen[order]
     kinds = np.array([kind(name) if nouns else 0 for name in names], np.int32)
-    ratio = _kind_ratios(
-        number, kinds[at], seen, len(places), np.bincount(kinds, counts, KINDS if nouns else 1) / total
-    )
-    usual = SMOOTHING * counts[at] / total * ratio[number, kinds[at]]
+    wide = np.array([places.get(broader(place), -1) for place in places], int)
+    share = np.bincount(kinds, counts, KINDS if nouns else 1) / total
+    ratio = _kind_ratios(number, kinds[at], seen, wide, share)
+    usual = SMOOTHING * _expected(counts, kinds, ratio, wide, number, at, seen) * ratio[number, kinds[at]]
     gain = DISCOUNT * np.log1p(seen / usual)
     without = DISCOUNT * np.array([log1p(x) for x in ((seen - 1) / usual).tolist()]) - gain
     return Entries(
@@ -205,6 +231,28 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     )
 
 
+def _expected(
+    counts: np.ndarray,
+    kinds: np.ndarray,
+    ratio: np.ndarray,
+    wide: np.ndarray,
+    number: np.ndarray,
+    at: np.ndarray,
+    seen: np.ndarray,
+) -> np.ndarray:
+    """The share that each entry has where the places that it was seen in are: in the broader ones, else in all."""
+    usual = counts / max(counts.sum(), 1.0)
+    expected, above = usual[at], wide[number]
+    starts = np.searchsorted(number, np.arange(len(wide) + 1))
+    for place in np.unique(above[above >= 0]):
+        rows = slice(starts[place], starts[place + 1])
+        here = SMOOTHING * usual * ratio[place, kinds]
+        here[at[rows]] += seen[rows]
+        under = above == place
+        expected[under] = here[at[under]] / here.sum()
+    return expected
+
+
 def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float) -> np.ndarray:
     """Log probabilities of the entries in a form; -inf for those that have it in less than a share of their uses."""
     total = max(counts.sum(), 1.0)
@@ -214,8 +262,19 @@ def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float
         return np.where((often >= least * counts) & (often >= 2), np.log(often / total), -np.inf)
 
 
-def _kind_ratios(place: np.ndarray, kind: np.ndarray, seen: np.ndarray, places: int, share: np.ndarray) -> np.ndarray:
-    """p(k | f) / p(k) for every place and kind, from how often each kind was seen where; shape (places, kinds)."""
-    here = np.bincount(place * len(share) + kind, seen, places * len(share)).reshape(places, len(share))
+def _kind_ratios(
+    place: np.ndarray, kind: np.ndarray, seen: np.ndarray, wide: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """p(k | f) / p(k) for every place and kind, from how often each kind was seen where; shape (places, kinds).
+
+    For places with a broader one, `wide`, what p(k | f) is in that takes the place of p(k).
+    """
+    size = len(wide), len(share)
+    here = np.bincount(place * len(share) + kind, seen, size[0] * size[1]).reshape(size)
+    usual = np.broadcast_to(share, size)
     known = here.sum(axis=1, keepdims=True) + KIND_SMOOTHING
-    return (here + KIND_SMOOTHING * share) / known / np.maximum(share, 1e-12)
+    found = (here + KIND_SMOOTHING * usual) / known
+    if (wide >= 0).any():
+        usual = np.where(wide[:, None] >= 0, found[wide], usual)
+        found = (here + KIND_SMOOTHING * usual) / known
+    return found / np.maximum(usual, 1e-12)

@@ -7,7 +7,8 @@ from functools import cache
 from augment.language.overlaps import head, is_person
 from augment.language.wordnet import WordNet
 
-# The first anchor above a noun's first sense names its kind; 0 is a person, the last an abstraction or unknown.
+# The first anchor above a noun's first sense names its kind. 0 is a person, 1 an animal, the last an abstraction
+# or unknown.
 ANCHORS = (
     "animal.n.01", "plant.n.02", "food.n.01", "food.n.02", "clothing.n.01", "footwear.n.01", "headdress.n.01",
     "conveyance.n.03", "building.n.01", "area.n.05", "way.n.06", "structure.n.01", "furniture.n.01", "container.n.01",
@@ -17,6 +18,8 @@ ANCHORS = (
 )  # fmt: skip
 KINDS = len(ANCHORS) + 2
 PERSON = 0
+LIVING = (PERSON, 1)
+ABSTRACT = KINDS - 1
 
 
 @cache
@@ -38,6 +41,12 @@ def is_food(entry: str) -> bool:
 
 
 @cache
+def is_body_part(entry: str) -> bool:
+    """Whether a noun names a part of a body."""
+    return _is_below(entry, "body_part.n.01")
+
+
+@cache
 def is_worn(entry: str) -> bool:
     """Whether a noun names clothing, shoes or hats."""
     return _is_below(entry, "clothing.n.01", "footwear.n.01", "headdress.n.01")
@@ -55,7 +64,15 @@ def kind(entry: str) -> int:
         for number, anchor in enumerate(_anchors(), start=1):
             if anchor in above:
                 return number
-    return KINDS - 1
+    return ABSTRACT
+
+
+@cache
+def verb_kind(entry: str) -> str:
+    """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" for what WordNet lacks."""
+    wordnet = WordNet.load()
+    senses = wordnet.senses_in_use(entry, "v")
+    return wordnet.lexname(senses[0]) if senses else ""
 
 
 def _is_below(entry: str, *anchors: str) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from augment.caption import Caption, Token, remembered
 from augment.language.attributes import is_part_of_name
 from augment.language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, singular_form
+from augment.language.kinds import kind, verb_kind
 from augment.language.prepositions import prepositions
 
 NOUN_TAGS = {"NN", "NNS"}
@@ -35,7 +36,10 @@ class NounSlot(NamedTuple):
 
 
 class PrepositionSlot(NamedTuple):
-    """A preposition of one or more tokens with its object noun `object` (a token index)."""
+    """A preposition of one or more tokens with its object noun `object` (a token index).
+
+    The first two places are what governs it and the kind of that, the next two the object and its kind.
+    """
 
     start: int
     end: int
@@ -65,21 +69,36 @@ def before(caption: Caption, index: int) -> str:
     return lowered[index - 1]
 
 
+@lru_cache(maxsize=1 << 14)
+def broader(place: str) -> str:
+    """The place that holds a place and its like, by which one that was seldom seen is judged; "" where there is none.
+
+    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on"
+    """
+    sort, _, word = place.partition(":")
+    if sort == "pobj" and " " in word:
+        return f"pobj:{word.rpartition(' ')[2]}"
+    if sort in ("subj", "gov", "obj", "pobj"):
+        return f"{sort.removeprefix('p')} kind:{kind(word) if word else ''}"
+    return f"{sort} kind:{verb_kind(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
+
+
 def after(caption: Caption, index: int) -> str:
     """The word at token `index`, "$" behind the last."""
     return caption.lowered[index] if index < len(caption.tokens) else "$"
 
 
 def governor(caption: Caption, token: Token) -> str:
-    """How a noun is governed, e.g. `dobj:hold`, `pobj:in`; conjuncts take the place of the first."""
+    """How a noun is governed, e.g. `dobj:hold`, `pobj:sit in`; conjuncts take the place of the first."""
     while token.dep == "conj" and token.head != token.index:
         token = caption.tokens[token.head]
     head = caption.tokens[token.head]
     if token.dep == "pobj":
-        return f"pobj:{head.lower}"
+        return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
     if token.dep == "ROOT":
         for child in caption.dependents(token.index, "acl", "relcl"):
             return f"nsubj:{child.lemma}"
+        return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
     return f"{token.dep}:{head.lemma}"
 
 
@@ -103,8 +122,10 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
         own = [token for token in tokens[chunk.start : start] if token.head == root.index]
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in own])
         form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
+        governed = governor(caption, root)
         places = (
-            governor(caption, root),
+            governed,
+            broader(governed),
             f"left:{before(caption, start)}",
             f"right:{after(caption, chunk.root + 1)}",
         )
@@ -129,6 +150,22 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
             i += 1
 
 
+def _is_bound(caption: Caption, start: int, end: int, object: Token) -> bool:
+    """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
+    tokens, lowered, text = caption.tokens, caption.lowered, caption.text
+    if lowered[start] in ("from", "to") and end - start == 1:
+        beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
+        if beside >= {"from", "to"}:
+            return True
+    if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
+        return True
+    if start == 0:
+        return False
+    if text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
+        return True
+    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")
+
+
 @remembered
 def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
     """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
@@ -140,10 +177,12 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
         entry = table.same.get(written, written)
         if entry not in table.entries:
             continue
-        if start > 0 and lowered[start - 1] in ARTICLES:  # "an out of focus picture"
+        if start > 0 and lowered[start - 1] in table.adverbs:
             continue
         object = next(caption.dependents(end - 1, "pobj"), None)
         if object is None or object.pos not in ("NOUN", "PROPN") or object.index < end:
+            continue
+        if _is_bound(caption, start, end, object):
             continue
         bare = object.index == end
         if object.lemma in table.idioms and (bare or end - start == 1):
@@ -155,9 +194,13 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
             above = tokens[above.head]
         if above.lemma in table.governors or (entry == "by" and above.tag == "VBN"):
             continue
+        above_place = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
+        object_place = f"obj:{object.lemma}"
         places = (
-            f"gov:{above.lemma}",
-            f"obj:{object.lemma}",
+            above_place,
+            broader(above_place),
+            object_place,
+            broader(object_place),
             f"left:{before(caption, start)}",
             f"right:{lowered[end]} {object.lemma}",
             f"{above.lemma}..{object.lemma}",
@@ -205,9 +248,11 @@ def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
             entry, value = counted
             if (root.tag == "NNS") != (value > 1):
                 continue
+            governed = governor(caption, root)
             places = (
                 f"noun:{root.lemma}",
-                governor(caption, root),
+                governed,
+                broader(governed),
                 f"left:{before(caption, index)}",
                 f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{after(caption, root.index + 1)}",
             )

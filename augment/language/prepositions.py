@@ -16,8 +16,12 @@ class Prepositions:
     phrases: dict[str, tuple[tuple[str, ...], ...]]
     same: dict[str, str]
     idioms: frozenset[str]
+    adverbs: frozenset[str]
     governors: frozenset[str]
     worn: frozenset[str]
+    visible: frozenset[str]
+    ways: frozenset[str]
+    unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
     only: dict[str, frozenset[str]]
@@ -62,8 +66,12 @@ def prepositions() -> Prepositions:
         {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
         table["same"],
         frozenset(table["idioms"]),
+        frozenset(table["adverbs"]),
         frozenset(table["governors"]),
         frozenset(table["worn"]),
+        frozenset(table["visible"]),
+        frozenset(table["ways"]),
+        {kind: frozenset(names) for kind, names in table["unfit"].items()},
         {word: tuple(numbers) for word, numbers in sets.items()},
         frozenset(pairs),
         {word: frozenset(others) for word, others in table["only"].items()},

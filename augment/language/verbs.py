@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from augment.caption import Caption, Token, remembered
 from augment.language.grammar import third_person
-from augment.language.kinds import is_food, kind
+from augment.language.kinds import LIVING, is_food, kind
 from augment.language.places import after, before
 from augment.language.prepositions import prepositions
 from augment.language.wordnet import WordNet
@@ -21,7 +21,6 @@ CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
 FOOD = "food"
-LIVING = {kind("person"), kind("dog")}
 # What makes the argument pattern of a verb another one: particles, clauses, two objects.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 

@@ -18,6 +18,7 @@ from augment.language.kinds import PERSON
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
+from augment.plausible import unfit_nouns
 from augment.sampling import draw
 
 # The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
@@ -25,6 +26,8 @@ SHARPNESS = 1.25
 # A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
 # others are refused.
 ODD = 0.001
+# So does one that what governs it has less often than this times as often as other words do.
+LEAST_FAVOURED = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
 
@@ -63,7 +66,7 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[n
     """The slots, for each the weight of every noun, and which of them are not odd."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
-    likely = []
+    likely, unfit = [], []
     for slot in slots:
         own = nouns.number[slot.entry]
         probabilities = nouns.probabilities(slot.places, slot.form, own) ** SHARPNESS
@@ -71,12 +74,13 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[n
         if nouns.kinds[own] != PERSON and _is_coloured(caption, slot):
             probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
+        unfit.append(unfit_nouns(caption, slot, nouns, LEAST_FAVOURED))
     least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     masses = [
         nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
         for slot, one in zip(slots, likely, strict=True)
     ]
-    return slots, masses, [one > least for one in likely]
+    return slots, masses, [(one > least) & ~bad for one, bad in zip(likely, unfit, strict=True)]
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:

@@ -13,6 +13,7 @@ from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
+from augment.language.kinds import is_worn
 from augment.language.lexicon import Lexicon
 from augment.language.overlaps import gender, overlaps
 from augment.language.places import QuantitySlot, quantity_slots, quantity_value
@@ -78,14 +79,20 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], li
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        mask = np.ones(len(likely), bool)
-        mask[several] = likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
+        mask = np.full(len(likely), not _is_dress(caption, slot))
+        mask[several] &= likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             likely[_single(entries.names)] = 0.0
         slots.append(slot)
         masses.append(entries.balanced(likely, own))
         usual.append(mask)
     return slots, masses, usual
+
+
+def _is_dress(caption: Caption, slot: QuantitySlot) -> bool:
+    """Whether the noun is what somebody wears, of which nobody has several: "a girl in a green hat"."""
+    worn = is_worn(caption.tokens[slot.noun].lemma)
+    return worn and slot.value == 1 and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.places)
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:

@@ -55,7 +55,7 @@ def _appends(caption: Caption, slot: NounSlot) -> bool:
 def _mass(slot: NounSlot, context: Context) -> np.ndarray:
     """The weight of every noun beside that of the slot, of its kind: as its governor likes it."""
     nouns = context.lexicon.nouns
-    mass = nouns.probabilities(slot.places[:1], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
+    mass = nouns.probabilities(slot.places[:2], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
     mass[context.lexicon.same_things(slot.entry)] = 0.0
     mass[nouns.kinds != nouns.kinds[nouns.number[slot.entry]]] = 0.0
     return mass

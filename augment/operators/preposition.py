@@ -12,13 +12,18 @@ from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
-from augment.language.kinds import is_worn
+from augment.language.entries import Entries
+from augment.language.kinds import ABSTRACT, is_animal, is_body_part, is_worn, kind
+from augment.language.overlaps import is_person
 from augment.language.places import PrepositionSlot, preposition_slots
 from augment.language.prepositions import prepositions
 from augment.sampling import draw
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
-FLOOR = 0.006
+FLOOR = 0.004
+# So is one that what governs it, or its object, has less often than this times as often as other words do.
+LEAST_FAVOURED = 0.5
+WITHOUT = "without"
 
 
 def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -37,10 +42,14 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
     slots, masses = [], []
     for slot in preposition_slots(caption):
         number = entries.number.get(slot.entry)
-        if number is None or (slot.entry != "without" and is_negated(caption, slot.object)):
+        if number is None or not _says_where(caption, slot, context):
             continue
         mass = entries.masses(slot.places, own=number, floor=FLOOR)
-        mass[_not_exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)] = 0.0
+        mass *= _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
+        if WITHOUT in entries.number and any(True for _ in caption.dependents(slot.object, "amod", "nummod")):
+            mass[entries.number[WITHOUT]] = 0.0  # "without a hat", but who would say "without a blue hat"?
+        if mass.any():
+            mass[_odd(slot, caption.tokens[slot.object].lemma, entries)] = 0.0
         slots.append(slot)
         masses.append(mass)
     return slots, masses
@@ -55,9 +64,42 @@ def preposition_candidate(caption: Caption, context: Context, slot: PrepositionS
     return Candidate("preposition", (edit,), (slot.start, slot.object), slot.entry, name, *sets)
 
 
+def _says_where(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:
+    """Whether the object is a thing or a place that photos show: no abstraction, no part of a body.
+
+    A word that WordNet lacks is such a thing if the corpus has it often.
+    """
+    noun = caption.tokens[slot.object].lemma
+    if slot.entry != WITHOUT and is_negated(caption, slot.object):
+        return False
+    known = noun in context.lexicon.nouns.number or kind(noun) != ABSTRACT or noun in prepositions().visible
+    return known and not is_body_part(noun)
+
+
+def _odd(slot: PrepositionSlot, noun: str, entries: Entries) -> np.ndarray:
+    """The entries that do not go with what governs the slot or with its object, as a mask, shape (entries,).
+
+    What can be exchanged for the one that stands there is compared with its like. A way ("into", "past") is odd behind
+    a word that the corpus never has it behind, unless there was another way.
+    """
+    others = _exchanged(slot.entry, noun, entries.names)
+    odd = np.minimum(*(entries.favoured(slot.places[i : i + 2], others) for i in (0, 2))) < LEAST_FAVOURED
+    if slot.entry not in prepositions().ways:
+        odd |= _ways(entries.names) & (entries.observed(slot.places[0]) == 0)
+    return odd
+
+
+@lru_cache(maxsize=1 << 10)
+def _ways(names: tuple[str, ...]) -> np.ndarray:
+    return np.array([name in prepositions().ways for name in names])
+
+
 @lru_cache(maxsize=1 << 13)
-def _not_exchanged(entry: str, noun: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the entries that may hold of a noun when one does, or that do not take its place."""
+def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
+    """The entries that cannot hold of a noun when one does, and may take its place, as a mask, shape (entries,)."""
     table = prepositions()
     worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
-    return [n for n, name in enumerate(names) if not table.exchanged(entry, name, noun) or (worn and name != "without")]
+    unfit = table.unfit["person"] if is_person(noun) else table.unfit["animal"] if is_animal(noun) else ()
+    return np.array(
+        [table.exchanged(entry, name, noun) and name not in unfit and (not worn or name == WITHOUT) for name in names]
+    )

@@ -10,14 +10,18 @@ from augment.caption import Caption, Chunk
 from augment.context import Context
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
+from augment.language.entries import Entries
 from augment.language.grammar import agreement_edits, pronoun_edits
 from augment.language.overlaps import gender
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
+from augment.plausible import unfit_nouns
 from augment.sampling import accepts
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 7.0
+TEMPERATURE = 20.0
+# What governs a noun must have the one that comes there at least this times as often as other words have it.
+LEAST_FAVOURED = 0.1
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -27,12 +31,13 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     places and exchanged (Metropolis): what would read oddly is left out, and what is left gives no cue.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
-    known = context.lexicon.nouns.number
-    slots = [slot for slot in noun_slots(caption) if slot.entry in known and _moves(caption, chunks[slot.root])]
+    nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
+    slots = [slot for slot in noun_slots(caption) if slot.entry in number and _moves(caption, chunks[slot.root])]
+    unfit = {slot: unfit_nouns(caption, slot, nouns, LEAST_FAVOURED) for slot in slots}
     pairs = []
     for one, other in combinations(slots, 2):
-        if one.entry != other.entry:
-            pairs.append((_gain(one, other, context), one, other))
+        if one.entry != other.entry and not unfit[one][number[other.entry]] and not unfit[other][number[one.entry]]:
+            pairs.append((_gain(one, other, nouns), one, other))
     rng.shuffle(pairs)
     for gain, one, other in pairs[:draws]:
         if not accepts(gain / TEMPERATURE, rng):
@@ -73,9 +78,8 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
     return behind not in ("of", "'s") and not (root.dep == "pobj" and tokens[root.head].lower == "of")
 
 
-def _gain(one: NounSlot, other: NounSlot, context: Context) -> float:
+def _gain(one: NounSlot, other: NounSlot, nouns: Entries) -> float:
     """Log of p' / p for the exchange of two heads: the priors cancel, the places remain."""
-    nouns = context.lexicon.nouns
     a, b = nouns.number[one.entry], nouns.number[other.entry]
     near, far = nouns.gains(one.places, a), nouns.gains(other.places, b)
     return float(near[b] + far[a] - near[a] - far[b])

@@ -17,6 +17,8 @@ from augment.sampling import draw
 
 # A verb that the corpus makes less likely than this in its place would read oddly, and give itself away.
 FLOOR = 0.008
+# So would one that its subject, or what follows it, has less often than this times as often as others have it.
+LEAST_FAVOURED = 0.3
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -39,6 +41,8 @@ def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], li
     for slot in verb_slots(caption):
         mass = entries.masses(slot.places, slot.pattern, entries.number.get(slot.entry), FLOOR)
         mass[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
+        for places in (slot.places[:2], slot.places[2:4]) if mass.any() else ():
+            mass[entries.favoured(places) < LEAST_FAVOURED] = 0.0
         if slot.pattern == OBJECT:
             object = next(caption.dependents(slot.index, "dobj"), None)
             mass[_never_takes(object.lemma if object else "", entries.names)] = 0.0
