@@ -19,7 +19,7 @@ def unfit_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least: float) 
     """
     unfit = nouns.favoured(slot.places[:2]) < least
     if nouns.kinds[nouns.number[slot.entry]] in LIVING and _acts(caption, slot):
-        unfit |= ~np.isin(nouns.kinds, LIVING)
+        unfit |= nouns.kinds > max(LIVING)
     return unfit
 
 

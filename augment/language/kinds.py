@@ -18,7 +18,7 @@ ANCHORS = (
 )  # fmt: skip
 KINDS = len(ANCHORS) + 2
 PERSON = 0
-LIVING = (PERSON, 1)
+LIVING = (PERSON, 1)  # the lowest, so that what does not live is above them
 ABSTRACT = KINDS - 1
 
 

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from augment.caption import Caption
-from augment.context import Context
+from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
@@ -36,6 +36,7 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
         yield preposition_candidate(caption, context, slots[at], context.lexicon.prepositions.names[entry])
 
 
+@asked_once
 def preposition_choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
     """The slots of a caption and, for each, the weight of every preposition of the lexicon there."""
     entries = context.lexicon.prepositions
