@@ -22,7 +22,7 @@ from augment.operators import OPERATORS
 from augment.rng import record_rng
 from augment.truth import transitions
 from augment.truth.calibration import fit
-from augment.truth.counts import FOLDS, WORDS, MakesTrue, add, count, fold, without
+from augment.truth.counts import FOLDS, WORDS, MakesTrue, add, count, encoded, fold, without
 from augment.truth.estimates import EXPECTED, OF_CHANGE, Truth
 from augment.truth.transitions import CLAIMS, Claim
 from schemas.truth import KINDS, TRUTH
@@ -71,19 +71,9 @@ def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
     return [table.filter(folds == number) for number in range(FOLDS)]
 
 
-def encoded(table: pa.Table) -> pa.Table:
-    """A table whose texts are numbers in dictionaries: it travels lighter."""
-    import pyarrow as pa
-
-    texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
-    for name in texts:
-        table = table.set_column(table.schema.get_field_index(name), name, table[name].dictionary_encode())
-    return table
-
-
 def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
     """The counts of some images."""
-    return count(by_image(from_parses(parses)), MakesTrue(lexicon))
+    return encoded(count(by_image(from_parses(parses)), MakesTrue(lexicon)))
 
 
 def judge(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
