@@ -26,14 +26,14 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     "A trick on a bike on a ramp": what the same preposition says of the same thing may stand in either order.
     "A girl is behind a car and a boy is behind the car": two clauses that say the same of each.
     """
-    if one.dep == other.dep == "pobj" and caption.lowered[one.head] == caption.lowered[other.head]:
+    first = _first_conjunct(caption, one), _first_conjunct(caption, other)
+    pairs = ((one, other), (other, one), first, first[::-1])
+    if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
         return True
-    if _with(caption, one, other) or _with(caption, other, one):
+    if any(_with(caption, *pair) for pair in pairs):
         return True
     if _listed(caption, one, other) or _said_anyway(caption, one.index, other.index):
         return True
-    first = _first_conjunct(caption, one), _first_conjunct(caption, other)
-    pairs = ((one, other), (other, one), first, first[::-1])
     return first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
 
 

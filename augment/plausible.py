@@ -6,28 +6,42 @@ import numpy as np
 
 from augment.caption import Caption
 from augment.language.entries import Entries
-from augment.language.kinds import LIVING
+from augment.language.kinds import LIVING, is_body_part, is_worn
 from augment.language.places import NounSlot
-from augment.language.verbs import verbs
+
+# What things do as well as those who live.
+RESTING = frozenset("sit stand lie lay rest lean hang".split())
+
+
+# Less often than this times as often as other nouns have it, and a noun does not take an adjective.
+LEAST_DESCRIBED = 0.4
 
 
 def unfit_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least: float) -> np.ndarray:
-    """The nouns that do not go with what governs a slot, as a mask, shape (entries,): "a bathroom skiing downhill".
+    """The nouns that do not go with what stands beside a slot, as a mask, shape (entries,).
 
-    They are those that it has less than `least` times as often as other words have them; and all that do not live,
-    where somebody living does something.
+    They are those that what governs it has less than `least` times as often as other words ("reads a ladder"), those
+    that the adjective before it does not go with ("a foggy sofa"), and all that do not live where somebody living does
+    something or has something on ("a bathroom skis downhill", "a dock with short hair").
     """
     unfit = nouns.favoured(slot.places[:2]) < least
+    if slot.start and caption.tokens[slot.start - 1].dep == "amod":
+        unfit = unfit | (nouns.favoured(slot.places[2:3]) < LEAST_DESCRIBED)
     if nouns.kinds[nouns.number[slot.entry]] in LIVING and _acts(caption, slot):
-        unfit |= nouns.kinds > max(LIVING)
+        unfit = unfit | (nouns.kinds > max(LIVING))
     return unfit
 
 
 def _acts(caption: Caption, slot: NounSlot) -> bool:
-    """Whether a noun does something, more than standing there: "a **man** throws a ball", "a **dog** chasing a cat"."""
-    noun = caption.tokens[slot.root]
-    while noun.dep == "conj" and noun.head != noun.index:
-        noun = caption.tokens[noun.head]
-    does = [caption.tokens[noun.head]] if noun.dep == "nsubj" else []
+    """Whether a noun does or wears something: "a **man** throws a ball", "a **girl** in a hat"."""
+    noun = first = caption.tokens[slot.root]
+    while first.dep == "conj" and first.head != first.index:
+        first = caption.tokens[first.head]
+    does = [caption.tokens[first.head]] if first.dep == "nsubj" else []
     does += [token for token in caption.dependents(noun.index, "acl", "relcl") if token.tag not in ("VBN", "VB")]
-    return any(verb.pos == "VERB" and verb.lemma not in verbs().postures for verb in does)
+    if any(verb.pos == "VERB" and verb.lemma not in RESTING for verb in does):
+        return True
+    has = (token.index for token in caption.dependents(noun.index, "prep") if token.lower in ("in", "with"))
+    return any(
+        is_worn(thing.lemma) or is_body_part(thing.lemma) for at in has for thing in caption.dependents(at, "pobj")
+    )

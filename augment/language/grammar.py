@@ -217,6 +217,9 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         number, role = kind
         if token.lower == "her" and token.tag == "PRP":
             role = "object"
+        following = caption.tokens[token.index + 1 : token.index + 2]
+        if role == "object" and following and following[0].tag in ("VBZ", "MD"):
+            role = "subject"  # whatever the parse makes of it: "a bird as it stands"
         if not _may_mean(number, old) or not _is_antecedent(caption, noun, token, number):
             continue
         to = gender(new)

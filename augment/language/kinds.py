@@ -16,6 +16,9 @@ ANCHORS = (
     "body_of_water.n.01", "geological_formation.n.01", "location.n.01", "substance.n.01", "matter.n.03", "group.n.01",
     "natural_object.n.01", "physical_entity.n.01",
 )  # fmt: skip
+PLACES = (
+    "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01",
+)  # fmt: skip
 KINDS = len(ANCHORS) + 2
 PERSON = 0
 LIVING = (PERSON, 1)  # the lowest, so that what does not live is above them
@@ -38,6 +41,18 @@ def is_animal(entry: str) -> bool:
 def is_food(entry: str) -> bool:
     """Whether a noun names something to eat or drink."""
     return _is_below(entry, "food.n.01", "food.n.02")
+
+
+@cache
+def is_building(entry: str) -> bool:
+    """Whether a noun names a building."""
+    return _is_below(entry, "building.n.01")
+
+
+@cache
+def is_place(entry: str) -> bool:
+    """Whether a noun names where somebody is: a building, a room, a way, an area, a stretch of land or water."""
+    return _is_below(entry, *PLACES)
 
 
 @cache

@@ -73,11 +73,13 @@ def before(caption: Caption, index: int) -> str:
 def broader(place: str) -> str:
     """The place that holds a place and its like, by which one that was seldom seen is judged; "" where there is none.
 
-    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on"
+    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on",
+    "pobj:roof of" -> "pobj:12 of", what there is of a structure
     """
     sort, _, word = place.partition(":")
     if sort == "pobj" and " " in word:
-        return f"pobj:{word.rpartition(' ')[2]}"
+        above, _, preposition = word.rpartition(" ")
+        return f"pobj:{kind(above)} of" if preposition == "of" and not above.isdigit() else f"pobj:{preposition}"
     if sort in ("subj", "gov", "obj", "pobj"):
         return f"{sort.removeprefix('p')} kind:{kind(word) if word else ''}"
     return f"{sort} kind:{verb_kind(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
@@ -102,6 +104,12 @@ def governor(caption: Caption, token: Token) -> str:
     return f"{token.dep}:{head.lemma}"
 
 
+def _is_cut(caption: Caption, root: int) -> bool:
+    """Whether a noun stands right behind a head: the parse has cut a compound, "the blue ice | skates"."""
+    following = caption.tokens[root + 1 : root + 2]
+    return bool(following) and following[0].pos == "NOUN" and following[0].dep != "appos"
+
+
 @remembered
 def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
     """Heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
@@ -109,7 +117,7 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
     tokens, lowered = caption.tokens, caption.lowered
     for chunk in caption.chunks:
         root = tokens[chunk.root]
-        if root.tag not in NOUN_TAGS or not root.text.replace("-", "").isalpha():
+        if root.tag not in NOUN_TAGS or not root.text.replace("-", "").isalpha() or _is_cut(caption, chunk.root):
             continue
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
@@ -159,6 +167,11 @@ def _is_bound(caption: Caption, start: int, end: int, object: Token) -> bool:
             return True
     if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
         return True
+    behind = object.index + 1
+    if lowered[behind : behind + 1] in (("on",), ("off",)) and not any(
+        True for _ in caption.dependents(behind, "pobj")
+    ):
+        return True  # "in a shirt with a stripe on"
     if start == 0:
         return False
     if text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
@@ -192,7 +205,11 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
         above = tokens[start]
         while start <= above.index < end and above.head != above.index:
             above = tokens[above.head]
-        if above.lemma in table.governors or (entry == "by" and above.tag == "VBN"):
+        if (
+            above.lemma in table.governors
+            or entry in table.owned.get(above.lemma, ())
+            or (entry == "by" and above.tag == "VBN")
+        ):
             continue
         above_place = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
         object_place = f"obj:{object.lemma}"
@@ -234,7 +251,7 @@ def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
     tokens, lowered = caption.tokens, caption.lowered
     for chunk in caption.chunks:
         root = tokens[chunk.root]
-        if root.tag not in NOUN_TAGS:
+        if root.tag not in NOUN_TAGS or _is_cut(caption, chunk.root):
             continue
         for index in range(chunk.start, chunk.root):
             token = tokens[index]

@@ -18,6 +18,7 @@ class Prepositions:
     idioms: frozenset[str]
     adverbs: frozenset[str]
     governors: frozenset[str]
+    owned: dict[str, frozenset[str]]
     worn: frozenset[str]
     visible: frozenset[str]
     ways: frozenset[str]
@@ -68,6 +69,7 @@ def prepositions() -> Prepositions:
         frozenset(table["idioms"]),
         frozenset(table["adverbs"]),
         frozenset(table["governors"]),
+        {word: frozenset(own) for word, own in table["owned"].items()},
         frozenset(table["worn"]),
         frozenset(table["visible"]),
         frozenset(table["ways"]),

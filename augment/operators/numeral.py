@@ -8,12 +8,12 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption
+from augment.caption import Caption, Token
 from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
-from augment.language.kinds import is_worn
+from augment.language.kinds import is_place, is_worn
 from augment.language.lexicon import Lexicon
 from augment.language.overlaps import gender, overlaps
 from augment.language.places import QuantitySlot, quantity_slots, quantity_value
@@ -29,6 +29,7 @@ COLLECTIVE = frozenset(
     "group line row pile stack piece slice set picture photo photograph image reflection shadow hand arm letter glass "
     "cup bowl plate body herd flock crowd box basket bottle vase jar tray bag game jump trick".split()
 )
+WITHIN = frozenset("in on at inside along down through across around into onto".split())
 # A number above one that is this much less likely in its place than the best other one reads oddly ("on ten couches"):
 # only where all the others are refused.
 RARE = 0.1
@@ -79,7 +80,9 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], li
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        mask = np.full(len(likely), not _is_dress(caption, slot))
+        if caption.lowered[slot.index - 1 : slot.index] in (("between",), ("among",)):
+            likely[_single(entries.names)] = 0.0
+        mask = np.full(len(likely), not _is_odd(caption, slot))
         mask[several] &= likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             likely[_single(entries.names)] = 0.0
@@ -89,10 +92,28 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], li
     return slots, masses, usual
 
 
-def _is_dress(caption: Caption, slot: QuantitySlot) -> bool:
-    """Whether the noun is what somebody wears, of which nobody has several: "a girl in a green hat"."""
-    worn = is_worn(caption.tokens[slot.noun].lemma)
-    return worn and slot.value == 1 and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.places)
+def _is_odd(caption: Caption, slot: QuantitySlot) -> bool:
+    """Whether several would read oddly where there is one: what somebody wears, or a place that somebody is in.
+
+    "A girl in two green hats", "a man plays tennis on three courts"; and who has one thing on: "two girls in a hat".
+    """
+    noun = caption.tokens[slot.noun]
+    if slot.value > 1:
+        return False
+    preposition = caption.tokens[noun.head].lower if noun.dep == "pobj" else ""
+    if is_worn(noun.lemma) and (preposition in ("in", "with") or "dobj:wear" in slot.places):
+        return True
+    return (preposition in WITHIN and is_place(noun.lemma)) or _wears_one(caption, noun)
+
+
+def _wears_one(caption: Caption, noun: Token) -> bool:
+    """Whether a noun has one thing on: "a man in a hat", "a dog with a collar", "a girl who wears a gown"."""
+    for child in (caption.tokens[i] for i in caption.children[noun.index]):
+        verb = child.dep in ("acl", "relcl") and child.lemma in ("wear", "dress")
+        for thing in caption.dependents(child.index, "dobj" if verb else "pobj"):
+            if (verb or child.lower in ("in", "with")) and thing.tag == "NN" and is_worn(thing.lemma):
+                return True
+    return False
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
@@ -142,6 +163,9 @@ def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
         return False
     if caption.lowered[slot.noun + 1 : slot.noun + 2] == ("of",) and noun.lemma not in COLLECTIVE:
         return False
+    conjuncts = [token for token in caption.dependents(slot.noun, "conj") if token.tag == "NN"]
+    if any(not any(True for _ in caption.dependents(token.index, "det", "poss")) for token in conjuncts):
+        return False  # "a man and woman": one article for both
     predicate = noun.dep == "attr" and any(True for _ in caption.dependents(noun.head, "nsubj"))
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from random import Random
 
 import numpy as np
@@ -13,14 +13,14 @@ from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
-from augment.language.kinds import ABSTRACT, is_animal, is_body_part, is_worn, kind
+from augment.language.kinds import ABSTRACT, is_animal, is_body_part, is_building, is_worn, kind
 from augment.language.overlaps import is_person
 from augment.language.places import PrepositionSlot, preposition_slots
 from augment.language.prepositions import prepositions
 from augment.sampling import draw
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
-FLOOR = 0.004
+FLOOR = 0.003
 # So is one that what governs it, or its object, has less often than this times as often as other words do.
 LEAST_FAVOURED = 0.5
 WITHOUT = "without"
@@ -47,8 +47,7 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
             continue
         mass = entries.masses(slot.places, own=number, floor=FLOOR)
         mass *= _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
-        if WITHOUT in entries.number and any(True for _ in caption.dependents(slot.object, "amod", "nummod")):
-            mass[entries.number[WITHOUT]] = 0.0  # "without a hat", but who would say "without a blue hat"?
+        mass *= _said_of(caption, slot.object, entries.names)
         if mass.any():
             mass[_odd(slot, caption.tokens[slot.object].lemma, entries)] = 0.0
         slots.append(slot)
@@ -68,13 +67,32 @@ def preposition_candidate(caption: Caption, context: Context, slot: PrepositionS
 def _says_where(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:
     """Whether the object is a thing or a place that photos show: no abstraction, no part of a body.
 
-    A word that WordNet lacks is such a thing if the corpus has it often.
+    A word that WordNet lacks is such a thing if the corpus has it often; without an article it is a verb as often as
+    not, "to furrow", unless the corpus has it so.
     """
-    noun = caption.tokens[slot.object].lemma
+    object, nouns = caption.tokens[slot.object], context.lexicon.nouns
+    noun = object.lemma
+    if object.index == slot.end and object.tag == "NN" and not nouns.has_form(noun, "bare"):
+        return False
     if slot.entry != WITHOUT and is_negated(caption, slot.object):
         return False
-    known = noun in context.lexicon.nouns.number or kind(noun) != ABSTRACT or noun in prepositions().visible
+    known = noun in nouns.number or kind(noun) != ABSTRACT or noun in prepositions().visible
     return known and not is_body_part(noun)
+
+
+def _said_of(caption: Caption, object: int, names: tuple[str, ...]) -> np.ndarray:
+    """The entries that an object can have as it is put, as a mask, shape (entries,)."""
+    noun = caption.tokens[object]
+    several = noun.tag == "NNS" or any(True for _ in caption.dependents(object, "conj"))
+    described = any(True for _ in caption.dependents(object, "amod", "nummod"))
+    return _put(names, several, described)
+
+
+@cache
+def _put(names: tuple[str, ...], several: bool, described: bool) -> np.ndarray:
+    """Nothing is "between" one thing; there is "without a hat", but who would say "without a blue hat"?"""
+    never = {*(() if several else ("between", "among")), *((WITHOUT,) if described else ())}
+    return np.array([name not in never for name in names])
 
 
 def _odd(slot: PrepositionSlot, noun: str, entries: Entries) -> np.ndarray:
@@ -100,7 +118,8 @@ def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
     """The entries that cannot hold of a noun when one does, and may take its place, as a mask, shape (entries,)."""
     table = prepositions()
     worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
-    unfit = table.unfit["person"] if is_person(noun) else table.unfit["animal"] if is_animal(noun) else ()
+    sorts = {"person": is_person, "animal": is_animal, "building": is_building}
+    unfit = next((table.unfit[name] for name, holds in sorts.items() if holds(noun)), ())
     return np.array(
         [table.exchanged(entry, name, noun) and name not in unfit and (not worn or name == WITHOUT) for name in names]
     )

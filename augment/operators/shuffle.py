@@ -19,9 +19,9 @@ from augment.plausible import unfit_nouns
 from augment.sampling import accepts
 
 # How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 20.0
+TEMPERATURE = 60.0
 # What governs a noun must have the one that comes there at least this times as often as other words have it.
-LEAST_FAVOURED = 0.1
+LEAST_FAVOURED = 0.25
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -32,7 +32,11 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
-    slots = [slot for slot in noun_slots(caption) if slot.entry in number and _moves(caption, chunks[slot.root])]
+    slots = [
+        slot
+        for slot in noun_slots(caption)
+        if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
+    ]
     unfit = {slot: unfit_nouns(caption, slot, nouns, LEAST_FAVOURED) for slot in slots}
     pairs = []
     for one, other in combinations(slots, 2):
@@ -76,6 +80,11 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
     root = tokens[chunk.root]
     behind = caption.lowered[chunk.end] if chunk.end < len(tokens) else ""
     return behind not in ("of", "'s") and not (root.dep == "pobj" and tokens[root.head].lower == "of")
+
+
+def _stands_alone(slot: NounSlot, nouns: Entries) -> bool:
+    """Whether a noun phrase has what determines it, or needs nothing: "book on a table" is for headlines only."""
+    return slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare")
 
 
 def _gain(one: NounSlot, other: NounSlot, nouns: Entries) -> float:

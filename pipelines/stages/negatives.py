@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from augment.truth.estimates import Truth
 
 DRAWS_PER_NEGATIVE = 4
+SPARE = 2  # what is taken only where nothing else was, and then not often
 SPARE_DRAWS = 16
 
 
@@ -121,7 +122,7 @@ def _judge(
     refused: list[Judged] = []
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
-    for propose in (OPERATORS[name].propose, OPERATORS[name].spare):
+    for propose, most in ((OPERATORS[name].propose, quota), (OPERATORS[name].spare, min(quota, SPARE))):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
             reason, likely = judge(candidate, caption, context)
             if reason is None:
@@ -132,7 +133,7 @@ def _judge(
                 if lower not in taken:
                     own.add(lower)
                     kept.append((candidate, text, likely))
-                    if len(kept) == quota:
+                    if len(kept) == most:
                         break
                     continue
                 reason, likely = "sibling_says_so", None
