@@ -69,6 +69,11 @@ def test_pronouns(text: str, new: str, to_plural: bool, expected: str | None) ->
     assert (None if edits is None else apply(text, sorted(edits))) == expected
 
 
+@pytest.mark.parametrize("text", ["A bird looks down as it stands.", "A dog with a ball under it can run."])
+def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse(text: str) -> None:
+    assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None
+
+
 def test_edits_are_edits() -> None:
     caption = parse(["A dog is running in the park."])[0]
     assert agreement_edits(caption, 1, plural=True) == [Edit(6, 8, "are")]

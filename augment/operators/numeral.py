@@ -107,9 +107,10 @@ def _is_odd(caption: Caption, slot: QuantitySlot) -> bool:
 
 
 def _wears_one(caption: Caption, noun: Token) -> bool:
-    """Whether a noun has one thing on: "a man in a hat", "a dog with a collar", "a girl who wears a gown"."""
-    for child in (caption.tokens[i] for i in caption.children[noun.index]):
-        verb = child.dep in ("acl", "relcl") and child.lemma in ("wear", "dress")
+    """Whether a noun has one thing on: "a man in a hat", "a dog with a collar", "a girl wears a gown"."""
+    does = [caption.tokens[noun.head]] if noun.dep == "nsubj" else []
+    for child in [*does, *(caption.tokens[i] for i in caption.children[noun.index])]:
+        verb = child.pos == "VERB" and child.lemma in ("wear", "dress")
         for thing in caption.dependents(child.index, "dobj" if verb else "pobj"):
             if (verb or child.lower in ("in", "with")) and thing.tag == "NN" and is_worn(thing.lemma):
                 return True

@@ -74,7 +74,7 @@ def _says_where(caption: Caption, slot: PrepositionSlot, context: Context) -> bo
     noun = object.lemma
     if object.index == slot.end and object.tag == "NN" and not nouns.has_form(noun, "bare"):
         return False
-    if slot.entry != WITHOUT and is_negated(caption, slot.object):
+    if object.pos != "NOUN" or (slot.entry != WITHOUT and is_negated(caption, slot.object)):
         return False
     known = noun in nouns.number or kind(noun) != ABSTRACT or noun in prepositions().visible
     return known and not is_body_part(noun)
