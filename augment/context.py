@@ -12,7 +12,8 @@ from augment.language.attribute_slots import attribute_slots
 from augment.language.attributes import attributes
 from augment.language.clashes import Clashing, union
 from augment.language.lexicon import Lexicon
-from augment.language.places import NOUN_TAGS, noun_slots, preposition_slots, quantity_slots
+from augment.language.places import NOUN_TAGS, noun_slots, quantity_slots
+from augment.language.preposition_slots import prepositions_said
 
 if TYPE_CHECKING:
     from augment.truth.estimates import ImageTruth, Truth
@@ -41,7 +42,7 @@ def quantities_said(caption: Caption) -> frozenset[tuple[str, int]]:
 @remembered
 def relations_said(caption: Caption) -> frozenset[tuple[str, str]]:
     """(preposition, object) pairs."""
-    return frozenset((slot.entry, caption.tokens[slot.object].lemma) for slot in preposition_slots(caption))
+    return frozenset((said.entry, said.object.lemma) for said in prepositions_said(caption))
 
 
 @remembered

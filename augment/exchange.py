@@ -30,7 +30,7 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     pairs = ((one, other), (other, one), first, first[::-1])
     if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
         return True
-    if any(_with(caption, *pair) for pair in pairs):
+    if _beside_each_other(caption, one, other) or any(_with(caption, *pair) for pair in pairs):
         return True
     if _listed(caption, one, other) or _said_anyway(caption, one.index, other.index):
         return True
@@ -104,6 +104,14 @@ def _listed(caption: Caption, one: Token, other: Token) -> bool:
     inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
     between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
     return set(between) <= {",", "and", "or", "&", "as", "well", "plus"}
+
+
+def _beside_each_other(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether two prepositions place one noun: "a man in the water, on a boat"."""
+    if not one.dep == other.dep == "pobj":
+        return False
+    above, beside = caption.tokens[one.head].head, caption.tokens[other.head].head
+    return above == beside and caption.tokens[above].pos == "NOUN"
 
 
 def _with(caption: Caption, one: Token, other: Token) -> bool:

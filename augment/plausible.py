@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from augment.caption import Caption
+from augment.language.attributes import attributes
 from augment.language.entries import Entries
-from augment.language.kinds import LIVING, is_body_part, is_worn
+from augment.language.kinds import LIVING, is_body_part, is_place, is_worn
 from augment.language.places import NounSlot
 
 # What things do as well as those who live.
 RESTING = frozenset("sit stand lie lay rest lean hang".split())
 
 
+OF_ANYTHING = frozenset({"colour", "pattern", "size"})  # dimensions that all things have
 # Less often than this times as often as other nouns have it, and a noun does not take an adjective.
 LEAST_DESCRIBED = 0.4
 
@@ -25,11 +29,28 @@ def unfit_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least: float) 
     something or has something on ("a bathroom skis downhill", "a dock with short hair").
     """
     unfit = nouns.favoured(slot.places[:2]) < least
-    if slot.start and caption.tokens[slot.start - 1].dep == "amod":
-        unfit = unfit | (nouns.favoured(slot.places[2:3]) < LEAST_DESCRIBED)
-    if nouns.kinds[nouns.number[slot.entry]] in LIVING and _acts(caption, slot):
+    own = nouns.kinds[nouns.number[slot.entry]]
+    if is_place(slot.entry) and caption.tokens[slot.root].dep in ("ROOT", "nsubj", "attr"):
+        unfit = unfit | ~_places(nouns.names)
+    if own in LIVING and _acts(caption, slot):
         unfit = unfit | (nouns.kinds > max(LIVING))
     return unfit
+
+
+def undescribed_nouns(caption: Caption, slot: NounSlot, nouns: Entries) -> np.ndarray:
+    """The nouns that the adjective before a slot does not go with, as a mask, shape (entries,): "a foggy sofa"."""
+    if not slot.start or caption.tokens[slot.start - 1].dep != "amod":
+        return np.zeros(len(nouns.names), bool)
+    found = nouns.favoured(slot.places[2:3]) < LEAST_DESCRIBED
+    if OF_ANYTHING.isdisjoint(attributes().dimensions.get(caption.lowered[slot.start - 1], ())):
+        other = nouns.kinds != nouns.kinds[nouns.number[slot.entry]]
+        found = found | (other & (nouns.observed(slot.places[2]) == 0))
+    return found
+
+
+@lru_cache(maxsize=16)
+def _places(names: tuple[str, ...]) -> np.ndarray:
+    return np.array([is_place(name) for name in names])
 
 
 def _acts(caption: Caption, slot: NounSlot) -> bool:

@@ -18,7 +18,8 @@ LEXICON = schema(
     field(
         "place",
         pa.string(),
-        "where it stood (`pobj:in`) or how it was written (`nns:dogs`); empty for the plain count",
+        "where it stood (`pobj:sit in`, `dobj:throw`), the like of that (`pobj:in`, `dobj kind:verb.contact`), or how "
+        "it was written (`nns:dogs`); empty for the plain count",
     ),
     field("count", pa.int64(), "occurrences in the captions counted"),
 )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from augment.edits import Edit, apply
 from augment.language.grammar import article
-from augment.operators import PRESETS
+from augment.operators import OPERATORS, PRESETS, Operator, nothing
 from pipelines.stages.negatives import NegativesConfig, negatives
 from schemas.fields import check
 from schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
@@ -132,9 +132,19 @@ def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     assert counts["paraphrase.rows"] == tables["positives"].num_rows > 5
 
 
-def test_a_spare_candidate_is_taken_only_alone() -> None:
-    tables, _ = negatives(sample_parses(), sample_lexicon(), NegativesConfig(operators=("attribute",)))
-    added: dict[str, set[bool]] = {}
-    for row in tables["negatives"].to_pylist():
-        added.setdefault(row["caption_id"], set()).add(row["replaced"] == "")
-    assert all(len(kinds) == 1 for kinds in added.values())
+@pytest.mark.parametrize(("most", "kept"), [(1, 1), (2, 2), (None, 18)])
+def test_what_is_spare_is_taken_only_alone_and_then_not_often(
+    monkeypatch: pytest.MonkeyPatch, most: int | None, kept: int
+) -> None:
+    first = sample_parses().slice(0, 5)
+
+    def counts(chosen: Operator) -> list[int]:
+        monkeypatch.setitem(OPERATORS, "noun", chosen)
+        tables, _ = negatives(first, sample_lexicon(), NegativesConfig(operators=("noun",)))
+        found = tables["negatives"]["caption_id"].value_counts().to_pylist()
+        return [row["counts"] for row in found]
+
+    noun = OPERATORS["noun"].propose
+    assert max(counts(Operator(nothing, "noun", 1.0, noun, most))) == kept
+    never = Operator(noun, "noun", 1.0, noun, most)
+    assert counts(never) == counts(Operator(noun, "noun", 1.0))

@@ -1,4 +1,4 @@
-"""A dozen kinds of things by WordNet, to tell what fits a place that a small corpus has seen only a few times."""
+"""A dozen kinds of things by WordNet, and of verbs: what fits a place that a small corpus has seen only a few times."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from augment.language.attribute_slots import attribute_slots
 from augment.language.clashes import Clashes, numbers
 from augment.language.entries import Entries, read_entries
 from augment.language.overlaps import head, is_person, overlaps
-from augment.language.places import noun_slots, preposition_slots, quantity_slots
+from augment.language.places import noun_slots, quantity_slots
+from augment.language.preposition_slots import preposition_slots
 from augment.language.verbs import verb_slots
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
     for slot in noun_slots(caption):
         yield "noun", slot.entry, ""
         yield "noun", slot.entry, f"form:{slot.form}"
-        for place in slot.places:
+        for place in filter(None, slot.places):
             yield "noun", slot.entry, place
         yield (
             "surface",
@@ -57,11 +58,11 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
             yield "surface", root.lemma, "counted"
     for preposition in preposition_slots(caption):
         yield "preposition", preposition.entry, ""
-        for place in preposition.places:
+        for place in filter(None, preposition.places):
             yield "preposition", preposition.entry, place
     for quantity in quantity_slots(caption):
         yield "numeral", quantity.entry, ""
-        for place in quantity.places:
+        for place in filter(None, quantity.places):
             yield "numeral", quantity.entry, place
     for attribute in attribute_slots(caption):
         yield "attribute", attribute.entry, ""

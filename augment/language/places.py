@@ -6,7 +6,6 @@ A place is a short string such as `pobj:in`, `left:on a` or `right:wearing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ from augment.caption import Caption, Token, remembered
 from augment.language.attributes import is_part_of_name
 from augment.language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, singular_form
 from augment.language.kinds import kind, verb_kind
-from augment.language.prepositions import prepositions
 
 NOUN_TAGS = {"NN", "NNS"}
 
@@ -33,19 +31,6 @@ class NounSlot(NamedTuple):
     def root(self) -> int:
         """Index of the head noun."""
         return self.end - 1
-
-
-class PrepositionSlot(NamedTuple):
-    """A preposition of one or more tokens with its object noun `object` (a token index).
-
-    The first two places are what governs it and the kind of that, the next two the object and its kind.
-    """
-
-    start: int
-    end: int
-    entry: str
-    object: int
-    places: tuple[str, ...]
 
 
 class QuantitySlot(NamedTuple):
@@ -74,12 +59,12 @@ def broader(place: str) -> str:
     """The place that holds a place and its like, by which one that was seldom seen is judged; "" where there is none.
 
     "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on",
-    "pobj:roof of" -> "pobj:12 of", what there is of a structure
+    "pobj:roof of" -> "of kind:18", what there is of an artifact
     """
     sort, _, word = place.partition(":")
     if sort == "pobj" and " " in word:
         above, _, preposition = word.rpartition(" ")
-        return f"pobj:{kind(above)} of" if preposition == "of" and not above.isdigit() else f"pobj:{preposition}"
+        return f"of kind:{kind(above)}" if preposition == "of" else f"pobj:{preposition}"
     if sort in ("subj", "gov", "obj", "pobj"):
         return f"{sort.removeprefix('p')} kind:{kind(word) if word else ''}"
     return f"{sort} kind:{verb_kind(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
@@ -107,7 +92,7 @@ def governor(caption: Caption, token: Token) -> str:
 def _is_cut(caption: Caption, root: int) -> bool:
     """Whether a noun stands right behind a head: the parse has cut a compound, "the blue ice | skates"."""
     following = caption.tokens[root + 1 : root + 2]
-    return bool(following) and following[0].pos == "NOUN" and following[0].dep != "appos"
+    return bool(following) and following[0].pos == "NOUN" and following[0].dep not in ("appos", "npadvmod")
 
 
 @remembered
@@ -138,91 +123,6 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
             f"right:{after(caption, chunk.root + 1)}",
         )
         slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, places))
-    return tuple(slots)
-
-
-def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
-    """Token spans of prepositions, multi-word ones as one: (2, 5) for "in front of" in "a dog in front of a car"."""
-    lowered, tokens = caption.lowered, caption.tokens
-    phrases = prepositions().phrases
-    i = 0
-    while i < len(tokens):
-        for words in phrases.get(lowered[i], ()):
-            if lowered[i : i + len(words)] == words:
-                yield i, i + len(words)
-                i += len(words)
-                break
-        else:
-            if tokens[i].dep == "prep" and tokens[i].pos == "ADP":
-                yield i, i + 1
-            i += 1
-
-
-def _is_bound(caption: Caption, start: int, end: int, object: Token) -> bool:
-    """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
-    tokens, lowered, text = caption.tokens, caption.lowered, caption.text
-    if lowered[start] in ("from", "to") and end - start == 1:
-        beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
-        if beside >= {"from", "to"}:
-            return True
-    if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
-        return True
-    behind = object.index + 1
-    if lowered[behind : behind + 1] in (("on",), ("off",)) and not any(
-        True for _ in caption.dependents(behind, "pobj")
-    ):
-        return True  # "in a shirt with a stripe on"
-    if start == 0:
-        return False
-    if text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
-        return True
-    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")
-
-
-@remembered
-def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
-    """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
-    table = prepositions()
-    tokens, lowered = caption.tokens, caption.lowered
-    slots = []
-    for start, end in preposition_units(caption):
-        written = " ".join(lowered[start:end])
-        entry = table.same.get(written, written)
-        if entry not in table.entries:
-            continue
-        if start > 0 and lowered[start - 1] in table.adverbs:
-            continue
-        object = next(caption.dependents(end - 1, "pobj"), None)
-        if object is None or object.pos not in ("NOUN", "PROPN") or object.index < end:
-            continue
-        if _is_bound(caption, start, end, object):
-            continue
-        bare = object.index == end
-        if object.lemma in table.idioms and (bare or end - start == 1):
-            continue
-        if any(token.dep == "prep" and token.index == end for token in caption.dependents(end - 1, "prep")):
-            continue
-        above = tokens[start]
-        while start <= above.index < end and above.head != above.index:
-            above = tokens[above.head]
-        if (
-            above.lemma in table.governors
-            or entry in table.owned.get(above.lemma, ())
-            or (entry == "by" and above.tag == "VBN")
-        ):
-            continue
-        above_place = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
-        object_place = f"obj:{object.lemma}"
-        places = (
-            above_place,
-            broader(above_place),
-            object_place,
-            broader(object_place),
-            f"left:{before(caption, start)}",
-            f"right:{lowered[end]} {object.lemma}",
-            f"{above.lemma}..{object.lemma}",
-        )
-        slots.append(PrepositionSlot(start, end, entry, object.index, places))
     return tuple(slots)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from augment.caption import Caption, Token, remembered
 from augment.language.grammar import third_person
 from augment.language.kinds import LIVING, is_food, kind
-from augment.language.places import after, before
+from augment.language.places import after, before, broader
 from augment.language.prepositions import prepositions
 from augment.language.wordnet import WordNet
 
@@ -138,14 +138,15 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
             pattern, place, noun = "bare", "obj:", None
         else:
             continue
-        does = subject(caption, token)
-        if not does or (token.lemma in verbs().postures and kind(does) not in LIVING):
+        doer = subject(caption, token)
+        if doer is None or (token.lemma in verbs().postures and kind(doer.lemma) not in LIVING):
             continue
+        subject_place = f"subj:{doer.lemma}"
         places = (
-            f"subj:{does}",
-            f"subj kind:{kind(does)}",
+            subject_place,
+            broader(subject_place),
             place,
-            f"obj kind:{kind(noun.lemma) if noun else ''}",
+            broader(place),
             f"left:{before(caption, token.index)}",
             f"right:{after(caption, following)}",
         )
@@ -153,19 +154,19 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
     return tuple(slots)
 
 
-def subject(caption: Caption, verb: Token) -> str:
-    """The lemma of who does it; "" where the parse does not tell."""
+def subject(caption: Caption, verb: Token) -> Token | None:
+    """Who does it; None where the parse does not tell."""
     for _ in caption.tokens:
         own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]
         if verb.dep in ("acl", "relcl") and (own is None or own.tag in ("WDT", "WP")):
             own = head
         if own is not None:
-            return own.lemma
+            return own
         if verb.dep not in ("conj", "advcl") or head.index == verb.index:
             break
         verb = head
-    return ""
+    return None
 
 
 def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:

@@ -30,18 +30,20 @@ def nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 class Operator(NamedTuple):
     """An operator, its family, and how many it makes of each caption at most, as a share of the number per family.
 
-    What `spare` proposes, from the same stream of randomness, is taken only where nothing else was.
+    What `spare` proposes, from the same stream of randomness, is taken only where nothing else was: `spare_most` of it,
+    or as many as of other candidates.
     """
 
     propose: Propose
     family: str
     share: float
     spare: Propose = nothing
+    spare_most: int | None = None
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0, odd_noun),
-    "numeral": Operator(numeral, "numeral", 1.0, odd_numeral),
+    "noun": Operator(noun, "noun", 1.0, odd_noun, 1),
+    "numeral": Operator(numeral, "numeral", 1.0, odd_numeral, 1),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(preposition, "relation", 0.5),
     "object": Operator(object_, "object", 0.25),

@@ -18,7 +18,7 @@ from augment.language.kinds import PERSON
 from augment.language.overlaps import gender, head
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
-from augment.plausible import unfit_nouns
+from augment.plausible import undescribed_nouns, unfit_nouns
 from augment.sampling import draw
 
 # The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
@@ -74,7 +74,7 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[n
         if nouns.kinds[own] != PERSON and _is_coloured(caption, slot):
             probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
-        unfit.append(unfit_nouns(caption, slot, nouns, LEAST_FAVOURED))
+        unfit.append(unfit_nouns(caption, slot, nouns, LEAST_FAVOURED) | undescribed_nouns(caption, slot, nouns))
     least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     masses = [
         nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)

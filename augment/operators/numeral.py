@@ -13,10 +13,11 @@ from augment.context import Context, asked_once
 from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
-from augment.language.kinds import is_place, is_worn
+from augment.language.kinds import ABSTRACT, is_place, is_worn, kind
 from augment.language.lexicon import Lexicon
 from augment.language.overlaps import gender, overlaps
 from augment.language.places import QuantitySlot, quantity_slots, quantity_value
+from augment.language.verbs import subject
 from augment.sampling import draw
 
 # Words beside a noun that say how many it is: "a single dog", "a pair of two".
@@ -29,7 +30,9 @@ COLLECTIVE = frozenset(
     "group line row pile stack piece slice set picture photo photograph image reflection shadow hand arm letter glass "
     "cup bowl plate body herd flock crowd box basket bottle vase jar tray bag game jump trick".split()
 )
-WITHIN = frozenset("in on at inside along down through across around into onto".split())
+# Words that say of several what cannot be said of one: "three zebras standing together".
+MUTUAL = frozenset("together each both another others".split())
+WITHIN = frozenset("of in on at inside along down through across around into onto".split())
 # A number above one that is this much less likely in its place than the best other one reads oddly ("on ten couches"):
 # only where all the others are refused.
 RARE = 0.1
@@ -80,9 +83,10 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], li
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        if caption.lowered[slot.index - 1 : slot.index] in (("between",), ("among",)):
+        between = caption.lowered[slot.index - 1 : slot.index] in (("between",), ("among",))
+        if between or not MUTUAL.isdisjoint(caption.lowered):
             likely[_single(entries.names)] = 0.0
-        mask = np.full(len(likely), not _is_odd(caption, slot))
+        mask = np.full(len(likely), not _is_odd(caption, slot, context.lexicon))
         mask[several] &= likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
         if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
             likely[_single(entries.names)] = 0.0
@@ -92,18 +96,28 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], li
     return slots, masses, usual
 
 
-def _is_odd(caption: Caption, slot: QuantitySlot) -> bool:
-    """Whether several would read oddly where there is one: what somebody wears, or a place that somebody is in.
+def _is_odd(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
+    """Whether several would read oddly where there is one.
 
-    "A girl in two green hats", "a man plays tennis on three courts"; and who has one thing on: "two girls in a hat".
+    Of what somebody wears ("a girl in two green hats"), of what one is in or on ("a man plays on three courts"), of
+    that which one thing is part of ("the face of two clocks"), events ("two dogs have three fights"), and of those who
+    have one thing on ("two girls in a hat").
     """
     noun = caption.tokens[slot.noun]
     if slot.value > 1:
         return False
-    preposition = caption.tokens[noun.head].lower if noun.dep == "pobj" else ""
-    if is_worn(noun.lemma) and (preposition in ("in", "with") or "dobj:wear" in slot.places):
+    if (noun.lemma not in lexicon.nouns.number and kind(noun.lemma) == ABSTRACT) or _wears_one(caption, noun):
         return True
-    return (preposition in WITHIN and is_place(noun.lemma)) or _wears_one(caption, noun)
+    if is_worn(noun.lemma) and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.places):
+        return True
+    preposition = caption.tokens[noun.head]
+    if noun.dep != "pobj" or preposition.lower not in WITHIN:
+        return False
+    holder = caption.tokens[preposition.head]
+    if holder.pos == "VERB":
+        holder = subject(caption, holder) or holder
+    one = holder.tag == "NN" and not any(True for _ in caption.dependents(holder.index, "conj"))
+    return one if preposition.lower == "of" else one or is_place(noun.lemma)
 
 
 def _wears_one(caption: Caption, noun: Token) -> bool:
@@ -179,9 +193,17 @@ def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> 
         return None
     verbs = agreement_edits(caption, slot.noun, plural=many)
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
-    if verbs is None or pronouns is None:
+    if verbs is None or pronouns is None or (many and not pronouns and _may_be_it(caption, slot.noun)):
         return None
     return [Edit(noun.start, noun.end, cased(surface, noun.text)), *verbs, *pronouns]
+
+
+def _may_be_it(caption: Caption, noun: int) -> bool:
+    """Whether "it" behind a noun may mean that or another: "a hydrant with a chain that is attached to it"."""
+    thing = gender(caption.tokens[noun].lemma) == "thing"
+    return thing and any(
+        token.lower == "it" and token.index > noun and token.dep != "expl" for token in caption.pronouns
+    )
 
 
 def _edits(caption: Caption, slot: QuantitySlot, name: str, agreeing: list[Edit] | None) -> tuple[Edit, ...]:

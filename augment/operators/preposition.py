@@ -15,7 +15,7 @@ from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.kinds import ABSTRACT, is_animal, is_body_part, is_building, is_worn, kind
 from augment.language.overlaps import is_person
-from augment.language.places import PrepositionSlot, preposition_slots
+from augment.language.preposition_slots import PrepositionSlot, preposition_slots
 from augment.language.prepositions import prepositions
 from augment.sampling import draw
 
@@ -99,12 +99,15 @@ def _odd(slot: PrepositionSlot, noun: str, entries: Entries) -> np.ndarray:
     """The entries that do not go with what governs the slot or with its object, as a mask, shape (entries,).
 
     What can be exchanged for the one that stands there is compared with its like. A way ("into", "past") is odd behind
-    a word that the corpus never has it behind, unless there was another way.
+    a word that the corpus never has it behind, unless there was another way; so is what the word makes a meaning with.
     """
+    table = prepositions()
     others = _exchanged(slot.entry, noun, entries.names)
     odd = np.minimum(*(entries.favoured(slot.places[i : i + 2], others) for i in (0, 2))) < LEAST_FAVOURED
-    if slot.entry not in prepositions().ways:
+    if slot.entry not in table.ways:
         odd |= _ways(entries.names) & (entries.observed(slot.places[0]) == 0)
+    own = table.owned.get(slot.places[0].partition(":")[2], ())
+    odd[[entries.number[name] for name in own if name in entries.number]] = True
     return odd
 
 

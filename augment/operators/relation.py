@@ -13,7 +13,7 @@ from augment.context import Context
 from augment.edits import Candidate, Edit
 from augment.language.determiners import is_negated
 from augment.language.grammar import article
-from augment.language.places import NounSlot, noun_slots
+from augment.language.places import NounSlot, broader, noun_slots
 from augment.language.wordnet import first_sense
 from augment.operators.noun import noun_candidates, noun_choices
 from augment.operators.preposition import preposition_candidate, preposition_choices
@@ -97,7 +97,9 @@ def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Itera
     heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
     for at, word in draw(heads, rng, draws):
         name = lexicon.prepositions.names[word]
-        places = f"pobj:{name.rpartition(' ')[2]}", f"left:{name} a"
+        *_, above, last = (caption.tokens[slots[at].root].lemma, *name.split())
+        governed = f"pobj:{above} {last}"
+        places = governed, broader(governed), f"left:{last} a"
         for _, entry in draw([lexicon.nouns.probabilities(places, "a")], rng, 1):
             yield _behind(caption, context, slots[at], name, lexicon.nouns.names[entry])
 

@@ -12,23 +12,22 @@ from augment.edits import Candidate, Edit, cased
 from augment.language.determiners import is_negated
 from augment.language.entries import Entries
 from augment.language.grammar import agreement_edits, pronoun_edits
+from augment.language.kinds import is_place, is_worn
 from augment.language.overlaps import gender
 from augment.language.places import NounSlot, noun_slots
 from augment.language.wordnet import first_sense
 from augment.plausible import unfit_nouns
-from augment.sampling import accepts
 
-# How much of the implausibility of an exchange is forgiven (1: none).
-TEMPERATURE = 60.0
 # What governs a noun must have the one that comes there at least this times as often as other words have it.
-LEAST_FAVOURED = 0.25
+LEAST_FAVOURED = 0.1
+PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
 
-    A pair is taken with probability min(1, p' / p), p and p' being how likely the corpus makes the heads in their own
-    places and exchanged (Metropolis): what would read oddly is left out, and what is left gives no cue.
+    Pairs are taken whose heads may stand in each other's place: what governs one has the other too, and both or neither
+    are places (augment.plausible).
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
@@ -38,14 +37,13 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
     ]
     unfit = {slot: unfit_nouns(caption, slot, nouns, LEAST_FAVOURED) for slot in slots}
-    pairs = []
-    for one, other in combinations(slots, 2):
-        if one.entry != other.entry and not unfit[one][number[other.entry]] and not unfit[other][number[one.entry]]:
-            pairs.append((_gain(one, other, nouns), one, other))
+    pairs = [
+        (one, other)
+        for one, other in combinations(slots, 2)
+        if _alike(one, other) and not unfit[one][number[other.entry]] and not unfit[other][number[one.entry]]
+    ]
     rng.shuffle(pairs)
-    for gain, one, other in pairs[:draws]:
-        if not accepts(gain / TEMPERATURE, rng):
-            continue
+    for one, other in pairs[:draws]:
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
         refused = None if edits else "ungrammatical"
         if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
@@ -71,27 +69,37 @@ def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase can stand elsewhere: no pronoun or "no" in it, nothing "of" it, not the object of "of"."""
-    tokens = caption.tokens
+    """Whether a noun phrase can stand elsewhere, and say something else there.
+
+    It has no pronoun and no "no" in it, nothing "of" it and no particle behind it; it stands in no list, and not behind
+    "of" or "with"; and it is named once.
+    """
+    tokens, lowered = caption.tokens, caption.lowered
+    root = tokens[chunk.root]
     if any(tokens[i].tag in ("PRP", "PRP$", "EX", "WP", "WP$") for i in range(chunk.start, chunk.end)):
         return False
-    if is_negated(caption, chunk.root):
+    if is_negated(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
         return False
-    root = tokens[chunk.root]
-    behind = caption.lowered[chunk.end] if chunk.end < len(tokens) else ""
-    return behind not in ("of", "'s") and not (root.dep == "pobj" and tokens[root.head].lower == "of")
+    if root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "appos")):
+        return False
+    behind = lowered[chunk.end] if chunk.end < len(tokens) else ""
+    stranded = behind in PARTICLES and not any(True for _ in caption.dependents(chunk.end, "pobj", "prep"))
+    return (
+        behind not in ("of", "'s")
+        and not stranded
+        and not (root.dep == "pobj" and lowered[root.head] in ("of", "with"))
+    )
+
+
+def _alike(one: NounSlot, other: NounSlot) -> bool:
+    """Whether two nouns may come into each other's role: two places or none; what one wears has but one."""
+    worn = is_worn(one.entry) and is_worn(other.entry)
+    return one.entry != other.entry and is_place(one.entry) == is_place(other.entry) and not worn
 
 
 def _stands_alone(slot: NounSlot, nouns: Entries) -> bool:
     """Whether a noun phrase has what determines it, or needs nothing: "book on a table" is for headlines only."""
     return slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare")
-
-
-def _gain(one: NounSlot, other: NounSlot, nouns: Entries) -> float:
-    """Log of p' / p for the exchange of two heads: the priors cancel, the places remain."""
-    a, b = nouns.number[one.entry], nouns.number[other.entry]
-    near, far = nouns.gains(one.places, a), nouns.gains(other.places, b)
-    return float(near[b] + far[a] - near[a] - far[b])
 
 
 def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot) -> tuple[Edit, ...] | None:

@@ -104,7 +104,7 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     shape = [len(own) for own in texts]
     keys, at = np.unique(np.ravel_multi_index(numbers, shape), return_inverse=True)
     pairs = np.zeros((len(folds), len(keys)), int)
-    pairs[owner, at] = rows[PAIRS].to_numpy()
+    np.add.at(pairs, (owner, at), rows[PAIRS].to_numpy())
     columns = [own.take(pa.array(n)) for own, n in zip(texts, np.unravel_index(keys, shape), strict=True)]
     table = pa.table([*columns, *map(pa.array, pairs)], [*KEYS, *map(_fold, range(len(folds)))])
     word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))

@@ -137,8 +137,6 @@ def _judged(
     for kind in KINDS:
         proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
         kept = list(islice((one for one in proposed if check(one, shown[0], context) is None), KEPT))
-        if len(kept) < KEPT:  # as in making negatives, odd ones are drawn then, from the stream of what follows
-            next(OPERATORS[kind].spare(shown[0], context, rng, DRAWS), None)
         for candidate in kept:
             values = image.features(candidate, shown[0])
             if values is not None:

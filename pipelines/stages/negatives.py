@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from augment.truth.estimates import Truth
 
 DRAWS_PER_NEGATIVE = 4
-SPARE = 2  # what is taken only where nothing else was, and then not often
 SPARE_DRAWS = 16
 
 
@@ -122,7 +121,8 @@ def _judge(
     refused: list[Judged] = []
     rng = record_rng(config.seed, name, caption.caption_id)
     own: set[str] = set()
-    for propose, most in ((OPERATORS[name].propose, quota), (OPERATORS[name].spare, min(quota, SPARE))):
+    operator = OPERATORS[name]
+    for propose, most in ((operator.propose, quota), (operator.spare, min(quota, operator.spare_most or quota))):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + SPARE_DRAWS):
             reason, likely = judge(candidate, caption, context)
             if reason is None:

@@ -24,12 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from augment.balance import BALANCED, balance
-from augment.caption import Caption, from_parses
+from augment.caption import Caption, Token, from_parses
 from augment.context import VERB_TAGS, nouns_said, verbs_said
 from augment.contradiction import same_things
 from augment.language.attribute_slots import attribute_slots
 from augment.language.lexicon import Lexicon
-from augment.language.places import preposition_slots, quantity_slots, quantity_value
+from augment.language.places import quantity_slots, quantity_value
+from augment.language.preposition_slots import preposition_slots
 from augment.language.verbs import subject
 from augment.language.wordnet import WordNet
 from augment.truth.estimates import Truth
@@ -140,14 +141,20 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     return "part" if kind == "numeral" and quantity_value(new) < quantity_value(row["replaced"]) else "said"
 
 
+def doer(caption: Caption, verb: Token) -> str:
+    """The lemma of who does a verb, "" where the parse does not tell."""
+    found = subject(caption, verb)
+    return found.lemma if found else ""
+
+
 def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
     """Whether another caption says a verb of who does it in a negative, or does not tell of whom."""
     starts = {edit["start"] for edit in row["edits"]}
     edited = (token for token in caption.tokens if token.start in starts and token.pos == "VERB")
-    mine = next((subject(caption, token) for token in edited), "")
+    mine = next((doer(caption, token) for token in edited), "")
     if verb not in verbs_said(other):
         return False
-    others = {subject(other, token) for token in other.tokens if token.lemma == verb and token.tag in VERB_TAGS}
+    others = {doer(other, token) for token in other.tokens if token.lemma == verb and token.tag in VERB_TAGS}
     return not mine or any(not one or same_things(mine, one) for one in others)
 
 
