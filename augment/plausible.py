@@ -14,8 +14,6 @@ from augment.language.places import NounSlot
 
 # What things do as well as those who live.
 RESTING = frozenset("sit stand lie lay rest lean hang".split())
-
-
 OF_ANYTHING = frozenset({"colour", "pattern", "size"})  # dimensions that all things have
 # Less often than this times as often as other nouns have it, and a noun does not take an adjective.
 LEAST_DESCRIBED = 0.4
@@ -24,9 +22,9 @@ LEAST_DESCRIBED = 0.4
 def unfit_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least: float) -> np.ndarray:
     """The nouns that do not go with what stands beside a slot, as a mask, shape (entries,).
 
-    They are those that what governs it has less than `least` times as often as other words ("reads a ladder"), those
-    that the adjective before it does not go with ("a foggy sofa"), and all that do not live where somebody living does
-    something or has something on ("a bathroom skis downhill", "a dock with short hair").
+    They are those that what governs it has less than `least` times as often as other words ("reads a ladder"); all that
+    do not live where somebody living does something or has something on ("a bathroom skis downhill", "a dock with short
+    hair"); and what is no place where a caption tells what is in one ("a parking meter with a desk and chairs").
     """
     unfit = nouns.favoured(slot.places[:2]) < least
     own = nouns.kinds[nouns.number[slot.entry]]

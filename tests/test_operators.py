@@ -320,6 +320,8 @@ def test_a_number_far_less_likely_than_another_is_left_out() -> None:
         ("A dog runs past a hat.", set()),
         ("A man sits in a street with a dog.", {"street"}),
         ("A car is parked next to a street.", set()),
+        ("Two dogs sit on a bench.", set()),
+        ("The top of a car.", {"car"}),
     ],
 )
 def test_numeral_multiplies_no_dress_no_place_and_nobody_who_has_one_thing_on(text: str, odd: set[str]) -> None:
@@ -328,6 +330,17 @@ def test_numeral_multiplies_no_dress_no_place_and_nobody_who_has_one_thing_on(te
     slots, masses = numeral_choices(caption, context)
     assert {caption.tokens[slot.noun].lemma for slot, mass in zip(slots, masses, strict=True) if not mass.any()} == odd
     assert {caption.tokens[slot.noun].lemma for slot in slots} >= odd
+
+
+@pytest.mark.parametrize("text", ["Two dogs run together.", "Three cats look at each other."])
+def test_nothing_is_together_with_itself(text: str) -> None:
+    assert accepted("numeral", text) and not [
+        made for made in accepted("numeral", text) if made.startswith(("A ", "One "))
+    ]
+
+
+def test_numeral_leaves_what_it_may_mean() -> None:
+    assert not [made for made in accepted("numeral", "There is a boat with a dog in it.") if "two boats" in made]
 
 
 @pytest.mark.parametrize("text", ["A man and woman run.", "There is a hat and coat."])

@@ -82,13 +82,11 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
         return False
     if root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "appos")):
         return False
+    if root.dep == "pobj" and lowered[root.head] in ("of", "with"):
+        return False
     behind = lowered[chunk.end] if chunk.end < len(tokens) else ""
     stranded = behind in PARTICLES and not any(True for _ in caption.dependents(chunk.end, "pobj", "prep"))
-    return (
-        behind not in ("of", "'s")
-        and not stranded
-        and not (root.dep == "pobj" and lowered[root.head] in ("of", "with"))
-    )
+    return behind not in ("of", "'s") and not stranded
 
 
 def _alike(one: NounSlot, other: NounSlot) -> bool:
