@@ -77,7 +77,7 @@ class Entries:
     def has_form(self, entry: str, form: str) -> bool:
         """Whether the corpus has an entry in a form as a rule, not by the way."""
         number, prior = self.number.get(entry), self.priors.get(form)
-        return number is not None and prior is not None and prior[number] > -np.inf
+        return number is not None and prior is not None and prior[number] > -inf
 
     def weighing(self, weights: Mapping[tuple[str, bool], float]) -> Entries:
         """The same entries with other weights in `balance`, by entry and whether plural; 1 where there is none."""

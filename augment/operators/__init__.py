@@ -1,6 +1,7 @@
 """The operators, one a file: each proposes candidates lazily, and neither builds text nor judges truth."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -8,8 +9,8 @@ from augment.caption import Caption
 from augment.context import Context
 from augment.edits import Candidate
 from augment.operators.attribute import added_attribute, attribute
-from augment.operators.noun import noun, odd_noun
-from augment.operators.numeral import numeral, odd_numeral
+from augment.operators.noun import noun
+from augment.operators.numeral import numeral
 from augment.operators.object import object_
 from augment.operators.paraphrase import paraphrase
 from augment.operators.preposition import preposition
@@ -42,8 +43,8 @@ class Operator(NamedTuple):
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0, odd_noun, 1),
-    "numeral": Operator(numeral, "numeral", 1.0, odd_numeral, 1),
+    "noun": Operator(noun, "noun", 1.0, partial(noun, odd=True), 1),
+    "numeral": Operator(numeral, "numeral", 1.0, partial(numeral, odd=True), 1),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(preposition, "relation", 0.5),
     "object": Operator(object_, "object", 0.25),

@@ -31,20 +31,12 @@ LEAST_FAVOURED = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
 
-def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+def noun(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
     """Replace the head of a noun phrase (Section 3.1 of VSE-C): "a dog on a couch" -> "a dog on a table".
 
-    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn.
+    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn; with `odd`
+    by what would read oddly.
     """
-    return _drawn(caption, context, rng, draws)
-
-
-def odd_noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """As `noun`, by what would read oddly."""
-    return _drawn(caption, context, rng, draws, odd=True)
-
-
-def _drawn(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
     names = context.lexicon.nouns.names
     slots, masses = noun_choices(caption, context, odd=odd)
     made = [noun_candidates(caption, context, slot) for slot in slots]

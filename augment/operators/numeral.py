@@ -38,21 +38,12 @@ WITHIN = frozenset("of in on at inside along down through across around into ont
 RARE = 0.1
 
 
-def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+def numeral(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
     """Replace a quantity (Section 3.1 of VSE-C): "A dog is running" -> "Two dogs are running".
 
     "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
-    predicates ("the man is a doctor") are not counted.
+    predicates ("the man is a doctor") are not counted. With `odd` by what would read oddly.
     """
-    return _drawn(caption, context, rng, draws)
-
-
-def odd_numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """As `numeral`, by what would read oddly."""
-    return _drawn(caption, context, rng, draws, odd=True)
-
-
-def _drawn(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
     names = context.lexicon.numerals.names
     slots, masses = numeral_choices(caption, context, odd=odd)
     candidate = numeral_candidates(caption, context)
@@ -83,17 +74,24 @@ def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], li
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.places, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
-        between = caption.lowered[slot.index - 1 : slot.index] in (("between",), ("among",))
-        if between or not MUTUAL.isdisjoint(caption.lowered):
+        if not _may_be_one(caption, slot):
             likely[_single(entries.names)] = 0.0
         mask = np.full(len(likely), not _is_odd(caption, slot, context.lexicon))
         mask[several] &= likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
-        if slot.index > 0 and caption.tokens[slot.index - 1].dep in ("det", "predet", "poss", "case"):  # "the two dogs"
-            likely[_single(entries.names)] = 0.0
         slots.append(slot)
         masses.append(entries.balanced(likely, own))
         usual.append(mask)
     return slots, masses, usual
+
+
+def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
+    """Whether "a" or "one" can stand in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
+    if not MUTUAL.isdisjoint(caption.lowered):
+        return False
+    before = caption.tokens[slot.index - 1] if slot.index else None
+    return before is None or (
+        before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
+    )
 
 
 def _is_odd(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:

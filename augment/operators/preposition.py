@@ -45,11 +45,11 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
         number = entries.number.get(slot.entry)
         if number is None or not _says_where(caption, slot, context):
             continue
+        exchanged = _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
         mass = entries.masses(slot.places, own=number, floor=FLOOR)
-        mass *= _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
-        mass *= _said_of(caption, slot.object, entries.names)
+        mass *= exchanged & _said_of(caption, slot.object, entries.names)
         if mass.any():
-            mass[_odd(slot, caption.tokens[slot.object].lemma, entries)] = 0.0
+            mass[_odd(slot, exchanged, entries)] = 0.0
         slots.append(slot)
         masses.append(mass)
     return slots, masses
@@ -95,14 +95,14 @@ def _put(names: tuple[str, ...], several: bool, described: bool) -> np.ndarray:
     return np.array([name not in never for name in names])
 
 
-def _odd(slot: PrepositionSlot, noun: str, entries: Entries) -> np.ndarray:
+def _odd(slot: PrepositionSlot, others: np.ndarray, entries: Entries) -> np.ndarray:
     """The entries that do not go with what governs the slot or with its object, as a mask, shape (entries,).
 
-    What can be exchanged for the one that stands there is compared with its like. A way ("into", "past") is odd behind
-    a word that the corpus never has it behind, unless there was another way; so is what the word makes a meaning with.
+    `others`, what can be exchanged for the one that stands there, is compared with its like. A way ("into", "past") is
+    odd behind a word that the corpus never has it behind, unless there was another way; so is what the word makes a
+    meaning with.
     """
     table = prepositions()
-    others = _exchanged(slot.entry, noun, entries.names)
     odd = np.minimum(*(entries.favoured(slot.places[i : i + 2], others) for i in (0, 2))) < LEAST_FAVOURED
     if slot.entry not in table.ways:
         odd |= _ways(entries.names) & (entries.observed(slot.places[0]) == 0)

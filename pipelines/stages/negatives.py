@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from math import ceil
 from typing import TYPE_CHECKING
 
-from augment.caption import Caption, from_parses
+from augment.caption import Caption, by_image, from_parses
 from augment.context import Context, contexts
 from augment.contradiction import judge
 from augment.edits import apply
@@ -81,8 +80,7 @@ def negatives(
     captions = from_parses(parses)
     counts["captions"] = len(captions)
     row = 0
-    for _, group in groupby(captions, key=lambda caption: caption.image_id):
-        siblings = list(group)
+    for siblings in by_image(captions):
         taken = {caption.text.lower() for caption in siblings}
         for caption, context in zip(siblings, contexts(siblings, lexicon, truth), strict=True):
             made: Counter[str] = Counter()
