@@ -64,6 +64,8 @@ lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff format --check .
 
 type: $(VENV)/installed-dev ## mypy
+	@mkdir -p build/types/negcap && cd build/types/negcap && ln -sfn ../../../augment ../../../pipelines ../../../schemas . \
+		&& ln -sfn ../../../pipelines/api/*.py ../../../pipelines/api/py.typed .
 	$(BIN)/mypy
 
 golden: $(VENV)/installed-dev ## write tests/golden anew from what the code makes now; then read the diff
@@ -74,11 +76,11 @@ bench: $(VENV)/installed-dev ## speed and memory; on other captions: BENCH_CAPTI
 
 parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [ARGS="--captions captions.json"]
 	@test -n "$(TREEBANKS)" || { echo "make parser needs TREEBANKS=folder with UD English EWT and GUM" >&2; exit 2; }
-	$(BIN)/python -m pipelines.resources.parser "$(TREEBANKS)" $(ARGS)
+	$(BIN)/python -m negcap.pipelines.resources.parser "$(TREEBANKS)" $(ARGS)
 
 wordnet: $(VENV)/installed-dev ## build WordNet [WORDNET=folder] and concreteness from LIST=norms CAPTIONS="files" if given
-	$(BIN)/python -m pipelines.resources.wordnet --source "$(WORDNET)" --output augment/data/wordnet.parquet
-	@test -z "$(LIST)" || $(BIN)/python -m pipelines.resources.concreteness "$(LIST)" $(CAPTIONS)
+	$(BIN)/python -m negcap.pipelines.resources.wordnet --source "$(WORDNET)" --output augment/data/wordnet.parquet
+	@test -z "$(LIST)" || $(BIN)/python -m negcap.pipelines.resources.concreteness "$(LIST)" $(CAPTIONS)
 
 clean: ## remove caches and the virtualenv; never outputs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info

@@ -96,7 +96,7 @@ def remembered(read: Callable[[Caption], T]) -> Callable[[Caption], T]:
 
 
 def from_parses(parses: pa.Table) -> list[Caption]:
-    """The captions of a `parses` table (see schemas.parses), in its order."""
+    """The captions of a `parses` table (see negcap.schemas.parses), in its order."""
     import pyarrow as pa
 
     parses = parses.combine_chunks()

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, TypeVar
 
-from augment.caption import Caption, remembered
-from augment.language.attribute_slots import attribute_slots
-from augment.language.attributes import attributes
-from augment.language.clashes import Clashing, union
-from augment.language.lexicon import Lexicon
-from augment.language.places import NOUN_TAGS, noun_slots, quantity_slots
-from augment.language.preposition_slots import prepositions_said
+from negcap.augment.caption import Caption, remembered
+from negcap.augment.language.attributes import attributes
+from negcap.augment.language.clashes import Clashing, union
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.slots.attributes import attribute_slots
+from negcap.augment.slots.nouns import NOUN_TAGS, noun_slots, quantity_slots
+from negcap.augment.slots.prepositions import prepositions_said
 
 if TYPE_CHECKING:
-    from augment.truth.estimates import ImageTruth, Truth
+    from negcap.augment.truth.estimates import ImageTruth, Truth
 
 VERB_TAGS = {"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"}
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.language.attributes import attributes
-from augment.language.entries import Entries
-from augment.language.kinds import LIVING, is_body_part, is_place, is_worn
-from augment.language.places import NounSlot
+from negcap.augment.caption import Caption
+from negcap.augment.language.attributes import attributes
+from negcap.augment.language.kinds import LIVING, is_body_part, is_place, is_worn
+from negcap.augment.lexicon.entries import Entries
+from negcap.augment.slots.nouns import NounSlot
 
 # What things do as well as those who live.
 RESTING = frozenset("sit stand lie lay rest lean hang".split())

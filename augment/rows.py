@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from augment.edits import Candidate, Edit
-from augment.operators import OPERATORS
-from schemas.negatives import EDITS
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.operators import OPERATORS
+from negcap.schemas.negatives import EDITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:
 
 
 def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
-    """The edits of each caption as the lists of structs that `schemas.negatives` describes."""
+    """The edits of each caption as the lists of structs that `negcap.schemas.negatives` describes."""
     import pyarrow as pa
 
     lengths = list(map(len, edits))

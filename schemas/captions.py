@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.fields import field, schema
+from negcap.schemas.fields import field, schema
 
 ORIGINS = ("human", "generated")
 LANGUAGE = "en"  # of what is parsed, published, trained on and written

@@ -11,12 +11,12 @@ Sampling (UniVSE, supplementary A.1), from these three tables alone. Ids count f
 The paper draws, uniformly, 16 nouns a caption; 8 attributes and 16 objects a pair; 4 relations, 2 subjects and 2
 objects a triple. What is not in the vocabulary, or has no rivals there, has no such negatives. Every image has a row of
 kind `noun`, every pair one of kind `attribute`, every triple one of kind `relation`; their lists may be empty.
-`augment.components.sampling` does all this with arrays.
+`negcap.augment.components.sampling` does all this with arrays.
 """
 
 import pyarrow as pa
 
-from schemas.fields import field, schema
+from negcap.schemas.fields import field, schema
 
 _TOKEN = "index of its head in the tokens of parses"
 

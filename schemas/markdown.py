@@ -1,4 +1,4 @@
-"""The tables as Markdown, for the README: `python -m schemas.markdown README.md` brings its section up to date."""
+"""The tables as Markdown, `python -m negcap.schemas.markdown README.md` brings its section up to date."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from schemas.audit import AUDIT
-from schemas.balance import BALANCE
-from schemas.captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
-from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
-from schemas.features import FEATURES, REJECTED_IMAGES
-from schemas.fields import description
-from schemas.lexicon import LEXICON
-from schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
-from schemas.parses import PARSES
-from schemas.ranks import RANKS
-from schemas.scenes import SCENES
-from schemas.truth import TRUTH
+from negcap.schemas.audit import AUDIT
+from negcap.schemas.balance import BALANCE
+from negcap.schemas.captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
+from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from negcap.schemas.features import FEATURES, REJECTED_IMAGES
+from negcap.schemas.fields import description
+from negcap.schemas.lexicon import LEXICON
+from negcap.schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
+from negcap.schemas.parses import PARSES
+from negcap.schemas.ranks import RANKS
+from negcap.schemas.scenes import SCENES
+from negcap.schemas.truth import TRUTH
 
 TABLES = (
     CAPTIONS,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
+from negcap.pipelines.cli import main
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from augment.operators import OPERATORS
-from pipelines.engine.shards import read_table
-from pipelines.quality.show import headline, marked, table_of
+from negcap.augment.operators import OPERATORS
+from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.tables.show import headline, marked, table_of
 
 IMAGES = 40
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from augment.caption import Caption
-from augment.components.vocabulary import Vocabulary
-from augment.context import attributes_said, nouns_said, quantities_said
-from augment.contradiction import same_things
-from augment.language import attributes, relations, verbs
-from augment.language.clashes import Clashes, numbers
-from augment.language.places import NUMBERS
-from augment.language.prepositions import prepositions
-from augment.scene_graph import SceneGraph
-from schemas.components import COMPONENT_EXCLUSIONS
+from negcap.augment.caption import Caption
+from negcap.augment.components import relations
+from negcap.augment.components.vocabulary import Vocabulary
+from negcap.augment.context import attributes_said, nouns_said, quantities_said
+from negcap.augment.language import attributes
+from negcap.augment.language.clashes import Clashes, numbers
+from negcap.augment.language.prepositions import prepositions
+from negcap.augment.scene_graph import SceneGraph
+from negcap.augment.slots import verbs
+from negcap.augment.slots.nouns import NUMBERS
+from negcap.augment.truth.contradiction import same_things
+from negcap.schemas.components import COMPONENT_EXCLUSIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa

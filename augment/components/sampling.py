@@ -1,4 +1,4 @@
-"""Draw negative components from the tables alone, as schemas.components says; everything is arrays of ids.
+"""Draw negative components from the tables alone, as negcap.schemas.components says; everything is arrays of ids.
 
     drawn = Sampler(components, vocabulary, exclusions)
     drawn.nouns(captions, 16, rng)                  # (captions, 16): nouns that are not in the caption's image

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from augment.language import attributes, relations
-from augment.language.concreteness import Concreteness
-from augment.language.overlaps import head, is_person, overlaps
-from augment.language.places import NUMBERS
-from schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
+from negcap.augment.components import relations
+from negcap.augment.language import attributes
+from negcap.augment.language.concreteness import Concreteness
+from negcap.augment.language.overlaps import head, is_person, overlaps
+from negcap.augment.slots.nouns import NUMBERS
+from negcap.schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import combinations
 
-from augment.language.wordnet import WordNet
+from negcap.augment.language.wordnet import WordNet
 
 # What captions say of persons in another sense, or of their size by age: "a black man", "a little boy".
 NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
@@ -32,7 +32,7 @@ class Attributes:
 @cache
 def attributes() -> Attributes:
     """The shipped table, once a process."""
-    table = tomllib.loads((files("augment") / "data" / "attributes.toml").read_text("utf-8"))
+    table = tomllib.loads((files("negcap.augment") / "data" / "attributes.toml").read_text("utf-8"))
     dimensions: dict[str, set[str]] = {}
     compatible: set[tuple[str, str]] = set()
     for name, groups in table["dimensions"].items():

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from augment.language.overlaps import head, is_person, other_persons, overlaps, persons_may_be_same
-from augment.language.wordnet import WordNet
+from negcap.augment.language.overlaps import head, is_person, other_persons, overlaps, persons_may_be_same
+from negcap.augment.language.wordnet import WordNet
 
 Clash = Literal["related", "overlap"]
 Key = TypeVar("Key")

@@ -12,7 +12,7 @@ from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 
-from augment.language.wordnet import WordNet
+from negcap.augment.language.wordnet import WordNet
 
 
 def features(noun: str) -> dict[str, float] | None:
@@ -81,7 +81,7 @@ class Concreteness:
 
 @cache
 def _shipped() -> Concreteness:
-    model = json.loads((files("augment") / "data" / "concreteness.json").read_text("utf-8"))
+    model = json.loads((files("negcap.augment") / "data" / "concreteness.json").read_text("utf-8"))
     return Concreteness(weights=model["weights"], intercept=model["intercept"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from augment.caption import Caption, Token, remembered
+from negcap.augment.caption import Caption, Token, remembered
 
 ARTICLES = {"a", "an"}
 NUMBERS = {

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal
 
-from augment.caption import Caption, Token
-from augment.edits import Edit, cased
-from augment.language.overlaps import gender
+from negcap.augment.caption import Caption, Token
+from negcap.augment.edits import Edit, cased
+from negcap.augment.language.overlaps import gender
 
 Gender = Literal["male", "female", "any", "thing"]
 

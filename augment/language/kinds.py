@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from augment.language.overlaps import head, is_person
-from augment.language.wordnet import WordNet
+from negcap.augment.language.overlaps import head, is_person
+from negcap.augment.language.wordnet import WordNet
 
 # The first anchor above a noun's first sense names its kind. 0 is a person, 1 an animal, the last an abstraction
 # or unknown.

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from augment.language.wordnet import WordNet
+from negcap.augment.language.wordnet import WordNet
 
 Gender = Literal["male", "female", "any", "thing"]
 
@@ -30,7 +30,7 @@ class Overlaps:
 @cache
 def overlaps() -> Overlaps:
     """The shipped table, once a process."""
-    table = tomllib.loads((files("augment") / "data" / "noun_overlaps.toml").read_text("utf-8"))
+    table = tomllib.loads((files("negcap.augment") / "data" / "noun_overlaps.toml").read_text("utf-8"))
     groups: dict[str, set[str]] = {}
     for members in table["groups"]:
         for noun in members:

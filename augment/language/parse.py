@@ -10,16 +10,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from augment.caption import Caption, from_parses
-from augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
-from augment.language.mend import mend
-from schemas.parses import PARSES
+from negcap.augment.caption import Caption, from_parses
+from negcap.augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
+from negcap.augment.language.repair import mend
+from negcap.schemas.parses import PARSES
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
 
-SHIPPED = Path(str(files("augment") / "data" / "english_parser"))
+SHIPPED = Path(str(files("negcap.augment") / "data" / "english_parser"))
 UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
 REMEMBERING = "negcap_remembering_ruler"

@@ -47,7 +47,7 @@ class Prepositions:
 @cache
 def prepositions() -> Prepositions:
     """The table of augment/data/prepositions.toml; once a process."""
-    table = tomllib.loads((files("augment") / "data" / "prepositions.toml").read_text("utf-8"))
+    table = tomllib.loads((files("negcap.augment") / "data" / "prepositions.toml").read_text("utf-8"))
     entries = frozenset(table["entries"])
     phrases: dict[str, list[tuple[str, ...]]] = {}
     for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:

@@ -1,8 +1,8 @@
 """WordNet 3.0 as arrays: senses in order of frequency, the whole taxonomy above them, antonyms, base forms.
 
-Built by `pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset is an
-int, the row of its table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of speech are
-"n", "v", "a" (satellite adjectives included) and "r". An unknown lemma has no senses; nothing here raises for one.
+Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset
+is an int, the row of its table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of speech
+are "n", "v", "a" (satellite adjectives included) and "r". An unknown lemma has no senses; nothing here raises for one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ USE_THIN = 5
 @cache
 def _load() -> WordNet:
     """The shipped taxonomy, read once a process."""
-    with (files("augment") / "data" / "wordnet.parquet").open("rb") as file:
+    with (files("negcap.augment") / "data" / "wordnet.parquet").open("rb") as file:
         wordnet = WordNet(pq.ParquetFile(file).read())
     pa.default_memory_pool().release_unused()
     return wordnet
@@ -47,7 +47,7 @@ class WordNet:
     """The taxonomy; read-only, its answers cached by lemma and synset."""
 
     def __init__(self, table: pa.Table) -> None:
-        """Index a table of schema `schemas.taxonomy`."""
+        """Index a table of schema `negcap.schemas.taxonomy`."""
         table = table.combine_chunks()
         self._pos = _codes(table["pos"], ("n", "v", "a", "s", "r"))
         self._lexnames, self._lexname = _dictionary(table["lexname"])

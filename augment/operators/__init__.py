@@ -5,20 +5,20 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from augment.caption import Caption
-from augment.context import Context
-from augment.edits import Candidate
-from augment.operators.attribute import added_attribute, attribute
-from augment.operators.noun import noun
-from augment.operators.numeral import numeral
-from augment.operators.object import object_
-from augment.operators.paraphrase import paraphrase
-from augment.operators.preposition import preposition
-from augment.operators.relation import relation
-from augment.operators.shuffle import shuffle
-from augment.operators.swap_attribute import swap_attribute
-from augment.operators.verb import verb
-from schemas.negatives import POSITIVE
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context
+from negcap.augment.edits import Candidate
+from negcap.augment.operators.attribute import added_attribute, attribute
+from negcap.augment.operators.noun import noun
+from negcap.augment.operators.numeral import numeral
+from negcap.augment.operators.object import object_
+from negcap.augment.operators.paraphrase import paraphrase
+from negcap.augment.operators.preposition import preposition
+from negcap.augment.operators.relation import relation
+from negcap.augment.operators.shuffle import shuffle
+from negcap.augment.operators.swap_attribute import swap_attribute
+from negcap.augment.operators.verb import verb
+from negcap.schemas.negatives import POSITIVE
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 

@@ -8,17 +8,17 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import Context, asked_once
-from augment.edits import Candidate, Edit, cased
-from augment.language.attribute_slots import AttributeSlot, attribute_slots
-from augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
-from augment.language.determiners import is_negated
-from augment.language.grammar import article_before, with_article
-from augment.language.kinds import is_animal
-from augment.language.overlaps import is_person
-from augment.language.places import NounSlot, noun_slots
-from augment.sampling import draw
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context, asked_once
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
+from negcap.augment.language.determiners import is_negated
+from negcap.augment.language.grammar import article_before, with_article
+from negcap.augment.language.kinds import is_animal
+from negcap.augment.language.overlaps import is_person
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
+from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 # An attribute is added to a noun that should have had it so many times by chance and never had it.
 EXPECTED = 5.0

@@ -7,19 +7,19 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import Context, asked_once
-from augment.edits import Candidate, Edit, cased
-from augment.language.attributes import attributes
-from augment.language.determiners import is_negated
-from augment.language.entries import Entries
-from augment.language.grammar import article_before, pronoun_edits, with_article
-from augment.language.kinds import PERSON
-from augment.language.overlaps import gender, head
-from augment.language.places import NounSlot, noun_slots
-from augment.language.wordnet import first_sense
-from augment.plausible import undescribed_nouns, unfit_nouns
-from augment.sampling import draw
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context, asked_once
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.attributes import attributes
+from negcap.augment.language.determiners import is_negated
+from negcap.augment.language.grammar import article_before, pronoun_edits, with_article
+from negcap.augment.language.kinds import PERSON
+from negcap.augment.language.overlaps import gender, head
+from negcap.augment.language.wordnet import first_sense
+from negcap.augment.lexicon.entries import Entries
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.plausible import undescribed_nouns, unfit_nouns
+from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 # The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
 SHARPNESS = 1.25

@@ -8,17 +8,17 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption, Token
-from augment.context import Context, asked_once
-from augment.edits import Candidate, Edit, cased
-from augment.language.determiners import is_negated
-from augment.language.grammar import agreement_edits, article, plural, pronoun_edits
-from augment.language.kinds import ABSTRACT, is_place, is_worn, kind
-from augment.language.lexicon import Lexicon
-from augment.language.overlaps import gender, overlaps
-from augment.language.places import QuantitySlot, quantity_slots, quantity_value
-from augment.language.verbs import subject
-from augment.sampling import draw
+from negcap.augment.caption import Caption, Token
+from negcap.augment.context import Context, asked_once
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.determiners import is_negated
+from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits
+from negcap.augment.language.kinds import ABSTRACT, is_place, is_worn, kind
+from negcap.augment.language.overlaps import gender, overlaps
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.slots.nouns import QuantitySlot, quantity_slots, quantity_value
+from negcap.augment.slots.verbs import subject
 
 # Words beside a noun that say how many it is: "a single dog", "a pair of two".
 COUNTING = frozenset(

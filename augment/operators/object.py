@@ -7,14 +7,14 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import Context
-from augment.edits import Candidate, Edit
-from augment.language.grammar import agreement_edits, article
-from augment.language.places import NounSlot
-from augment.language.wordnet import first_sense
-from augment.operators.noun import SHARPNESS, noun_candidates, noun_choices
-from augment.sampling import draw
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.language.grammar import agreement_edits, article
+from negcap.augment.language.wordnet import first_sense
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.operators.noun import SHARPNESS, noun_candidates, noun_choices
+from negcap.augment.slots.nouns import NounSlot
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from augment.caption import Caption, Chunk
-from augment.context import Context
-from augment.edits import Candidate, Edit, cased
-from augment.language.attribute_slots import ADJECTIVE_TAGS
-from augment.language.grammar import agreement_edits
+from negcap.augment.caption import Caption, Chunk
+from negcap.augment.context import Context
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.grammar import agreement_edits
+from negcap.augment.slots.attributes import ADJECTIVE_TAGS
 
 # What says the same of both sides, when it stands between two noun phrases and nothing else does.
 COORDINATING = (("and",), ("or",))

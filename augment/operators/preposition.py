@@ -8,16 +8,16 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import Context, asked_once
-from augment.edits import Candidate, Edit, cased
-from augment.language.determiners import is_negated
-from augment.language.entries import Entries
-from augment.language.kinds import ABSTRACT, is_animal, is_body_part, is_building, is_worn, kind
-from augment.language.overlaps import is_person
-from augment.language.preposition_slots import PrepositionSlot, preposition_slots
-from augment.language.prepositions import prepositions
-from augment.sampling import draw
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context, asked_once
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.determiners import is_negated
+from negcap.augment.language.kinds import ABSTRACT, is_animal, is_body_part, is_building, is_worn, kind
+from negcap.augment.language.overlaps import is_person
+from negcap.augment.language.prepositions import prepositions
+from negcap.augment.lexicon.entries import Entries
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
 
 # A preposition that the corpus makes less likely than this in its place would read oddly, and give itself away.
 FLOOR = 0.003

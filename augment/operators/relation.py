@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import Context
-from augment.edits import Candidate, Edit
-from augment.language.determiners import is_negated
-from augment.language.grammar import article
-from augment.language.places import NounSlot, broader, noun_slots
-from augment.language.wordnet import first_sense
-from augment.operators.noun import noun_candidates, noun_choices
-from augment.operators.preposition import preposition_candidate, preposition_choices
-from augment.operators.verb import verb_candidate, verb_choices
-from augment.sampling import draw
-from augment.scene_graph import scene_graph
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.language.determiners import is_negated
+from negcap.augment.language.grammar import article
+from negcap.augment.language.wordnet import first_sense
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.operators.noun import noun_candidates, noun_choices
+from negcap.augment.operators.preposition import preposition_candidate, preposition_choices
+from negcap.augment.operators.verb import verb_candidate, verb_choices
+from negcap.augment.scene_graph import scene_graph
+from negcap.augment.slots.nouns import NounSlot, broader, noun_slots
 
 
 def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

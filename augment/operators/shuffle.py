@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-from augment.caption import Caption, Chunk
-from augment.context import Context
-from augment.edits import Candidate, Edit, cased
-from augment.language.determiners import is_negated
-from augment.language.entries import Entries
-from augment.language.grammar import agreement_edits, pronoun_edits
-from augment.language.kinds import is_place, is_worn
-from augment.language.overlaps import gender
-from augment.language.places import NounSlot, noun_slots
-from augment.language.wordnet import first_sense
-from augment.plausible import unfit_nouns
+from negcap.augment.caption import Caption, Chunk
+from negcap.augment.context import Context
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.determiners import is_negated
+from negcap.augment.language.grammar import agreement_edits, pronoun_edits
+from negcap.augment.language.kinds import is_place, is_worn
+from negcap.augment.language.overlaps import gender
+from negcap.augment.language.wordnet import first_sense
+from negcap.augment.lexicon.entries import Entries
+from negcap.augment.plausible import unfit_nouns
+from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 # What governs a noun must have the one that comes there at least this times as often as other words have it.
 LEAST_FAVOURED = 0.1
@@ -27,7 +27,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
 
     Pairs are taken whose heads may stand in each other's place: what governs one has the other too, and both or neither
-    are places (augment.plausible).
+    are places (negcap.augment.plausible).
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-from augment.caption import Caption
-from augment.context import Context
-from augment.edits import Candidate
-from augment.language.attribute_slots import AttributeSlot, attribute_slots
-from augment.language.attributes import exclude
-from augment.operators.attribute import attribute_edits
-from augment.sampling import accepts
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context
+from negcap.augment.edits import Candidate
+from negcap.augment.language.attributes import exclude
+from negcap.augment.lexicon.sampling import accepts
+from negcap.augment.operators.attribute import attribute_edits
+from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 
 # How much of the implausibility of an exchange is forgiven (1: none).
 TEMPERATURE = 5.0

@@ -8,12 +8,12 @@ from random import Random
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import Context, asked_once
-from augment.edits import Candidate, Edit, cased
-from augment.language.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
-from augment.language.wordnet import first_sense
-from augment.sampling import draw
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context, asked_once
+from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.wordnet import first_sense
+from negcap.augment.lexicon.sampling import draw
+from negcap.augment.slots.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
 
 # A verb that the corpus makes less likely than this in its place would read oddly, and give itself away.
 FLOOR = 0.008

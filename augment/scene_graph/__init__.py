@@ -6,11 +6,11 @@ The graph is read off the stored parse by rules, one kind of construction each; 
 
 from __future__ import annotations
 
-from augment.caption import Caption
-from augment.scene_graph.attributes import attributes
-from augment.scene_graph.graph import Attribute, Object, Relation, SceneGraph
-from augment.scene_graph.nouns import Nouns
-from augment.scene_graph.relations import relations
+from negcap.augment.caption import Caption
+from negcap.augment.scene_graph.attributes import attributes
+from negcap.augment.scene_graph.graph import Attribute, Object, Relation, SceneGraph
+from negcap.augment.scene_graph.nouns import Nouns
+from negcap.augment.scene_graph.relations import relations
 
 __all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]
 

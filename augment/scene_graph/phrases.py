@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from augment.caption import Caption
-from augment.scene_graph.words import BETWEEN, PLACES
+from negcap.augment.caption import Caption
+from negcap.augment.scene_graph.words import BETWEEN, PLACES
 
 _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from augment.caption import Caption, Token
-from augment.language.verbs import verbs
-from augment.language.wordnet import WordNet
-from augment.scene_graph.clauses import Clauses
-from augment.scene_graph.graph import Relation
-from augment.scene_graph.nouns import Nouns
-from augment.scene_graph.phrases import Phrase, phrases
-from augment.scene_graph.words import CONTAINERS, INVERTED, STUFF, STUFF_KINDS
+from negcap.augment.caption import Caption, Token
+from negcap.augment.language.wordnet import WordNet
+from negcap.augment.scene_graph.clauses import Clauses
+from negcap.augment.scene_graph.graph import Relation
+from negcap.augment.scene_graph.nouns import Nouns
+from negcap.augment.scene_graph.phrases import Phrase, phrases
+from negcap.augment.scene_graph.words import CONTAINERS, INVERTED, STUFF, STUFF_KINDS
+from negcap.augment.slots.verbs import verbs
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:

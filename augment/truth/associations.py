@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from augment.language.kinds import KINDS, PERSON, kind
+from negcap.augment.language.kinds import KINDS, PERSON, kind
 
 SMOOTHING = 20.0
 

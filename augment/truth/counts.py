@@ -1,6 +1,6 @@
 """Count what captions of one image say: pairs of captions, by fold of images.
 
-A table of counts has a row for each (kind, said, of, entry), as schemas.truth has, with the pairs.
+A table of counts has a row for each (kind, said, of, entry), as negcap.schemas.truth has, with the pairs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import nouns_said, verbs_said
-from augment.language.lexicon import Lexicon
-from augment.rng import record_rng
-from augment.truth import associations, transitions
-from augment.truth.entailment import Entailment
-from augment.truth.transitions import CLAIMS
+from negcap.augment.caption import Caption
+from negcap.augment.context import nouns_said, verbs_said
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.rng import record_rng
+from negcap.augment.truth import associations, transitions
+from negcap.augment.truth.entailment import Entailment
+from negcap.augment.truth.transitions import CLAIMS
 
 if TYPE_CHECKING:
     import pyarrow as pa

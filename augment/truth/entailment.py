@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from augment.language.overlaps import head
-from augment.language.wordnet import WordNet
+from negcap.augment.language.overlaps import head
+from negcap.augment.language.wordnet import WordNet
 
 
 class Entailment:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from augment.caption import Caption
-from augment.context import nouns_said
-from augment.edits import Candidate
-from augment.language.lexicon import Lexicon
-from augment.truth.associations import Associations, Pairs
-from augment.truth.calibration import sigmoid
-from augment.truth.most import MAX_TRUE
-from augment.truth.transitions import CLAIMS, Claim, Transitions, is_alone, value
+from negcap.augment.caption import Caption
+from negcap.augment.context import nouns_said
+from negcap.augment.edits import Candidate
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.truth.associations import Associations, Pairs
+from negcap.augment.truth.calibration import sigmoid
+from negcap.augment.truth.most import MAX_TRUE
+from negcap.augment.truth.transitions import CLAIMS, Claim, Transitions, is_alone, value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class Truth:
 
     @classmethod
     def from_table(cls, table: pa.Table, lexicon: Lexicon, most: float = MAX_TRUE) -> Truth:
-        """Read a `truth` table (see schemas.truth) made with a lexicon."""
+        """Read a `truth` table (see negcap.schemas.truth) made with a lexicon."""
         import pyarrow.compute as pc
 
         associations, transitions, calibration = {}, {}, {}

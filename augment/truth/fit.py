@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from augment.caption import Caption, by_image, from_parses
-from augment.context import contexts
-from augment.contradiction import check
-from augment.edits import Candidate
-from augment.language.lexicon import Lexicon
-from augment.operators import OPERATORS
-from augment.rng import record_rng
-from augment.truth import transitions
-from augment.truth.calibration import fit
-from augment.truth.counts import FOLDS, WORDS, MakesTrue, add, count, encoded, fold, without
-from augment.truth.estimates import EXPECTED, OF_CHANGE, Truth
-from augment.truth.transitions import CLAIMS, Claim
-from schemas.truth import KINDS, TRUTH
+from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.context import contexts
+from negcap.augment.edits import Candidate
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.operators import OPERATORS
+from negcap.augment.rng import record_rng
+from negcap.augment.truth import transitions
+from negcap.augment.truth.calibration import fit
+from negcap.augment.truth.contradiction import check
+from negcap.augment.truth.counts import FOLDS, WORDS, MakesTrue, add, count, encoded, fold, without
+from negcap.augment.truth.estimates import EXPECTED, OF_CHANGE, Truth
+from negcap.augment.truth.transitions import CLAIMS, Claim
+from negcap.schemas.truth import KINDS, TRUTH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "
 
 
 def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
-    """The `truth` table of the parses of some images (see schemas.truth), empty where no image has two captions.
+    """The `truth` table of the parses of some images (see negcap.schemas.truth), empty where no image has two captions.
 
     The calibration is fitted on the first IMAGES of them; for a kind without candidates there is no estimate. `spread`
     has the calls made of `tally` and `judge`, a fold each: `in_turn` here, or workers elsewhere.

@@ -14,11 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from augment.caption import Caption, remembered
-from augment.context import attributes_said, quantities_said, relations_said
-from augment.contradiction import same_things
-from augment.language.kinds import kind
-from augment.language.places import NOUN_TAGS, quantity_value
+from negcap.augment.caption import Caption, remembered
+from negcap.augment.context import attributes_said, quantities_said, relations_said
+from negcap.augment.language.kinds import kind
+from negcap.augment.slots.nouns import NOUN_TAGS, quantity_value
+from negcap.augment.truth.contradiction import same_things
 
 SMOOTHING = 20.0
 

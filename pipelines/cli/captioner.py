@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from pipelines import options
-from pipelines.cli.group import at_work, negcap, one_line_errors
-from pipelines.options import FOLDER, Names
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.group import at_work, negcap, one_line_errors
+from negcap.pipelines.cli.options import FOLDER, Names
 
 beam_width = click.option("--width", type=int, help="Of the beam; default: 3.")
 
@@ -53,12 +53,12 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
     Likelihood, then the discriminator, then the policy gradient with rollouts. Reads captions and features. The folder
     MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its last whole epoch.
     """
-    from pipelines.captioner.config import CaptionerConfig
+    from negcap.pipelines.models.captioner.config import CaptionerConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = CaptionerConfig(run=run, output=output, **given)
-        from pipelines.captioner.train import train as fit
+        from negcap.pipelines.models.captioner.train import train as fit
 
         fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
 
@@ -82,12 +82,12 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     refused_captions, with the reason. negcap train RUN --extra generated trains on them too; negcap enlarge makes a
     run of both, for all other verbs.
     """
-    from pipelines import provenance
-    from pipelines.engine.run import run_stage
-    from pipelines.stages.caption import CaptionConfig, stage_of, summary
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.run import run_stage
+    from negcap.pipelines.stages.caption import CaptionConfig, stage_of, summary
 
     with at_work(given) as (executor, progress):
-        from pipelines.captioner.model import weights_file
+        from negcap.pipelines.models.captioner.model import weights_file
 
         given = options.only_set(given)
         config = CaptionConfig(weights=weights_file(model, phase or "gan").absolute(), **given)
@@ -109,10 +109,10 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
     The written ones follow each image's own, marked generated, and so are negatives made of them. The other verbs go on
     from there: parse, lexicon, components, truth, balance, negatives, train.
     """
-    from pipelines import provenance
-    from pipelines.progress import report
-    from pipelines.stages.enlarge import EnlargeConfig
-    from pipelines.stages.enlarge import enlarge as make
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.stages.enlarge import EnlargeConfig
+    from negcap.pipelines.stages.enlarge import enlarge as make
 
     with one_line_errors():
         config = EnlargeConfig(extra) if extra else EnlargeConfig()
@@ -144,7 +144,7 @@ def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """
     given = options.only_set(given)
     with one_line_errors():
-        from pipelines.captioner.evaluate import CaptionerEvaluateConfig
-        from pipelines.captioner.evaluate import evaluate as measure
+        from negcap.pipelines.models.captioner.evaluate import CaptionerEvaluateConfig
+        from negcap.pipelines.models.captioner.evaluate import evaluate as measure
 
         print(measure(model, run, CaptionerEvaluateConfig(**given), output))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from pipelines.engine.cluster import Executor
-    from pipelines.progress import Silent
+    from negcap.pipelines.engine.cluster import Executor
+    from negcap.pipelines.engine.progress import Silent
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
 STATUS = (
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn what the library raises for bad input, or a run that had to stop, into an error of one line."""
-    from pipelines.engine.errors import EngineError
+    from negcap.pipelines.engine.errors import EngineError
 
     try:
         yield
@@ -86,8 +86,8 @@ def one_line_errors() -> Iterator[None]:
 @contextmanager
 def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
     """The executor and the progress that the flags ask for; library errors become one line."""
-    from pipelines.engine.cluster import executor
-    from pipelines.progress import report
+    from negcap.pipelines.engine.cluster import executor
+    from negcap.pipelines.engine.progress import report
 
     with one_line_errors():
         workers = executor(given.pop("workers"), given.pop("scheduler"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from pipelines import options
-from pipelines.cli.group import negcap, one_line_errors
-from pipelines.options import FOLDER
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.group import negcap, one_line_errors
+from negcap.pipelines.cli.options import FOLDER
 
 
 @negcap.command()
@@ -42,10 +42,10 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     SOURCE is a folder of VSE++ arrays or one of them; with --onnx a folder of photos, or a run whose captions name
     the photos in --images. Images without a feature go to rejected_images, with the reason.
     """
-    from pipelines import provenance
-    from pipelines.progress import report
-    from pipelines.stages.features import FeaturesConfig, make_features
-    from pipelines.summary import extracted
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.stages.features import FeaturesConfig, make_features
+    from negcap.pipelines.tables.summary import extracted
 
     with one_line_errors():
         config = FeaturesConfig(**options.only_set(given))
@@ -66,9 +66,9 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     Pictures, five captions each, their features from a fixed small net, and what is true of each scene. The other
     verbs go on from there: parse, lexicon, components, balance, negatives.
     """
-    from pipelines import provenance
-    from pipelines.progress import report
-    from pipelines.stages.scenes import ScenesConfig, make_scenes
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.stages.scenes import ScenesConfig, make_scenes
 
     with one_line_errors():
         config = ScenesConfig(**options.only_set(given))
@@ -89,7 +89,7 @@ def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
     logic too. Captions and positives, which must be true, are judged with them. Where opinions may differ, or the
     judge cannot read a sentence, nothing is decided, and counted.
     """
-    from pipelines.scenes.report import judge_run, print_report, to_json
+    from negcap.pipelines.scenes.report import judge_run, print_report, to_json
 
     with one_line_errors():
         tallies = judge_run(run, table or "negatives")

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from pipelines import options
-from pipelines.cli.group import CHECK_FAILED, at_work, negcap, one_line_errors, warn
-from pipelines.options import FOLDER, Names
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.group import CHECK_FAILED, at_work, negcap, one_line_errors, warn
+from negcap.pipelines.cli.options import FOLDER, Names
 
 only_splits = click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated.")
 only_operators = click.option("--operators", type=Names(), help="Only these operators; default: all.")
@@ -32,9 +32,9 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     fitted to other images, lie evenly around 0; the regression on n-grams is fitted again and again to what was
     chosen. Prints the yield. `negcap blind RUN --refined` measures what is left.
     """
-    from pipelines import provenance
-    from pipelines.quality.refine import INPUTS, RefineConfig, yields
-    from pipelines.quality.refine import refine as refined
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.stages.refine import INPUTS, RefineConfig, yields
+    from negcap.pipelines.stages.refine import refine as refined
 
     with at_work(given) as (executor, progress):
         config = RefineConfig(**options.only_set(given))
@@ -59,7 +59,7 @@ def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: st
     model of true captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's,
     with the design effect of several pairs an image). Then the words and n-grams that give most away.
     """
-    from pipelines.quality.bias import measure_run, to_json, to_text
+    from negcap.pipelines.quality.bias import measure_run, to_json, to_text
 
     given = options.only_set(given)
     with one_line_errors():
@@ -75,7 +75,7 @@ def verify(run: Path, quiet: bool) -> int:
 
     Hashes all bytes again; prints a line a problem, and ends with status 1 if there is any.
     """
-    from pipelines.engine.verify import verify
+    from negcap.pipelines.engine.verify import verify
 
     with one_line_errors():
         verdict = verify(run)
@@ -99,7 +99,7 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 
     In colour on a terminal, as [-old-]{+new+} elsewhere.
     """
-    from pipelines.quality.show import print_rows, sample, table_of
+    from negcap.pipelines.tables.show import print_rows, sample, table_of
 
     with one_line_errors():
         wanted = "rejections" if reason else table or table_of(operator)
@@ -123,9 +123,9 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     Coverage, yield, refusals, blind baselines, lengths, places and words of the edits, and random rows of every
     operator and reason. audit.html needs no network and no script; audit.parquet has the figures as rows.
     """
-    from pipelines.progress import report
-    from pipelines.quality.audit import AuditConfig
-    from pipelines.quality.audit import audit as write
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.quality.audit import AuditConfig
+    from negcap.pipelines.quality.audit import audit as write
 
     with one_line_errors():
         config = AuditConfig(**options.only_set(given))
@@ -151,7 +151,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     answer which of them describes the image, and which is fluent: a, b, both, neither or unsure. Keep the key from
     them; give each a copy of the sheet.
     """
-    from pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
+    from negcap.pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
 
     with one_line_errors():
         config = SheetConfig(**options.only_set(given))
@@ -170,8 +170,8 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     A sheet an annotator, or columns describes_1, fluent_1, describes_2 … in one. By operator, the share of negatives
     that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's alpha.
     """
-    from pipelines.quality.annotation.agree import agree as judged
-    from pipelines.quality.annotation.agree import to_json, to_text
+    from negcap.pipelines.quality.annotation.agree import agree as judged
+    from negcap.pipelines.quality.annotation.agree import to_json, to_text
 
     with one_line_errors():
         report = judged(sheets, key)
@@ -213,9 +213,9 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model without the
     images tells the negatives, or train captions stand in another split.
     """
-    from pipelines.publish.gate import RefusedError
-    from pipelines.publish.publish import PublishConfig
-    from pipelines.publish.publish import publish as write
+    from negcap.pipelines.publish.gate import RefusedError
+    from negcap.pipelines.publish.publish import PublishConfig
+    from negcap.pipelines.publish.publish import publish as write
 
     given = options.only_set(given)
     with one_line_errors():

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from pipelines import options
-from pipelines.cli.group import at_work, negcap, one_line_errors, warn
-from pipelines.options import Names
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.group import at_work, negcap, one_line_errors, warn
+from negcap.pipelines.cli.options import Names
 
 concreteness = click.option(
     "--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."
@@ -66,9 +66,9 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
     or all. What is done already is kept: after an interruption, the same command again goes on. Without CAPTIONS, of
     those that RUN holds.
     """
-    from pipelines import build as verbs
-    from pipelines.engine.shards import list_shards
-    from pipelines.summary import print_summary
+    from negcap.pipelines.engine.shards import list_shards
+    from negcap.pipelines.stages import build as verbs
+    from negcap.pipelines.tables.summary import print_summary
 
     with at_work(given) as (executor, progress):
         configs = {verb: verbs.configure(verb, given) for verb in verbs.planned(run, given)}
@@ -96,9 +96,9 @@ def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any)
     Formats: COCO annotation JSON, Karpathy dataset JSON, Flickr token files, Multi30K folders, VSE++ caption files,
     and CSV, TSV, JSONL or Parquet tables; plain or compressed, local or by URL. Bad records go to rejected_records.
     """
-    from pipelines import build as verbs
-    from pipelines.progress import report
-    from pipelines.summary import opening
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.stages import build as verbs
+    from negcap.pipelines.tables.summary import opening
 
     with one_line_errors():
         config = verbs.configure("ingest", given)
@@ -124,7 +124,7 @@ def lexicon(run: Path, **given: Any) -> None:
 
     The counts decide which replacements it allows in which place.
     """
-    from pipelines.summary import opening
+    from negcap.pipelines.tables.summary import opening
 
     _make("lexicon", run, given)
     print("\n".join(opening(run)[-1:]))
@@ -142,7 +142,7 @@ def components(run: Path, **given: Any) -> None:
 
     Also what may stand for them as negative components: a vocabulary, and what may be true of each image.
     """
-    from pipelines.summary import reading
+    from negcap.pipelines.tables.summary import reading
 
     _make("components", run, given)
     print("\n".join(reading(run)))
@@ -155,7 +155,7 @@ def components(run: Path, **given: Any) -> None:
 @click.option("--dot", is_flag=True, help="As Graphviz source instead.")
 def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool) -> None:
     """Print the scene graph of a sentence."""
-    from pipelines.quality.graph import print_graph
+    from negcap.pipelines.tables.graph import print_graph
 
     with one_line_errors():
         print_graph(caption, sys.stdout, simple=bool(simple), spacy_model=spacy_model, dot=dot)
@@ -198,7 +198,7 @@ def negatives(run: Path, **given: Any) -> None:
 
     Every candidate that was refused goes to rejections, with its reason.
     """
-    from pipelines.summary import print_summary
+    from negcap.pipelines.tables.summary import print_summary
 
     timings = _make("negatives", run, given)
     with one_line_errors():
@@ -207,7 +207,7 @@ def negatives(run: Path, **given: Any) -> None:
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
     """One verb on a run; the timings."""
-    from pipelines import build as verbs
+    from negcap.pipelines.stages import build as verbs
 
     with at_work(given) as (executor, progress):
         overwrite = given.pop("overwrite")

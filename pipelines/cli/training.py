@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from pipelines import options
-from pipelines.cli.group import negcap, one_line_errors
-from pipelines.options import FOLDER, Names
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.group import negcap, one_line_errors
+from negcap.pipelines.cli.options import FOLDER, Names
 
 SHARED = ("device", "threads")
 EVALUATED = ("split", "per_family", "per_attack", *SHARED)
@@ -79,12 +79,12 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     components. The folder MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its
     last whole epoch.
     """
-    from pipelines.trainer.config import configure
+    from negcap.pipelines.models.trainer.config import configure
 
     given = options.only_set(given)
     with one_line_errors():
         config = configure(run, output, **given)
-        from pipelines.trainer.train import train as fit
+        from negcap.pipelines.models.trainer.train import train as fit
 
         fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
 
@@ -107,12 +107,12 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     run, retrieval by objects, attributes and relations; of UniVSE the curve of alpha and parsing by the image. Prints
     Markdown; JSON and the ranks as Parquet lie beside the model.
     """
-    from pipelines.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.trainer.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = EvaluateConfig(**given)
-        from pipelines.trainer.evaluate import evaluate as measure
+        from negcap.pipelines.models.trainer.evaluate import evaluate as measure
 
         print(measure(model, run, config, output))
 
@@ -132,7 +132,7 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
     relevance.png: where in photos it sees an object, an attributed object or a relation. neighbours.png: the run's
     frequent nouns, attributed nouns and triples in the plane, by t-SNE.
     """
-    from pipelines.trainer.univse.pictures import PictureConfig, draw_pictures
+    from negcap.pipelines.models.univse.pictures import PictureConfig, draw_pictures
 
     given = options.only_set(given)
     with one_line_errors():
@@ -157,11 +157,11 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
     VSE, VSE++ and VSE-C with negatives of each family and of all: retrieval plain and under attack, as the papers'
     tables have it. What is trained already is kept. Prints Markdown; DIR holds the models and the tables.
     """
-    from pipelines.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.trainer.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
-        from pipelines.trainer import compare as comparison
+        from negcap.pipelines.models.trainer import compare as comparison
 
         chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
         measured = {name: given[name] for name in EVALUATED if name in given}

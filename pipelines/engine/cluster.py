@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pipelines.engine.errors import ClusterError, TaskError
-from pipelines.engine.workers import start
+from negcap.pipelines.engine.errors import ClusterError, TaskError
+from negcap.pipelines.engine.workers import start
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster

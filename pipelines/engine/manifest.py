@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engine.errors import OtherConfigError
-from pipelines.engine.shards import (
+from negcap.pipelines.engine.errors import OtherConfigError
+from negcap.pipelines.engine.shards import (
     BESIDE,
     Receipt,
     list_shards,
@@ -199,21 +199,24 @@ def hash_path(path: Path) -> str:
 def hash_code(names: Sequence[str]) -> str:
     """The hash of the sources of modules and packages, data files included, without importing them.
 
-    A name is dotted (`augment`, `pipelines.stages.parse`) or a path below the package's parent
+    A name is dotted (`augment`, `negcap.pipelines.stages.parse`) or a path below the package's parent
     (`augment/data/english_parser`). Raises FileNotFoundError for a name that leads to nothing.
     """
     return _hash({name: hash_path(_source(name)) for name in names})
 
 
 def _source(name: str) -> Path:
-    top, *rest = name.split("/") if "/" in name else name.split(".")
-    spec = find_spec(top)
-    if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(f"code must name a package, a module or a file of one, was: {name}")
-    path = Path(next(iter(spec.submodule_search_locations))).joinpath(*rest)
-    for candidate in (path, path.with_name(path.name + ".py")):
-        if candidate.exists():
-            return candidate
+    module, _, inside = name.partition("/")
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is not None and spec.origin is not None:
+        path = Path(spec.origin)
+        if path.name == "__init__.py":
+            path = path.parent / inside
+        if path.exists():
+            return path
     raise FileNotFoundError(f"code must name a package, a module or a file of one, was: {name}")
 
 

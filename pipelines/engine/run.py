@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engine.cluster import Executor
-from pipelines.engine.errors import DamagedShardError, StageError, TaskError
-from pipelines.engine.manifest import (
+from negcap.pipelines.engine.cluster import Executor
+from negcap.pipelines.engine.errors import DamagedShardError, StageError, TaskError
+from negcap.pipelines.engine.manifest import (
     Identity,
     describe,
     finish,
@@ -22,7 +22,7 @@ from pipelines.engine.manifest import (
     prepare,
     receipts,
 )
-from pipelines.engine.shards import (
+from negcap.pipelines.engine.shards import (
     Receipt,
     WholeTable,
     current_receipts,
@@ -30,8 +30,8 @@ from pipelines.engine.shards import (
     remove_temporary,
     shard_path,
 )
-from pipelines.engine.stage import Progress, ReduceStage, Stage
-from pipelines.engine.work import (
+from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
+from negcap.pipelines.engine.work import (
     collector_paused,
     combine_partials,
     make_partial,

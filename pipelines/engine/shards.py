@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engine.errors import DamagedShardError
+from negcap.pipelines.engine.errors import DamagedShardError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,7 +131,7 @@ def write_shard(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from schemas.fields import check
+    from negcap.schemas.fields import check
 
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **metadata})

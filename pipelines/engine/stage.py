@@ -22,7 +22,7 @@ class StageResult:
 class Stage:
     """One verb: a pure function over one shard of `input`.
 
-    name: the subcommand and the module in pipelines.stages.
+    name: the subcommand and the module in negcap.pipelines.stages.
     outputs: table folder -> schema; the last is the primary one, written last, with the manifest.
     apply: an importable function (table, config, **whole) -> StageResult, called in a worker. Its counts hold
         `captions`, the number of captions seen.

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.engine.manifest import (
+from negcap.pipelines.engine.manifest import (
     MANIFEST,
     Identity,
     Manifest,
@@ -17,7 +17,7 @@ from pipelines.engine.manifest import (
     read_manifest,
     receipts,
 )
-from pipelines.engine.shards import list_shards, read_receipt, shard_path
+from negcap.pipelines.engine.shards import list_shards, read_receipt, shard_path
 
 SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are files outside the run
 

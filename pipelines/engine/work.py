@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engine.manifest import hash_code
-from pipelines.engine.shards import Receipt, WholeTable, read_shard, shard_path, write_shard
-from pipelines.engine.stage import ReduceStage, Stage, StageResult
+from negcap.pipelines.engine.manifest import hash_code
+from negcap.pipelines.engine.shards import Receipt, WholeTable, read_shard, shard_path, write_shard
+from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from pipelines.engine.errors import ClusterError
+from negcap.pipelines.engine.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster

@@ -1,4 +1,4 @@
-"""Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `pipelines.readers.vsepp`.
+"""Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `negcap.pipelines.readers.vsepp`.
 
 Faghri et al. 2018. An array has a row an image, (N, D) pooled or (N, R, D) a grid, or five equal rows an image, one a
 caption. Bytes (uint8) need `{array}_scale.npz` with `low` and `high`: the number is low + u / 255 * (high - low).
@@ -14,10 +14,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.shards import sha256_file
-from pipelines.features.source import Part, finite, listed
-from pipelines.readers.files import lines
-from pipelines.readers.vsepp import CAPTIONS_AN_IMAGE, EXPECTED, SPLIT_ORDER
+from negcap.pipelines.engine.shards import sha256_file
+from negcap.pipelines.features.source import Part, finite, listed
+from negcap.pipelines.readers.files import lines
+from negcap.pipelines.readers.vsepp import CAPTIONS_AN_IMAGE, EXPECTED, SPLIT_ORDER
 
 if TYPE_CHECKING:
     import numpy as np

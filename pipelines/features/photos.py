@@ -9,11 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.shards import list_shards, read_table, sha256_file
-from pipelines.features.backbone import Backbone
-from pipelines.features.preprocess import Crops, UnreadableError, crops
-from pipelines.features.source import Listed, Part, finite, listed
-from pipelines.publish.images import Images
+from negcap.pipelines.engine.shards import list_shards, read_table, sha256_file
+from negcap.pipelines.features.backbone import Backbone
+from negcap.pipelines.features.preprocess import Crops, UnreadableError, crops
+from negcap.pipelines.features.source import Listed, Part, finite, listed
+from negcap.pipelines.tables.images import Images
 
 if TYPE_CHECKING:
     import numpy as np

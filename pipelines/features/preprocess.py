@@ -16,7 +16,7 @@ MAX_PIXELS = 100_000_000
 
 
 class UnreadableError(ValueError):
-    """A photo that cannot be used: `reason` is one of schemas.features.IMAGE_REASONS."""
+    """A photo that cannot be used: `reason` is one of negcap.schemas.features.IMAGE_REASONS."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pipelines.readers.record import Record, Rejected, clean, excerpt, image_id
+from negcap.pipelines.readers.record import Record, Rejected, clean, excerpt, image_id
 
 if TYPE_CHECKING:
     import numpy as np

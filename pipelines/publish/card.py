@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.publish.gate import Verdict
-from pipelines.publish.output import File
-from pipelines.publish.publication import Format, Publication, RecordSet
+from negcap.pipelines.publish.gate import Verdict
+from negcap.pipelines.publish.output import File
+from negcap.pipelines.publish.publication import Format, Publication, RecordSet
 
 if TYPE_CHECKING:
-    from pipelines.publish.publish import PublishConfig
+    from negcap.pipelines.publish.publish import PublishConfig
 
 LISTED = 1000
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")

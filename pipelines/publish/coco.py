@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.publish.publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
+from negcap.pipelines.publish.publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
 
 COLUMNS = (
     Column("id", "number of the caption", INTEGER, "$.annotations[*].id"),

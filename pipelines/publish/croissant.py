@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.publish.card import Facts
-from pipelines.publish.publication import RecordSet
+from negcap.pipelines.publish.card import Facts
+from negcap.pipelines.publish.publication import RecordSet
 
 ENCODINGS = {
     ".json": "application/json",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.publish import (
+from negcap.pipelines.publish import (
     aro,
     coco,
     crepe,
@@ -14,8 +14,8 @@ from pipelines.publish import (
     vse_c,
     webdataset,
 )
-from pipelines.publish.publication import Format
-from pipelines.publish.selection import everything
+from negcap.pipelines.publish.publication import Format
+from negcap.pipelines.publish.selection import everything
 
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(

@@ -9,10 +9,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.engine.shards import list_shards
-from pipelines.publish.selection import Example
-from pipelines.publish.tables import read_columns
-from pipelines.quality.bias import BlindReport, Pair, measure, one_per_caption
+from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.quality.bias import BlindReport, Pair, measure, one_per_caption
+from negcap.pipelines.tables.columns import read_columns
 
 TRAIN = ("train", "restval")
 WORDS = re.compile(r"\w+|[^\w\s]")

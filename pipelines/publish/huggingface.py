@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.publish.publication import FLOAT, Column, Publication, RecordSet
+from negcap.pipelines.publish.publication import FLOAT, Column, Publication, RecordSet
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.publish.publication import Column, Publication, RecordSet, TableRows
-from pipelines.publish.selection import Example
+from negcap.pipelines.publish.publication import Column, Publication, RecordSet, TableRows
+from negcap.pipelines.publish.selection import Example
 
 COLUMNS = (
     Column("title", "the true caption"),

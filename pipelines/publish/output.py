@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.engine.shards import sha256_file
+from negcap.pipelines.engine.shards import sha256_file
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple
 
-from pipelines.publish.images import Box, Images, inside
-from pipelines.publish.selection import Example, Prepare, Selection, with_negatives
+from negcap.pipelines.publish.selection import Example, Prepare, Selection, with_negatives
+from negcap.pipelines.tables.images import Box, Images, inside
 
 IMAGES = "images"
 TEXT, INTEGER, FLOAT = "sc:Text", "sc:Integer", "sc:Float"

@@ -11,16 +11,16 @@ from datetime import date
 from pathlib import Path
 from typing import get_args
 
-from pipelines.engine.shards import list_shards
-from pipelines.publish.card import Facts, write_card
-from pipelines.publish.croissant import write_croissant
-from pipelines.publish.formats import format_named
-from pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, judge, pairs_of, trained
-from pipelines.publish.images import Images, name_some, read_boxes
-from pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
-from pipelines.publish.publication import IMAGES, Format, Publication
-from pipelines.publish.selection import select
-from pipelines.quality.bias import Pair, Pick, read_corpus
+from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.publish.card import Facts, write_card
+from negcap.pipelines.publish.croissant import write_croissant
+from negcap.pipelines.publish.formats import format_named
+from negcap.pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, judge, pairs_of, trained
+from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
+from negcap.pipelines.publish.publication import IMAGES, Format, Publication
+from negcap.pipelines.publish.selection import select
+from negcap.pipelines.quality.bias import Pair, Pick, read_corpus
+from negcap.pipelines.tables.images import Images, name_some, read_boxes
 
 UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
 Say = Callable[[str], None]

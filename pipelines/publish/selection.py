@@ -8,11 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from augment.rng import record_rng
-from pipelines.engine.shards import list_shards
-from pipelines.publish.tables import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
-from pipelines.quality.bias import Pick
-from schemas.captions import LANGUAGE
+from negcap.augment.rng import record_rng
+from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.quality.bias import Pick
+from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
+from negcap.schemas.captions import LANGUAGE
 
 POSITIVE = "positive"
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")

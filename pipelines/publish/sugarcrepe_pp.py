@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from augment.rng import record_rng
-from pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
-from pipelines.publish.selection import Example, with_negatives
+from negcap.augment.rng import record_rng
+from negcap.pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
+from negcap.pipelines.publish.selection import Example, with_negatives
 
 COLUMNS = (
     Column("id", "number of the row, from 0", "sc:Integer", "$[*].id"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.publish.publication import Publication, RecordSet
-from pipelines.publish.selection import Example
+from negcap.pipelines.publish.publication import Publication, RecordSet
+from negcap.pipelines.publish.selection import Example
 
 CAPTIONS_PER_IMAGE = 5
 

@@ -7,7 +7,7 @@ import json
 import tarfile
 from pathlib import Path, PurePosixPath
 
-from pipelines.publish.publication import Publication, RecordSet
+from negcap.pipelines.publish.publication import Publication, RecordSet
 
 SAMPLES = 5000
 SUFFIXES = {".jpeg": ".jpg", "": ".jpg"}

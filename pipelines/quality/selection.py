@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
-from pipelines.quality.bias.language_model import train
-from pipelines.quality.bias.learned import (
+from negcap.pipelines.quality.bias.language_model import train
+from negcap.pipelines.quality.bias.learned import (
     FOLDS,
     Fit,
     features,
@@ -29,8 +29,8 @@ from pipelines.quality.bias.learned import (
     scores,
     words,
 )
-from pipelines.quality.bias.ngrams import Vocabulary
-from pipelines.quality.bias.rules import format_faults
+from negcap.pipelines.quality.bias.ngrams import Vocabulary
+from negcap.pipelines.quality.bias.rules import format_faults
 
 ROUNDS = 8
 SEEDS = 1_000  # of folds, apart from those that the result is measured on

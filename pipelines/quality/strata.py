@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.engine.shards import list_shards, read_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from pipelines.readers import coco, flickr, karpathy, multi30k, table, vsepp
-from pipelines.readers.detect import detect
-from pipelines.readers.record import ReadOptions, Record, Rejected, clean
+from negcap.pipelines.readers import coco, flickr, karpathy, multi30k, table, vsepp
+from negcap.pipelines.readers.detect import detect
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
 
 __all__ = ["READERS", "ReadOptions", "Reader", "Record", "Rejected", "detect", "files", "read", "reader_of"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.readers.files import json_items, json_text, name_of, split_in
-from pipelines.readers.record import ReadOptions, Record, Rejected, reject
+from negcap.pipelines.readers.files import json_items, json_text, name_of, split_in
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, reject
 
 EXPECTED = "complete COCO annotation JSON"
 GROUPED = False

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.readers.record import ReadOptions
+from negcap.pipelines.readers.record import ReadOptions
 
 # the usual names, likeliest first; a file name is a better key to the image than a data set's own number
 IMAGE = (

@@ -10,9 +10,9 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
-from pipelines.readers import columns
-from pipelines.readers.files import lines, name_of, open_text, reading
-from pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
+from negcap.pipelines.readers import columns
+from negcap.pipelines.readers.files import lines, name_of, open_text, reading
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
 
 EXPECTED = "a CSV or TSV table whose first line names the columns"
 DELIMITERS = "\t,;|"

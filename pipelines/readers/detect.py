@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from pipelines.readers import delimited, multi30k, table, vsepp
-from pipelines.readers.files import head, is_folder, json_events, name_of, names
+from negcap.pipelines.readers import delimited, multi30k, table, vsepp
+from negcap.pipelines.readers.files import head, is_folder, json_events, name_of, names
 
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "

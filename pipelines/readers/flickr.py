@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.readers.files import lines, name_of, split_in
-from pipelines.readers.record import MAX_NUMBER, ReadOptions, Record, Rejected
+from negcap.pipelines.readers.files import lines, name_of, split_in
+from negcap.pipelines.readers.record import MAX_NUMBER, ReadOptions, Record, Rejected
 
 EXPECTED = "a Flickr token file of lines `name.jpg#k⇥caption`"
 GROUPED = False

@@ -42,7 +42,7 @@ class Rejected(NamedTuple):
 
     source: str
     line: int
-    reason: str  # one of schemas.captions.RECORD_REASONS
+    reason: str  # one of negcap.schemas.captions.RECORD_REASONS
     detail: str  # the rule and the value
     text: str  # an excerpt
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.readers.record import Record, Rejected, image_id, reject
+from negcap.pipelines.readers.record import Record, Rejected, image_id, reject
 
 if TYPE_CHECKING:
     import numpy as np

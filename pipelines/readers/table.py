@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pipelines.readers import columns, delimited
-from pipelines.readers.files import (
+from negcap.pipelines.readers import columns, delimited
+from negcap.pipelines.readers.files import (
     head,
     is_folder,
     join,
@@ -26,7 +26,7 @@ from pipelines.readers.files import (
     reading,
     split_in,
 )
-from pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
 
 GROUPED = False
 FILES = re.compile(r".+\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Fit the shipped concreteness score: ridge regression of a published list on WordNet ancestors.
 
-`python -m pipelines.resources.concreteness LIST CAPTIONS... --output augment/data/concreteness.json`
+`python -m negcap.pipelines.resources.concreteness LIST CAPTIONS... --output augment/data/concreteness.json`
 
 LIST is the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas
 that head noun phrases at least 5 times in CAPTIONS (any source that `negcap ingest` reads) are held out of the fit, so
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from augment.language.concreteness import features, read_norms
+from negcap.augment.language.concreteness import features, read_norms
 
 THRESHOLD = 0.6
 RECALL = 0.93
@@ -26,7 +26,7 @@ MIN_HEADS = 5
 
 def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
     """The lemmas of common nouns that head noun phrases at least `least` times, sorted."""
-    from augment.language.parse import parse
+    from negcap.augment.language.parse import parse
 
     counts: Counter[str] = Counter()
     for caption in parse(texts):
@@ -49,7 +49,7 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import KFold, cross_val_predict
 
-    from augment.language.wordnet import WordNet
+    from negcap.augment.language.wordnet import WordNet
 
     held, wordnet = set(held_out), WordNet.load()
     tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
@@ -84,9 +84,9 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, report, write."""
-    from augment.language.concreteness import Concreteness
-    from pipelines.readers import ReadOptions, detect, read
-    from pipelines.readers.record import Record
+    from negcap.augment.language.concreteness import Concreteness
+    from negcap.pipelines.readers import ReadOptions, detect, read
+    from negcap.pipelines.readers.record import Record
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", type=Path)

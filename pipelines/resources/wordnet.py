@@ -1,6 +1,6 @@
 """Build augment/data/wordnet.parquet from an installed WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
 
-Run as `python -m pipelines.resources.wordnet --output augment/data/wordnet.parquet`; the same WordNet, the same bytes.
+Run as `python -m negcap.pipelines.resources.wordnet --output augment/data/wordnet.parquet`; same input, same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.taxonomy import TAXONOMY
+from negcap.schemas.taxonomy import TAXONOMY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,7 +200,7 @@ def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
     """Write the table and where it came from as one zstd Parquet file."""
     import pyarrow.parquet as pq
 
-    from schemas.fields import check
+    from negcap.schemas.fields import check
 
     check(table, TAXONOMY)
     pq.write_table(

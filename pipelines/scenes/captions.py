@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from augment.language.grammar import article
-from pipelines.scenes.truth import LEFT, holds
-from pipelines.scenes.words import NUMBERS
-from pipelines.scenes.world import KINDS, LIVING, PEOPLE, Scene, Thing
+from negcap.augment.language.grammar import article
+from negcap.pipelines.scenes.truth import LEFT, holds
+from negcap.pipelines.scenes.words import NUMBERS
+from negcap.pipelines.scenes.world import KINDS, LIVING, PEOPLE, Scene, Thing
 
 CAPTIONS_AN_IMAGE = 5
 TRIES = 200

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw
 
-from pipelines.scenes.creatures import CREATURES
-from pipelines.scenes.pen import Pen
-from pipelines.scenes.things import THINGS, front
-from pipelines.scenes.world import CONTAINERS, SIDE, Scene, Thing
+from negcap.pipelines.scenes.creatures import CREATURES
+from negcap.pipelines.scenes.pen import Pen
+from negcap.pipelines.scenes.things import THINGS, front
+from negcap.pipelines.scenes.world import CONTAINERS, SIDE, Scene, Thing
 
 SCALE = 2
 HORIZON = 150

@@ -7,10 +7,10 @@ from enum import Enum
 from itertools import combinations, product
 from typing import NamedTuple
 
-from pipelines.scenes.reader import Condition, Reading, read
-from pipelines.scenes.truth import Verdict, does, does_to, has, holds
-from pipelines.scenes.words import Entity, UnreadError
-from pipelines.scenes.world import Scene
+from negcap.pipelines.scenes.reader import Condition, Reading, read
+from negcap.pipelines.scenes.truth import Verdict, does, does_to, has, holds
+from negcap.pipelines.scenes.words import Entity, UnreadError
+from negcap.pipelines.scenes.world import Scene
 
 
 class Answer(Enum):

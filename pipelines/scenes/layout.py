@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from pipelines.scenes.world import (
+from negcap.pipelines.scenes.world import (
     ANCHORS,
     CONTAINERS,
     FLOATING,

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pipelines.engine.shards import list_shards, read_table
-from pipelines.scenes.judge import Answer, judge
-from pipelines.scenes.table import scene_of
+from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.scenes.judge import Answer, judge
+from negcap.pipelines.scenes.table import scene_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pipelines.scenes.world import Scene
+    from negcap.pipelines.scenes.world import Scene
 
 CAPTIONS = "captions"
 TABLES = ("negatives", "refined")
@@ -114,7 +114,7 @@ def to_json(tallies: Mapping[str, Tally]) -> str:
 
 def to_table(tallies: Mapping[str, Tally]) -> Table:
     """A row an operator."""
-    from pipelines.summary import plain_table
+    from negcap.pipelines.tables.summary import plain_table
 
     table = plain_table("", "rows", "false", "in logic too", "true", "undecided", "as it should be")
     for name, tally in tallies.items():
@@ -127,7 +127,7 @@ def to_table(tallies: Mapping[str, Tally]) -> Table:
 
 def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOWN) -> None:
     """The table; why rows could not be decided; and of each operator the commonest rows that are wrong."""
-    from pipelines.summary import console_of
+    from negcap.pipelines.tables.summary import console_of
 
     console_of(stream).print(to_table(tallies))
     for name, tally in tallies.items():

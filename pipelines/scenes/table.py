@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.scenes.truth import HOLD, RELATIONS, holds
-from pipelines.scenes.world import Scene, Thing
+from negcap.pipelines.scenes.truth import HOLD, RELATIONS, holds
+from negcap.pipelines.scenes.world import Scene, Thing
 
 
 def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:

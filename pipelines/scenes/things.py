@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.scenes.pen import DARK, WOOD, Pen
-from pipelines.scenes.world import Thing
+from negcap.pipelines.scenes.pen import DARK, WOOD, Pen
+from negcap.pipelines.scenes.world import Thing
 
 
 def _table(pen: Pen, thing: Thing) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from augment.truth.most import MAX_TRUE, check_most
-from pipelines.engine.shards import WholeTable
-from pipelines.engine.stage import ReduceStage, Spread, StageResult
-from pipelines.stages.learnt import load_lexicon, load_truth
-from pipelines.stages.lexicon import TRAIN_SPLITS
-from schemas.balance import BALANCE
+from negcap.augment.truth.most import MAX_TRUE, check_most
+from negcap.pipelines.engine.shards import WholeTable
+from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
+from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
+from negcap.pipelines.tables.corpus import load_lexicon, load_truth
+from negcap.schemas.balance import BALANCE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from augment.caption import Caption
+    from negcap.augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
 PART = 500  # captions of a sample that a worker looks at in one go
@@ -47,7 +47,7 @@ def draw(parses: pa.Table, sample: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from augment.rng import record_rng
+    from negcap.augment.rng import record_rng
 
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
@@ -86,7 +86,7 @@ def of_train(table: pa.Table) -> pa.Table:
 
 def images_of(table: pa.Table) -> list[list[Caption]]:
     """The captions of a sample by image, of train splits only where there are any."""
-    from augment.caption import by_image, from_parses
+    from negcap.augment.caption import by_image, from_parses
 
     return by_image(from_parses(of_train(table)))
 
@@ -107,7 +107,7 @@ def find(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: Who
     """The candidates of a part of the sample: `kind`, by its place in BALANCED, and the fields of Candidates."""
     import pyarrow as pa
 
-    from augment.balance import BALANCED, candidates
+    from negcap.augment.lexicon.balance import BALANCED, candidates
 
     images = images_of(table)
     entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
@@ -128,8 +128,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from augment.balance import BALANCED, Candidates
-    from augment.balance import fit as weigh
+    from negcap.augment.lexicon.balance import BALANCED, Candidates
+    from negcap.augment.lexicon.balance import fit as weigh
 
     table = of_train(table)
     parts = cut(table, PART)
@@ -155,7 +155,7 @@ STAGE = ReduceStage(
     partial=sample_shard,
     combine=combine,
     finish=fit,
-    code=("augment", "pipelines.stages.balance", "pipelines.stages.learnt"),
+    code=("negcap.augment", "negcap.pipelines.stages.balance", "negcap.pipelines.tables.corpus"),
     whole=("lexicon", "truth"),
     spreads=True,
 )

@@ -10,16 +10,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipelines.bounds import at_least
-from pipelines.engine.shards import WholeTable, sha256_file
-from pipelines.engine.stage import Stage, StageResult
-from schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.shards import WholeTable, sha256_file
+from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from pipelines.captioner.model import Captioner
+    from negcap.pipelines.models.captioner.model import Captioner
 
 TABLE, REFUSED, ORIGIN = "generated", "refused_captions", "generated"
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
@@ -64,7 +64,7 @@ def load(weights: Path, sha256: str) -> Captioner:
     """A captioner, once a process and content."""
     import torch
 
-    from pipelines.captioner.model import load
+    from negcap.pipelines.models.captioner.model import load
 
     return load(weights, torch.device("cpu"))
 
@@ -72,7 +72,7 @@ def load(weights: Path, sha256: str) -> Captioner:
 @lru_cache(maxsize=2)
 def images_of(captions: WholeTable) -> Images:
     """The images of a run, once a process and content."""
-    from pipelines.captioner.generate import owned
+    from negcap.pipelines.models.captioner.generate import owned
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
     columns = [rows[name].to_pylist() for name in ("image_id", "image", "split")]
@@ -89,9 +89,9 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     import pyarrow as pa
     import torch
 
-    from pipelines.captioner.generate import draw
-    from pipelines.captioner.material import transformed
-    from pipelines.trainer.data import feature_values
+    from negcap.pipelines.models.captioner.generate import draw
+    from negcap.pipelines.models.captioner.material import transformed
+    from negcap.pipelines.models.data import feature_values
 
     captioner = load(config.weights, sha256_file(config.weights))
     known = images_of(captions)
@@ -189,7 +189,12 @@ def stage_of(table: str) -> Stage:
         input="features",
         outputs={refused_table(table): REFUSED_CAPTIONS, table: GENERATED},
         apply=caption,
-        code=("augment.captioner", "augment.vocabulary", "pipelines.captioner", "pipelines.stages.caption"),
+        code=(
+            "negcap.pipelines.models.captioner",
+            "negcap.pipelines.models.vocabulary",
+            "negcap.pipelines.models.captioner",
+            "negcap.pipelines.stages.caption",
+        ),
         whole=("captions",),
     )
 

@@ -9,17 +9,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.shards import WholeTable
-from pipelines.engine.stage import ReduceStage, Stage, StageResult
-from pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
-from schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from negcap.pipelines.engine.shards import WholeTable
+from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
+from negcap.pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
+from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from augment.caption import Caption
-    from augment.components.exclusions import Exclusions
-    from augment.scene_graph import SceneGraph
+    from negcap.augment.caption import Caption
+    from negcap.augment.components.exclusions import Exclusions
+    from negcap.augment.scene_graph import SceneGraph
 
 TRAIN = "train"
 
@@ -45,7 +45,7 @@ class ComponentsConfig:
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     """The components of a shard. Counters: captions, objects, attributes, relations, and captions without relations."""
-    from augment.components.table import tabulate
+    from negcap.augment.components.table import tabulate
 
     _, graphs = _graphs(parses, config)
     counts = {"captions": len(graphs)}
@@ -56,8 +56,8 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
 
 
 def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
-    from augment.caption import from_parses
-    from augment.scene_graph import scene_graph
+    from negcap.augment.caption import from_parses
+    from negcap.augment.scene_graph import scene_graph
 
     captions = from_parses(parses)
     return captions, [scene_graph(caption, config.simple) for caption in captions]
@@ -68,7 +68,7 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from augment.components.vocabulary import WORDS, count
+    from negcap.augment.components.vocabulary import WORDS, count
 
     train = pc.is_in(components["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
@@ -81,7 +81,7 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of several shards' counts."""
-    from augment.components.vocabulary import add
+    from negcap.augment.components.vocabulary import add
 
     return add(tables, TRAIN)
 
@@ -93,8 +93,8 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     """
     import pyarrow.compute as pc
 
-    from augment.components.vocabulary import default_min_count, select
-    from augment.language.concreteness import Concreteness
+    from negcap.augment.components.vocabulary import default_min_count, select
+    from negcap.augment.language.concreteness import Concreteness
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0
@@ -112,15 +112,15 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
 @lru_cache(maxsize=2)
 def load_exclusions(vocabulary: WholeTable) -> Exclusions:
     """What answers for the vocabulary of a run, once a process and content."""
-    from augment.components.exclusions import Exclusions
-    from augment.components.vocabulary import Vocabulary
+    from negcap.augment.components.exclusions import Exclusions
+    from negcap.augment.components.vocabulary import Vocabulary
 
     return Exclusions(Vocabulary(vocabulary.read()))
 
 
 def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
     """The exclusions of a shard's images. Counters: captions, images, and the rows of each kind."""
-    from augment.components.exclusions import Row, tabulate
+    from negcap.augment.components.exclusions import Row, tabulate
 
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Row] = []
@@ -134,7 +134,7 @@ def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: Wh
     )
 
 
-_CODE = ("augment", "pipelines.stages.components")
+_CODE = ("negcap.augment", "negcap.pipelines.stages.components")
 STAGES = (
     Stage(name="components", input="parses", outputs={"components": COMPONENTS}, apply=read, code=_CODE),
     ReduceStage(

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine import manifest
-from pipelines.engine.run import hash_inputs
-from pipelines.engine.shards import Receipt, list_shards, read_shard, read_table, remove_temporary, write_shard
-from pipelines.engine.stage import Progress
-from pipelines.stages.caption import ORIGIN, TABLE
-from schemas.captions import CAPTIONS
+from negcap.pipelines.engine import manifest
+from negcap.pipelines.engine.run import hash_inputs
+from negcap.pipelines.engine.shards import Receipt, list_shards, read_shard, read_table, remove_temporary, write_shard
+from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.stages.caption import ORIGIN, TABLE
+from negcap.schemas.captions import CAPTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "enlarge"
-CODE = ("pipelines.stages.enlarge",)
+CODE = ("negcap.pipelines.stages.enlarge",)
 
 
 @dataclass(frozen=True)

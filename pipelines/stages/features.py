@@ -12,19 +12,24 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.bounds import at_least
-from pipelines.engine import manifest
-from pipelines.engine.shards import Receipt, check_folder, current_receipts, remove_temporary, write_shard
-from pipelines.engine.stage import Progress
-from pipelines.features.source import Listed, Part, Source
-from schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features, tensors
+from negcap.pipelines.engine import manifest
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.shards import Receipt, check_folder, current_receipts, remove_temporary, write_shard
+from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.features.source import Listed, Part, Source
+from negcap.schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features, tensors
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 NAME = "features"
-CODE = ("pipelines.features", "pipelines.stages.features", "pipelines.readers", "pipelines.publish.images")
+CODE = (
+    "negcap.pipelines.features",
+    "negcap.pipelines.stages.features",
+    "negcap.pipelines.readers",
+    "negcap.pipelines.tables.images",
+)
 SHARD_BYTES = 64 << 20
 MOST_IMAGES = 1_000
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
@@ -84,12 +89,12 @@ class FeaturesConfig:
 def open_source(source: Path, config: FeaturesConfig) -> Source:
     """The images that `source` has, and how to get their features. Raises as `make_features`."""
     if config.onnx is None:
-        from pipelines.features.arrays import Arrays
+        from negcap.pipelines.features.arrays import Arrays
 
         return Arrays(source, config.array, config.scale, config.dtype, config.backbone)
-    from pipelines.features.backbone import Backbone
-    from pipelines.features.photos import Photos
-    from pipelines.features.preprocess import Crops
+    from negcap.pipelines.features.backbone import Backbone
+    from negcap.pipelines.features.photos import Photos
+    from negcap.pipelines.features.preprocess import Crops
 
     threads = config.threads or len(os.sched_getaffinity(0))
     backbone = Backbone(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines import readers
-from pipelines.engine import manifest
-from pipelines.engine.shards import (
+from negcap.pipelines import readers
+from negcap.pipelines.engine import manifest
+from negcap.pipelines.engine.shards import (
     Receipt,
     check_folder,
     is_current,
@@ -24,18 +24,18 @@ from pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
-from pipelines.engine.stage import Progress
-from pipelines.readers.files import content
-from pipelines.readers.record import ReadOptions, Record, Rejected
-from pipelines.readers.spool import Spool, cut, shard_sizes
-from schemas.captions import CAPTIONS, REJECTED_RECORDS
+from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.readers.files import content
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
+from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "ingest"
 OUTPUTS = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
-CODE = ("pipelines.readers", "pipelines.stages.ingest")
+CODE = ("negcap.pipelines.readers", "negcap.pipelines.stages.ingest")
 TEMPORARY = ".ingest"
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REPORT_EVERY = 10_000

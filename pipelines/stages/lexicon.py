@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.stage import ReduceStage, StageResult
-from schemas.lexicon import LEXICON
+from negcap.pipelines.engine.stage import ReduceStage, StageResult
+from negcap.schemas.lexicon import LEXICON
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ class LexiconConfig:
     """What makes an entry usable.
 
     min_count: occurrences that make a head frequent; None scales VSE-C's 200 to the corpus (see
-    augment.language.lexicon.default_min_count). theta: least concreteness, on the scale of the list in use (0.6 is
+    augment.lexicon.lexicon.default_min_count). theta: least concreteness, on the scale of the list in use (0.6 is
     VSE-C's, on the published list's scale, which the shipped score predicts). concreteness: a norm list that replaces
     the shipped score. attributes: a file of the attributes to use, one a line, instead of the frequent ones. Raises
     ValueError when min_count is below 1.
@@ -38,12 +38,12 @@ class LexiconConfig:
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """The counts of a shard, those of train splits apart: schemas.lexicon's columns and `train` (bool)."""
+    """The counts of a shard, those of train splits apart: negcap.schemas.lexicon's columns and `train` (bool)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from augment.caption import from_parses
-    from augment.language.lexicon import count
+    from negcap.augment.caption import from_parses
+    from negcap.augment.lexicon.lexicon import count
 
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
@@ -72,8 +72,8 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     """
     import pyarrow.compute as pc
 
-    from augment.language.concreteness import Concreteness
-    from augment.language.lexicon import default_min_count, select
+    from negcap.augment.language.concreteness import Concreteness
+    from negcap.augment.lexicon.lexicon import default_min_count, select
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = pc.sum(total.filter(total["train"])["count"]).as_py() or 0
@@ -115,9 +115,9 @@ STAGE = ReduceStage(
     combine=add,
     finish=choose,
     code=(
-        "augment.caption",
-        "augment.language",
-        "augment/data/prepositions.toml",
-        "pipelines.stages.lexicon",
+        "negcap.augment.caption",
+        "negcap.augment.language",
+        "negcap.augment/data/prepositions.toml",
+        "negcap.pipelines.stages.lexicon",
     ),
 )

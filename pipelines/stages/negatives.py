@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from augment.caption import Caption, by_image, from_parses
-from augment.context import Context, contexts
-from augment.contradiction import judge
-from augment.edits import apply
-from augment.operators import OPERATORS, PRESETS, operator
-from augment.rng import record_rng
-from augment.rows import Judged, Rows
-from augment.truth.most import MAX_TRUE, check_most
-from pipelines.engine.shards import WholeTable
-from pipelines.engine.stage import Stage, StageResult
-from pipelines.stages.learnt import load_balanced, load_truth
-from schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.context import Context, contexts
+from negcap.augment.edits import apply
+from negcap.augment.operators import OPERATORS, PRESETS, operator
+from negcap.augment.rng import record_rng
+from negcap.augment.rows import Judged, Rows
+from negcap.augment.truth.contradiction import judge
+from negcap.augment.truth.most import MAX_TRUE, check_most
+from negcap.pipelines.engine.shards import WholeTable
+from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.pipelines.tables.corpus import load_balanced, load_truth
+from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from augment.language.lexicon import Lexicon
-    from augment.truth.estimates import Truth
+    from negcap.augment.lexicon.lexicon import Lexicon
+    from negcap.augment.truth.estimates import Truth
 
 DRAWS_PER_NEGATIVE = 4
 SPARE_DRAWS = 16
@@ -146,6 +146,6 @@ STAGE = Stage(
     input="parses",
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
-    code=("augment", "pipelines.stages.negatives", "pipelines.stages.learnt"),
+    code=("negcap.augment", "negcap.pipelines.stages.negatives", "negcap.pipelines.tables.corpus"),
     whole=("lexicon", "truth", "balance"),
 )

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.engine.stage import Stage, StageResult
-from schemas.parses import PARSES
+from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.schemas.parses import PARSES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
     """The parses of a shard's English captions; those in other languages are counted as skipped."""
     import pyarrow.compute as pc
 
-    from augment.language.parse import parse_table
+    from negcap.augment.language.parse import parse_table
 
     english = captions.filter(pc.equal(captions["language"], "en"))
     counts = Counter({"captions": english.num_rows})
@@ -40,6 +40,6 @@ STAGE = Stage(
     input="captions",
     outputs={"parses": PARSES},
     apply=parse,
-    code=("augment.language.parse", "augment.language.mend", "pipelines.stages.parse"),
+    code=("negcap.augment.language.parse", "negcap.augment.language.repair", "negcap.pipelines.stages.parse"),
     columns=("caption_id", "image_id", "split", "language", "origin", "text"),
 )

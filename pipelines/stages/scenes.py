@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from augment.rng import record_rng
-from pipelines.bounds import at_least
-from pipelines.engine import manifest
-from pipelines.engine.shards import (
+from negcap.augment.rng import record_rng
+from negcap.pipelines.engine import manifest
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.shards import (
     Receipt,
     check_folder,
     current_receipts,
@@ -24,10 +24,10 @@ from pipelines.engine.shards import (
     write_atomically,
     write_shard,
 )
-from pipelines.engine.stage import Progress
-from schemas.captions import CAPTIONS, REJECTED_RECORDS
-from schemas.features import features
-from schemas.scenes import SCENES
+from negcap.pipelines.engine.stage import Progress
+from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
+from negcap.schemas.features import features
+from negcap.schemas.scenes import SCENES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 NAME = "scenes"
 IMAGES = "images"
-CODE = ("pipelines.scenes", "pipelines.stages.scenes", "augment.language.grammar", "augment.rng")
+CODE = (
+    "negcap.pipelines.scenes",
+    "negcap.pipelines.stages.scenes",
+    "negcap.augment.language.grammar",
+    "negcap.augment.rng",
+)
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
 BATCH = 25
@@ -58,7 +63,7 @@ class ScenesConfig:
 
 def outputs() -> dict[str, pa.Schema]:
     """The tables made, the one with the manifest last."""
-    from pipelines.scenes.network import GRID, POOLED
+    from negcap.pipelines.scenes.network import GRID, POOLED
 
     return {
         "scenes": SCENES,
@@ -105,7 +110,7 @@ def make_scenes(
 
 def identify(config: ScenesConfig, tables: Mapping[str, pa.Schema], metadata: Mapping[str, str]) -> manifest.Identity:
     """All that decides the tables' bytes."""
-    from pipelines.scenes.network import NAME as BACKBONE
+    from negcap.pipelines.scenes.network import NAME as BACKBONE
 
     return manifest.Identity(
         stage=NAME,
@@ -133,10 +138,10 @@ def _make(
     """Compose, draw, describe and encode the scenes of one shard."""
     import pyarrow as pa
 
-    from pipelines.scenes.captions import captions
-    from pipelines.scenes.draw import draw, png
-    from pipelines.scenes.layout import compose
-    from pipelines.scenes.table import row
+    from negcap.pipelines.scenes.captions import captions
+    from negcap.pipelines.scenes.draw import draw, png
+    from negcap.pipelines.scenes.layout import compose
+    from negcap.pipelines.scenes.table import row
 
     scenes: list[dict[str, Any]] = []
     lines: list[dict[str, str]] = []
@@ -171,8 +176,8 @@ def _make(
 def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
     import numpy as np
 
-    from pipelines.scenes.network import encode
-    from pipelines.stages.features import table_of
+    from negcap.pipelines.scenes.network import encode
+    from negcap.pipelines.stages.features import table_of
 
     parts = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
     pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*parts, strict=True))

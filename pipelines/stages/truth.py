@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engine.shards import WholeTable
-from pipelines.engine.stage import ReduceStage, Spread, StageResult
-from pipelines.stages.balance import draw, merge, of_train
-from pipelines.stages.learnt import load_lexicon
-from schemas.truth import TRUTH
+from negcap.pipelines.engine.shards import WholeTable
+from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
+from negcap.pipelines.stages.balance import draw, merge, of_train
+from negcap.pipelines.tables.corpus import load_lexicon
+from negcap.schemas.truth import TRUTH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
     """The counts of the train captions where there are any, and the calibration. Counter: captions, those counted."""
-    from augment.truth import fit
+    from negcap.augment.truth import fit
 
     table = fit.several(of_train(table))
     truth = fit.estimate(table, lambda function, calls: spread(partial(with_lexicon, function), calls))
@@ -63,7 +63,12 @@ STAGE = ReduceStage(
     partial=sample_shard,
     combine=combine,
     finish=estimate,
-    code=("augment", "pipelines.stages.truth", "pipelines.stages.balance", "pipelines.stages.learnt"),
+    code=(
+        "negcap.augment",
+        "negcap.pipelines.stages.truth",
+        "negcap.pipelines.stages.balance",
+        "negcap.pipelines.tables.corpus",
+    ),
     whole=("lexicon",),
     spreads=True,
 )

@@ -21,15 +21,15 @@ from pathlib import Path
 
 import psutil
 
-from pipelines import sample
-from pipelines.engine.shards import read_table
+from negcap.pipelines import sample
+from negcap.pipelines.engine.shards import read_table
 from tests.conftest import DATA
 
-NEGCAP = [sys.executable, "-m", "pipelines.cli"]
+NEGCAP = [sys.executable, "-m", "negcap"]
 BARE = """
 import json, sys, time
 import spacy
-from augment.language.parse import SHIPPED, load
+from negcap.augment.language.parse import SHIPPED, load
 texts = json.load(open(sys.argv[1]))[int(sys.argv[2])::int(sys.argv[3])]
 began = time.perf_counter()
 nlp = load() if sys.argv[4] == "tuned" else spacy.load(SHIPPED)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pipelines.quality.bias import flow_table, measure_run, to_markdown
+from negcap.pipelines.quality.bias import flow_table, measure_run, to_markdown
 
 
 def main() -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.quality.bias import operators_of, read_corpus
-from pipelines.quality.bias.language_model import train
-from pipelines.quality.bias.learned import features, folds_of, log_odds, regression, right, words
-from pipelines.quality.bias.ngrams import Vocabulary
-from pipelines.quality.refine import RefineConfig, Rows, both_ways, read_rows
-from pipelines.quality.selection import pool, select
+from negcap.pipelines.quality.bias import operators_of, read_corpus
+from negcap.pipelines.quality.bias.language_model import train
+from negcap.pipelines.quality.bias.learned import features, folds_of, log_odds, regression, right, words
+from negcap.pipelines.quality.bias.ngrams import Vocabulary
+from negcap.pipelines.quality.selection import pool, select
+from negcap.pipelines.stages.refine import RefineConfig, Rows, both_ways, read_rows
 
 Corpus = list[tuple[str, str]]
 Texts = list[tuple[str, str]]

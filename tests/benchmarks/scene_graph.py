@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from augment.caption import Caption
-from augment.language.parse import SHIPPED, parse
-from augment.language.places import NUMBERS
-from augment.language.wordnet import WordNet
-from augment.scene_graph import scene_graph
+from negcap.augment.caption import Caption
+from negcap.augment.language.parse import SHIPPED, parse
+from negcap.augment.language.wordnet import WordNet
+from negcap.augment.scene_graph import scene_graph
+from negcap.augment.slots.nouns import NUMBERS
 
 KINDS = ("objects", "attributes", "relations")
 TRIPLE = re.compile(r"\( (.*?) \)(?= ,|$)")

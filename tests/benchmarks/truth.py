@@ -23,30 +23,30 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from augment.balance import BALANCED, balance
-from augment.caption import Caption, Token, from_parses
-from augment.context import VERB_TAGS, nouns_said, verbs_said
-from augment.contradiction import same_things
-from augment.language.attribute_slots import attribute_slots
-from augment.language.lexicon import Lexicon
-from augment.language.places import quantity_slots, quantity_value
-from augment.language.preposition_slots import preposition_slots
-from augment.language.verbs import subject
-from augment.language.wordnet import WordNet
-from augment.truth.estimates import Truth
-from augment.truth.fit import estimate, in_turn
-from augment.truth.most import MAX_TRUE
-from augment.truth.transitions import CLAIMS, is_alone, said_of, value
-from pipelines import build
-from pipelines.engine.cluster import executor
-from pipelines.engine.shards import read_table
-from pipelines.progress import report
-from pipelines.quality.bias import ngram_regression, one_per_caption
-from pipelines.quality.bias.pairs import Pair
-from pipelines.stages.balance import BalanceConfig, draw, images_of, of_train
-from pipelines.stages.lexicon import LexiconConfig, choose, count_shard
-from pipelines.stages.negatives import NegativesConfig, negatives
-from pipelines.stages.truth import TruthConfig
+from negcap.augment.caption import Caption, Token, from_parses
+from negcap.augment.context import VERB_TAGS, nouns_said, verbs_said
+from negcap.augment.language.wordnet import WordNet
+from negcap.augment.lexicon.balance import BALANCED, balance
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.slots.attributes import attribute_slots
+from negcap.augment.slots.nouns import quantity_slots, quantity_value
+from negcap.augment.slots.prepositions import preposition_slots
+from negcap.augment.slots.verbs import subject
+from negcap.augment.truth.contradiction import same_things
+from negcap.augment.truth.estimates import Truth
+from negcap.augment.truth.fit import estimate, in_turn
+from negcap.augment.truth.most import MAX_TRUE
+from negcap.augment.truth.transitions import CLAIMS, is_alone, said_of, value
+from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.progress import report
+from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.quality.bias import ngram_regression, one_per_caption
+from negcap.pipelines.quality.bias.pairs import Pair
+from negcap.pipelines.stages import build
+from negcap.pipelines.stages.balance import BalanceConfig, draw, images_of, of_train
+from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
+from negcap.pipelines.stages.negatives import NegativesConfig, negatives
+from negcap.pipelines.stages.truth import TruthConfig
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
 HEADER = (

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipelines.quality.aligned import aligned
-from pipelines.quality.annotation.alpha import alpha
-from pipelines.quality.annotation.sheet import NEGATIVE, Item
-from pipelines.quality.annotation.votes import Sheets, Votes, beside, read_key, read_sheets
-from pipelines.quality.bias import Accuracy, accuracy
+from negcap.pipelines.quality.aligned import aligned
+from negcap.pipelines.quality.annotation.alpha import alpha
+from negcap.pipelines.quality.annotation.sheet import NEGATIVE, Item
+from negcap.pipelines.quality.annotation.votes import Sheets, Votes, beside, read_key, read_sheets
+from negcap.pipelines.quality.bias import Accuracy, accuracy
 
 ALL, CONTROLS = "all", "controls"
 

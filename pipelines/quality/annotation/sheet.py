@@ -15,11 +15,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from augment.rng import record_rng
-from pipelines.bounds import at_least
-from pipelines.engine.shards import read_table, write_atomically
-from pipelines.quality.show import visible
-from pipelines.quality.strata import Row, draw
+from negcap.augment.rng import record_rng
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.shards import read_table, write_atomically
+from negcap.pipelines.quality.strata import Row, draw
+from negcap.pipelines.tables.show import visible
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numbers to a spreadsheet
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"

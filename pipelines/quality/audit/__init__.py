@@ -1,5 +1,5 @@
 """An audit of a run: a page to look at, and its figures as a table."""
 
-from pipelines.quality.audit.audit import PAGE, TABLE, AuditConfig, audit
+from negcap.pipelines.quality.audit.audit import PAGE, TABLE, AuditConfig, audit
 
 __all__ = ["PAGE", "TABLE", "AuditConfig", "audit"]

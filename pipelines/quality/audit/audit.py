@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.bounds import at_least
-from pipelines.engine.manifest import read_manifest
-from pipelines.engine.shards import PARQUET, list_shards, write_atomically
-from pipelines.engine.stage import Progress
-from pipelines.provenance import package
-from pipelines.quality.audit.blindness import Blindness, measured
-from pipelines.quality.audit.figures import collect
-from pipelines.quality.audit.page import Samples, page
-from pipelines.quality.audit.table import to_table
-from pipelines.quality.audit.words import read_corpus_counts
-from pipelines.quality.strata import draw
-from pipelines.summary import opening, reading
-from schemas.audit import AUDIT
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.manifest import read_manifest
+from negcap.pipelines.engine.provenance import package
+from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically
+from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.quality.audit.blindness import Blindness, measured
+from negcap.pipelines.quality.audit.figures import collect
+from negcap.pipelines.quality.audit.page import Samples, page
+from negcap.pipelines.quality.audit.table import to_table
+from negcap.pipelines.quality.audit.words import read_corpus_counts
+from negcap.pipelines.quality.strata import draw
+from negcap.pipelines.tables.summary import opening, reading
+from negcap.schemas.audit import AUDIT
 
 PAGE, TABLE = "audit.html", "audit.parquet"
 REFUSED_SHARE = 3
@@ -101,7 +101,7 @@ def parquet(table: object, metadata: Mapping[str, str]) -> memoryview:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from schemas.fields import check
+    from negcap.schemas.fields import check
 
     assert isinstance(table, pa.Table)
     check(table, AUDIT)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.engine.stage import Progress
+from negcap.pipelines.engine.stage import Progress
 
 if TYPE_CHECKING:
-    from pipelines.quality.bias import BlindReport
+    from negcap.pipelines.quality.bias import BlindReport
 
 ALL = "all"
 
@@ -37,7 +37,7 @@ def measured(
     An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.
     Raises ValueError for a limit below 1.
     """
-    from pipelines.quality.bias import measure, read_all, read_corpus
+    from negcap.pipelines.quality.bias import measure, read_all, read_corpus
 
     if limit < 1:
         raise ValueError(f"limit must be >= 1, was: {limit}")

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 
-from pipelines.quality.audit.shapes import HEIGHT, WIDTH, Bar, Chart, Dot, Label, Line, Scale
-from pipelines.quality.audit.words import Use
+from negcap.pipelines.quality.audit.shapes import HEIGHT, WIDTH, Bar, Chart, Dot, Label, Line, Scale
+from negcap.pipelines.quality.audit.words import Use
 
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
 SHOWN = 60  # words of a plot

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.engine.shards import list_shards, read_shard, read_table
-from pipelines.quality.audit.words import Words, add_words
-from pipelines.quality.strata import first_draws
-from schemas.negatives import POSITIVE
+from negcap.pipelines.engine.shards import list_shards, read_shard, read_table
+from negcap.pipelines.quality.audit.words import Words, add_words
+from negcap.pipelines.quality.strata import first_draws
+from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ class Figures:
 
 def _place(operator: str) -> tuple[int, str]:
     """Where an operator stands in tables: in the order of OPERATORS, unknown ones behind."""
-    from augment.operators import OPERATORS
+    from negcap.augment.operators import OPERATORS
 
     names = list(OPERATORS)
     return (names.index(operator) if operator in names else len(names), operator)

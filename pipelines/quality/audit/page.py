@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipelines.quality.audit import charts
-from pipelines.quality.audit.blindness import ALL, Blindness
-from pipelines.quality.audit.figures import BINS, Figures, Made
-from pipelines.quality.audit.words import Use, Word, exchanges, uses
-from pipelines.quality.show import change, pieces, visible
-from pipelines.quality.strata import Row, Stratum
-from schemas.negatives import POSITIVE
+from negcap.pipelines.quality.audit import charts
+from negcap.pipelines.quality.audit.blindness import ALL, Blindness
+from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
+from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
+from negcap.pipelines.quality.strata import Row, Stratum
+from negcap.pipelines.tables.show import change, pieces, visible
+from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
-    from pipelines.quality.audit.audit import AuditConfig
-    from pipelines.quality.bias import BlindReport
+    from negcap.pipelines.quality.audit.audit import AuditConfig
+    from negcap.pipelines.quality.bias import BlindReport
 
 TOP = 12
 WORDS = 40
@@ -161,7 +161,7 @@ def sections(
 
 def description(operator: str) -> str:
     """What an operator does, in the first sentence of its own documentation; empty for one that is not known."""
-    from augment.operators import OPERATORS
+    from negcap.augment.operators import OPERATORS
 
     said = (OPERATORS[operator].propose.__doc__ or "") if operator in OPERATORS else ""
     return " ".join(said.split("\n\n")[0].split())

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipelines.quality.audit.blindness import Blindness
-from pipelines.quality.audit.figures import BINS, Figures, Made
-from pipelines.quality.audit.words import Word, exchanges, uses
-from schemas.audit import AUDIT
+from negcap.pipelines.quality.audit.blindness import Blindness
+from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
+from negcap.pipelines.quality.audit.words import Word, exchanges, uses
+from negcap.schemas.audit import AUDIT
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.quality.bias import BlindReport
+    from negcap.pipelines.quality.bias import BlindReport
 
 EXCHANGES = 100
 
 
 class Entry(NamedTuple):
-    """A row; see schemas.audit."""
+    """A row; see negcap.schemas.audit."""
 
     table: str
     operator: str

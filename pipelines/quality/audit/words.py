@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.engine.shards import list_shards, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,8 +5,8 @@ language model of true captions, and a logistic regression on n-gram differences
 Needs the `quality` extra. `measure` takes pairs, `measure_run` a run.
 """
 
-from pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
-from pipelines.quality.bias.pairs import (
+from negcap.pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
+from negcap.pipelines.quality.bias.pairs import (
     Pair,
     Pick,
     flow_table,
@@ -17,7 +17,7 @@ from pipelines.quality.bias.pairs import (
     read_pairs,
     some_images,
 )
-from pipelines.quality.bias.report import (
+from negcap.pipelines.quality.bias.report import (
     BlindReport,
     Cue,
     blind,
@@ -25,8 +25,8 @@ from pipelines.quality.bias.report import (
     measure_run,
     ngram_regression,
 )
-from pipelines.quality.bias.rules import format_faults, format_rule, shorter
-from pipelines.quality.bias.table import to_json, to_markdown, to_text
+from negcap.pipelines.quality.bias.rules import format_faults, format_rule, shorter
+from negcap.pipelines.quality.bias.table import to_json, to_markdown, to_text
 
 __all__ = [
     "Accuracy",

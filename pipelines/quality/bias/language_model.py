@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.quality.bias.ngrams import BITS, ORDER, START, Texts, Windows, ragged, windows
+from negcap.pipelines.quality.bias.ngrams import BITS, ORDER, START, Texts, Windows, ragged, windows
 
 DISCOUNT = 0.75
 MASK = (1 << BITS) - 1

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from pipelines.quality.bias.ngrams import BITS, Texts, differences
+from negcap.pipelines.quality.bias.ngrams import BITS, Texts, differences
 
 FOLDS = 5
 PENALTY = 1.0

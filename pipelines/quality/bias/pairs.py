@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from augment.rng import record_rng
+from negcap.augment.rng import record_rng
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,7 +141,7 @@ def read_columns(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.T
     """A table's shards with these columns. Raises FileNotFoundError, or ValueError naming the columns it lacks."""
     import pyarrow.parquet as pq
 
-    from pipelines.engine.shards import list_shards, read_table
+    from negcap.pipelines.engine.shards import list_shards, read_table
 
     for shard in list_shards(run / table)[:1]:
         missing = [name for name in columns if name not in pq.read_schema(shard).names]

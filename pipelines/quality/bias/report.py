@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.quality.bias.accuracy import Accuracy, by_image
-from pipelines.quality.bias.pairs import Pair, Pick, operators_of, read_all, read_corpus, some_images
-from pipelines.quality.bias.rules import format_rule, shorter
+from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
+from negcap.pipelines.quality.bias.pairs import Pair, Pick, operators_of, read_all, read_corpus, some_images
+from negcap.pipelines.quality.bias.rules import format_rule, shorter
 
 if TYPE_CHECKING:
-    from pipelines.quality.bias.learned import Features
-    from pipelines.quality.bias.ngrams import Texts, Vocabulary
+    from negcap.pipelines.quality.bias.learned import Features
+    from negcap.pipelines.quality.bias.ngrams import Texts, Vocabulary
 
 ALL = "all"
 CUES = 15
@@ -85,7 +85,7 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     ImportError as `ngram_regression`.
     """
     _needed()
-    from pipelines.quality.bias import learned
+    from negcap.pipelines.quality.bias import learned
 
     try:
         vocabulary, found, true, negative = _read(pairs)
@@ -165,8 +165,8 @@ def _needed() -> None:
 
 
 def _read(pairs: Sequence[Pair]) -> tuple[Vocabulary, Features, Texts, Texts]:
-    from pipelines.quality.bias.learned import features
-    from pipelines.quality.bias.ngrams import Vocabulary
+    from negcap.pipelines.quality.bias.learned import features
+    from negcap.pipelines.quality.bias.ngrams import Vocabulary
 
     vocabulary = Vocabulary()
     true = vocabulary.encode([pair.true for pair in pairs])
@@ -179,7 +179,7 @@ def _regression(
 ) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
     import numpy as np
 
-    from pipelines.quality.bias import learned
+    from negcap.pipelines.quality.bias import learned
 
     images = [pair.image_id for pair in pairs]
     folds = learned.folds_of(images, seed=seed)
@@ -204,7 +204,7 @@ def _language_gaps(
     seed: int,
 ) -> Any:
     """The gap of every pair by the language model that has read no caption of the images of its fold."""
-    from pipelines.quality.bias import language_model, learned
+    from negcap.pipelines.quality.bias import language_model, learned
 
     images = [pair.image_id for pair in pairs]
     texts = true
@@ -220,7 +220,7 @@ def _language_gaps(
 def _words(single: Features, vocabulary: Vocabulary) -> tuple[Cue, ...]:
     import numpy as np
 
-    from pipelines.quality.bias.learned import sides
+    from negcap.pipelines.quality.bias.learned import sides
 
     true, negative = sides(single.matrix)
     strength = np.abs(true - negative) / np.sqrt(np.maximum(true + negative, 1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from pipelines.quality.bias.accuracy import Accuracy, by_image
-from pipelines.quality.bias.pairs import Pair
+from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
+from negcap.pipelines.quality.bias.pairs import Pair
 
 SPACED = re.compile(r"\s[.,;:!?]")
 LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
@@ -18,7 +18,7 @@ def format_faults(text: str) -> int:
     A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however
     often; each wrong a/an and each doubled word: 1.
     """
-    from augment.language.grammar import article
+    from negcap.augment.language.grammar import article
 
     words = text.lower().split()
     faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())

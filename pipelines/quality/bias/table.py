@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from pipelines.quality.aligned import aligned
-from pipelines.quality.bias.report import BlindReport
+from negcap.pipelines.quality.aligned import aligned
+from negcap.pipelines.quality.bias.report import BlindReport
 
 
 def to_markdown(reports: Sequence[BlindReport]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m pipelines.resources.parser TREEBANKS [--captions FILE] [--output FOLDER]`: train the shipped "
+"""`python -m negcap.pipelines.resources.parser TREEBANKS [--captions FILE] [--output FOLDER]`: train the shipped "
 "parser."""
 
 import argparse
@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from pipelines.resources.parser.caption_trees import caption_trees
-from pipelines.resources.parser.evaluation import accuracy, component_shares, megabytes, words_per_second
-from pipelines.resources.parser.self_training import agreed_trees, coco_captions
-from pipelines.resources.parser.train import TrainingConfig, train
-from pipelines.resources.parser.tree import REDISTRIBUTABLE_HOSTS, Tree
-from pipelines.resources.parser.ud_to_clear import read_clear
+from negcap.pipelines.resources.parser.caption_trees import caption_trees
+from negcap.pipelines.resources.parser.evaluation import accuracy, component_shares, megabytes, words_per_second
+from negcap.pipelines.resources.parser.self_training import agreed_trees, coco_captions
+from negcap.pipelines.resources.parser.train import TrainingConfig, train
+from negcap.pipelines.resources.parser.tree import REDISTRIBUTABLE_HOSTS, Tree
+from negcap.pipelines.resources.parser.ud_to_clear import read_clear
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -135,7 +135,7 @@ def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], co
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m pipelines.resources.parser", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m negcap.pipelines.resources.parser", description=__doc__)
     parser.add_argument("treebanks", type=Path, help="folder with en_ewt and en_gum CoNLL-U files, plain or gzipped")
     parser.add_argument("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="folder of the pipeline")

@@ -10,8 +10,8 @@ captions ("a close up of"), long coordinations and complex prepositions. Vocabul
 from collections.abc import Callable
 from random import Random
 
-from pipelines.resources.parser import caption_words as words
-from pipelines.resources.parser.caption_clauses import (
+from negcap.pipelines.resources.parser import caption_words as words
+from negcap.pipelines.resources.parser.caption_clauses import (
     clause_adverbial,
     full_clause,
     noun_modifier,
@@ -19,9 +19,9 @@ from pipelines.resources.parser.caption_clauses import (
     subject,
     verb_phrase,
 )
-from pipelines.resources.parser.caption_phrases import chance, determined, location, noun, noun_phrase, of
-from pipelines.resources.parser.nodes import Node, coordinate, flatten
-from pipelines.resources.parser.tree import Tree
+from negcap.pipelines.resources.parser.caption_phrases import chance, determined, location, noun, noun_phrase, of
+from negcap.pipelines.resources.parser.nodes import Node, coordinate, flatten
+from negcap.pipelines.resources.parser.tree import Tree
 
 
 def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:

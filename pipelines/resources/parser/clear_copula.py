@@ -1,6 +1,6 @@
 """UD to CLEAR, copular clauses: UD makes the predicate the head, CLEAR the verb "be"."""
 
-from pipelines.resources.parser.tree import Tree
+from negcap.pipelines.resources.parser.tree import Tree
 
 CLAUSE_LEVEL = {
     "nsubj", "nsubj:pass", "nsubj:outer", "csubj", "csubj:outer", "csubj:pass", "expl", "aux", "aux:pass",

@@ -1,7 +1,7 @@
 """UD to CLEAR, prepositions: UD hangs them below their nominal, CLEAR puts them between the nominal and its
 head."""
 
-from pipelines.resources.parser.tree import Tree
+from negcap.pipelines.resources.parser.tree import Tree
 
 GERUND_PREPOSITIONS = {
     "after", "before", "without", "by", "for", "of", "in", "from", "on", "with", "to", "at", "about", "upon",

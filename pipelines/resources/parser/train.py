@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from pipelines.resources.parser.attributes import attribute_patterns
-from pipelines.resources.parser.augmentation import augment, fragments, joined
-from pipelines.resources.parser.lemmas import lemma_tables
-from pipelines.resources.parser.tree import Tree, to_doc
+from negcap.pipelines.resources.parser.attributes import attribute_patterns
+from negcap.pipelines.resources.parser.augmentation import augment, fragments, joined
+from negcap.pipelines.resources.parser.lemmas import lemma_tables
+from negcap.pipelines.resources.parser.tree import Tree, to_doc
 
 if TYPE_CHECKING:
     from spacy.language import Language

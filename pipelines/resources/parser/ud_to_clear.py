@@ -8,9 +8,9 @@ in the order of `convert`; each says what it does with an example.
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.resources.parser.clear_copula import invert_copulas
-from pipelines.resources.parser.clear_prepositions import raise_gerund_markers, raise_prepositions
-from pipelines.resources.parser.tree import Tree, read_conllu
+from negcap.pipelines.resources.parser.clear_copula import invert_copulas
+from negcap.pipelines.resources.parser.clear_prepositions import raise_gerund_markers, raise_prepositions
+from negcap.pipelines.resources.parser.tree import Tree, read_conllu
 
 UNCONVERTIBLE = {"goeswith", "reparandum", "orphan", "dislocated"}
 RENAMED = {

@@ -1,0 +1,75 @@
+"""Relations by their words, as scene graphs name them ("on", "sit on", "wear"): which exclude one another."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from negcap.augment.language.prepositions import prepositions
+from negcap.augment.language.wordnet import WordNet
+from negcap.augment.slots import verbs
+from negcap.augment.slots.verbs import OBJECT
+
+_SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
+_OVER, _UNDER = ("above", "over", "on", "on top of", "atop"), ("under", "below", "beneath", "underneath")
+# What the second thing is to the first when the first is so to the second: under, where the first is above it.
+_INVERSE = {
+    **{word: (word,) for word in _SYMMETRIC},
+    **dict.fromkeys(_OVER, _UNDER),
+    **dict.fromkeys(_UNDER, _OVER),
+    "behind": ("in front of",),
+    "in front of": ("behind",),
+}
+
+
+@cache
+def words(relation: str) -> tuple[str, str]:
+    """The verb and the preposition of a relation, "" for what it lacks: "sit next to" -> ("sit", "next to")."""
+    table = prepositions()
+    parts = relation.split()
+    for start in range(len(parts)):
+        phrase = " ".join(parts[start:])
+        phrase = table.same.get(phrase, phrase)
+        if phrase in table.entries:
+            return " ".join(parts[:start]), phrase
+    return relation, ""
+
+
+@cache
+def exclude(one: str, other: str) -> bool:
+    """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
+
+    Said only of what the tables know: two prepositions that share no overlap set, alone or behind the same verb of
+    the body; two verbs with an object, or two verbs of the body before a preposition, that exclude each other.
+    """
+    (verb, preposition), (verb2, preposition2) = words(one), words(other)
+    if bool(preposition) != bool(preposition2) or bool(verb) != bool(verb2):
+        return False
+    if not preposition:
+        return _is_verb(verb) and _is_verb(verb2) and verbs.exclude(verb, verb2, OBJECT)
+    apart = not prepositions().overlap(preposition, preposition2)
+    if not verb:
+        return apart
+    if verb == verb2:
+        return apart and verb in verbs.verbs().body
+    return verbs.exclude(verb, verb2, f"prep:{preposition}")
+
+
+@cache
+def may_be_same(one: str, other: str) -> bool:
+    """Whether saying `other` of two things may mean `one`, too: on~atop, on~sit on, hold~carry; not sit on~stand on."""
+    (verb, preposition), (verb2, preposition2) = words(one), words(other)
+    if one == other:
+        return True
+    if bool(preposition) != bool(preposition2) or verb and verb2 and not verbs.may_be_same(verb, verb2):
+        return False
+    return not preposition or prepositions().overlap(preposition, preposition2)
+
+
+def _is_verb(word: str) -> bool:
+    return bool(WordNet.load().senses(word, "v"))
+
+
+@cache
+def inverses(relation: str) -> tuple[str, ...]:
+    """What a relation says of its object and subject, in this order: of "sit on" under, below, beneath …"""
+    return _INVERSE.get(words(relation)[1], ())

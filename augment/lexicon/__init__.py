@@ -1,0 +1,1 @@
+"""What a corpus says of its words: counts, lift, sampling, balance."""

@@ -1,0 +1,217 @@
+"""What a corpus' own counts allow as replacements.
+
+Counting is a map over captions (`observe`) and a sum; `select` keeps the usable entries; a `Lexicon` answers operators.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from negcap.augment.caption import Caption
+from negcap.augment.language.clashes import Clashes, numbers
+from negcap.augment.language.overlaps import head, is_person, overlaps
+from negcap.augment.lexicon.entries import Entries, read_entries
+from negcap.augment.slots.attributes import attribute_slots
+from negcap.augment.slots.nouns import noun_slots, quantity_slots
+from negcap.augment.slots.prepositions import preposition_slots
+from negcap.augment.slots.verbs import verb_slots
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from negcap.augment.language.concreteness import Concreteness
+
+KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
+PAPER_MIN_COUNT = 200
+PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
+FLOOR = 5
+
+
+def default_min_count(captions: int) -> int:
+    """Occurrences that make a head frequent: VSE-C's 200 scaled to the corpus, at least 5, at most 200."""
+    return min(PAPER_MIN_COUNT, max(FLOOR, round(PAPER_MIN_COUNT * captions / PAPER_CAPTIONS)))
+
+
+def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
+    """What a caption adds to the counts: (kind, entry, place) triples, see negcap.schemas.lexicon."""
+    for slot in noun_slots(caption):
+        yield "noun", slot.entry, ""
+        yield "noun", slot.entry, f"form:{slot.form}"
+        for place in filter(None, slot.places):
+            yield "noun", slot.entry, place
+        yield (
+            "surface",
+            slot.entry,
+            ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower(),
+        )
+        root = caption.tokens[slot.root]
+        if slot.end - slot.start > 1:
+            yield "surface", root.lemma, ("nns:" if slot.plural else "nn:") + root.lower
+        if slot.form == "a":
+            yield "surface", root.lemma, "counted"
+    for preposition in preposition_slots(caption):
+        yield "preposition", preposition.entry, ""
+        for place in filter(None, preposition.places):
+            yield "preposition", preposition.entry, place
+    for quantity in quantity_slots(caption):
+        yield "numeral", quantity.entry, ""
+        for place in filter(None, quantity.places):
+            yield "numeral", quantity.entry, place
+    for attribute in attribute_slots(caption):
+        yield "attribute", attribute.entry, ""
+        yield "attribute", attribute.entry, f"form:{attribute.form}"
+        for place in attribute.places:
+            yield "attribute", attribute.entry, place
+    for verb in verb_slots(caption):
+        yield "verb", verb.entry, ""
+        yield "verb", verb.entry, f"form:{verb.pattern}"
+        for place in verb.places:
+            yield "verb", verb.entry, place
+        yield "surface", verb.entry, f"{verb.tag.lower()}:{caption.lowered[verb.index]}"
+
+
+def count(captions: Iterable[Caption]) -> pa.Table:
+    """The counts of some captions as a `lexicon` table, in no order."""
+    import pyarrow as pa
+
+    from negcap.schemas.lexicon import LEXICON
+
+    counter = Counter(chain.from_iterable(map(observe, captions)))
+    columns = [*zip(*counter, strict=True)] if counter else [()] * 3
+    arrays = [pa.array(values, field.type) for values, field in zip([*columns, counter.values()], LEXICON, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=LEXICON)
+
+
+def select(
+    counts: pa.Table,
+    min_count: int,
+    concreteness: Concreteness,
+    theta: float,
+    attributes: frozenset[str] | None = None,
+) -> pa.Table:
+    """The counts of the entries that may replace one another, sorted by kind, entry and place.
+
+    Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
+    count as concrete: one sees them, whatever a list says of the word.
+    Attributes and verbs: at least `min_count` times; `attributes` names the attributes instead, if given. Prepositions
+    and numerals: at least 3 times. Places seen once say nothing and are dropped.
+    Raises ValueError when min_count is below 1.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if min_count < 1:
+        raise ValueError(f"min_count must be >= 1, was: {min_count}")
+    plain = counts.filter(pc.equal(counts["place"], ""))
+    vague = overlaps().vague
+    kept: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
+        if sort == "noun":
+            if n >= min_count and entry not in vague and head(entry) not in vague:
+                score = theta if is_person(entry) else concreteness.score(entry)
+                if score is not None and score >= theta:
+                    kept[sort].append(entry)
+        elif sort == "attribute" and attributes is not None:
+            if entry in attributes:
+                kept[sort].append(entry)
+        elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
+            kept[sort].append(entry)
+    masks = [
+        pc.and_(
+            pc.equal(counts["kind"], kind),
+            pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())),
+        )
+        for kind, entries in kept.items()
+    ]
+    surfaces = pc.equal(counts["kind"], "surface")
+    known = reduce(pc.or_, masks, surfaces)
+    telling = pc.or_(pc.greater(counts["count"], 1), pc.equal(counts["kind"], "surface"))
+    kept_counts = counts.filter(pc.and_(known, telling))
+    return kept_counts.sort_by([(name, "ascending") for name in ("kind", "entry", "place")]).combine_chunks()
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Replacement entries of a corpus: frequent concrete nouns, prepositions, numerals, attributes, verbs; their forms.
+
+    `inflected` holds, by Penn tag in lower case, the commonest written form of every verb.
+    """
+
+    nouns: Entries
+    prepositions: Entries
+    numerals: Entries
+    attributes: Entries
+    verbs: Entries
+    singular: Mapping[str, str]
+    plural: Mapping[str, str]
+    inflected: Mapping[str, Mapping[str, str]]
+    countable: frozenset[str]
+
+    @cached_property
+    def clashes(self) -> Clashes:
+        """Which of the nouns may be true where another is said."""
+        return Clashes(self.nouns.names)
+
+    def same_things(self, noun: str) -> np.ndarray:
+        """The numbers of the nouns that may name what `noun` names: no other thing, so not proposed for it."""
+        found = self._same.get(noun)
+        if found is None:
+            found = self._same[noun] = numbers(self.clashes.with_noun(noun).all)
+        return found
+
+    @cached_property
+    def _same(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def entries(self, kind: str) -> Entries:
+        """The entries of one kind: noun, preposition, numeral, attribute, verb."""
+        return {
+            "noun": self.nouns,
+            "preposition": self.prepositions,
+            "numeral": self.numerals,
+            "attribute": self.attributes,
+            "verb": self.verbs,
+        }[kind]
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Lexicon:
+        """Read a `lexicon` table (see negcap.schemas.lexicon)."""
+        import pyarrow.compute as pc
+
+        nouns, prepositions, numerals, attributes, verbs = (
+            read_entries(table.filter(pc.equal(table["kind"], name)), nouns=name == "noun") for name in KINDS
+        )
+        forms, countable = _surfaces(table.filter(pc.equal(table["kind"], "surface")))
+        singular, plural = forms.pop("nn"), forms.pop("nns")
+        return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable)
+
+    def balanced(self, balance: pa.Table) -> Lexicon:
+        """The same with the weights of the `balance` table that was fitted to it (see negcap.schemas.balance)."""
+        weights: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
+        for kind, entry, plural, weight in zip(*balance.to_pydict().values(), strict=True):
+            weights[kind][entry, plural] = weight
+        weighed: dict[str, Any] = {f"{name}s": self.entries(name).weighing(weights[name]) for name in KINDS}
+        return replace(self, **weighed)
+
+
+def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
+    """The commonest written form of every noun and verb by Penn tag in lower case, and the nouns that are counted."""
+    forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
+    countable = set()
+    entries, places = rows["entry"].to_pylist(), rows["place"].to_pylist()
+    for i in np.argsort(-rows["count"].to_numpy(), kind="stable").tolist():
+        if places[i] == "counted":
+            countable.add(entries[i])
+        else:
+            tag, _, surface = places[i].partition(":")
+            forms.setdefault(tag, {}).setdefault(entries[i], surface)
+    forms["nn"]["people"] = "person"
+    forms["nns"]["person"] = "people"
+    return forms, frozenset(countable | set(forms["nns"]))

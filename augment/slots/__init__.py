@@ -1,0 +1,1 @@
+"""Where words stand in a caption: nouns, quantities, prepositions, attributes, verbs."""

@@ -1,0 +1,81 @@
+"""Where attributes stand in a caption."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.language.attributes import attributes, is_part_of_name, said_otherwise
+from negcap.augment.language.overlaps import is_person
+from negcap.augment.language.wordnet import WordNet
+from negcap.augment.slots.nouns import NOUN_TAGS, after, before
+
+ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
+DEGREES = {"JJR", "JJS"}
+INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
+
+
+class AttributeSlot(NamedTuple):
+    """An adjective at token `index` said of the noun at token `noun`: "a **red** car", "the car is **red**".
+
+    `form` is "attributive" or "predicative".
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    noun: int
+    entry: str
+    form: str
+    places: tuple[str, ...]
+
+
+def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
+    """The noun that a token is said of, and in which form; conjuncts follow the first."""
+    while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
+        token = caption.tokens[token.head]
+    head = caption.tokens[token.head]
+    if token.dep in ("amod", "compound") and head.tag in NOUN_TAGS and token.index < head.index:
+        return head, "attributive"
+    if token.dep == "acomp" and head.lemma == "be":
+        subject = next(caption.dependents(head.index, "nsubj"), None)
+        if subject is not None and subject.tag in NOUN_TAGS:
+            return subject, "predicative"
+    return None
+
+
+@remembered
+def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
+    """Adjectives said of common nouns, with the materials among noun modifiers: "a **metal** bench"."""
+    slots = []
+    table, lowered = attributes(), caption.lowered
+    for token in caption.tokens:
+        word = lowered[token.index]
+        if token.tag not in ADJECTIVE_TAGS and not (word in table.dimensions and token.dep in ("amod", "compound")):
+            continue
+        if token.tag in DEGREES and word not in table.dimensions:
+            continue
+        if not word.replace("-", "").isalpha() or word in table.vague:
+            continue
+        owner = _owner(caption, token)
+        if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
+            continue
+        noun, form = owner
+        if _hyphened(caption, token.index) or (is_person(noun.lemma) and said_otherwise(word)):
+            continue
+        if form == "attributive" and token.index + 1 == noun.index and is_part_of_name(word, noun.lemma):
+            continue
+        if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
+            continue
+        places = (
+            f"noun:{noun.lemma}",
+            f"left:{before(caption, token.index)}",
+            f"right:{after(caption, token.index + 1)}",
+        )
+        slots.append(AttributeSlot(token.index, noun.index, word, form, places))
+    return tuple(slots)
+
+
+def _hyphened(caption: Caption, index: int) -> bool:
+    """Whether a word is part of another: "red-haired", "light blue"."""
+    lowered = caption.lowered
+    around = (lowered[index - 1] if index else "", after(caption, index + 1))
+    return "-" in around or around[0] in INTENSIFIERS or around[1] in ("haired", "colored", "eyed", "headed", "sleeved")

@@ -1,0 +1,178 @@
+"""Verbs that say what is going on: where they stand in a caption, and which exclude one another (data/verbs.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import combinations
+from typing import NamedTuple
+
+from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.language.grammar import third_person
+from negcap.augment.language.kinds import LIVING, is_food, kind
+from negcap.augment.language.prepositions import prepositions
+from negcap.augment.language.wordnet import WordNet
+from negcap.augment.slots.nouns import after, before, broader
+
+CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
+FINITE = {"VBG", "VBZ", "VBP", "VBD"}
+OBJECT = "object"
+FOOD = "food"
+# What makes the argument pattern of a verb another one: particles, clauses, two objects.
+ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
+
+
+class VerbSlot(NamedTuple):
+    """A verb at token `index` that takes an object, or none: `pattern` is "object", "prep:on" or "bare"."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    entry: str
+    tag: str
+    pattern: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verbs:
+    """The table: `vague` verbs are left alone, `body` are those that the whole body does, pairs may go together."""
+
+    vague: frozenset[str]
+    body: frozenset[str]
+    postures: frozenset[str]
+    objects: frozenset[str]
+    body_pairs: frozenset[tuple[str, str]]
+    object_pairs: frozenset[tuple[str, str]]
+    takes: Mapping[str, frozenset[str]]
+
+    def takes_object(self, verb: str, noun: str) -> bool:
+        """Whether a verb may have a noun as its object; of most verbs the corpus tells."""
+        known = self.takes.get(verb)
+        return known is None or noun in known or (FOOD in known and is_food(noun))
+
+
+@cache
+def verbs() -> Verbs:
+    """The shipped table, once a process."""
+    table = tomllib.loads((files("negcap.augment") / "data" / "verbs.toml").read_text("utf-8"))
+    body, object = (_pairs(table[name]) for name in ("body", "object"))
+    holding, held = table["holding"], table["held"]
+    object |= _pairs([holding, *([one, other] for one in holding for other in held)])
+    return Verbs(
+        frozenset(table["vague"]),
+        frozenset(verb for group in table["body"] for verb in group),
+        frozenset(table["postures"]),
+        frozenset(verb for group in (*table["object"], holding, held) for verb in group),
+        body | _pairs([pair.split() for pair in table["together"]]),
+        object,
+        {verb: frozenset(nouns) for verb, nouns in table["takes"].items()},
+    )
+
+
+def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
+    pairs: set[tuple[str, str]] = set()
+    for group in groups:
+        for one, other in combinations(group, 2):
+            pairs.update([(one, other), (other, one)])
+    return frozenset(pairs)
+
+
+@cache
+def exclude(one: str, other: str, pattern: str) -> bool:
+    """Whether nobody does both at once, to the same object where there is one: sit~stand, throw~eat; not sit~rest.
+
+    Neither entails the other (WordNet's troponymy, entailment and cause), and the table does not put them together.
+    """
+    table, wordnet = verbs(), WordNet.load()
+    if one == other or not table.vague.isdisjoint((one, other)):
+        return False
+    known = table.objects if pattern == OBJECT else table.body
+    if one not in known or other not in known:
+        return False
+    if (one, other) in (table.object_pairs if pattern == OBJECT else table.body_pairs):
+        return False
+    return not (wordnet.entails(one, other) or wordnet.entails(other, one))
+
+
+@cache
+def may_be_same(one: str, other: str) -> bool:
+    """Whether a caption that says `other` may mean what `one` says, or something that goes with it."""
+    table, wordnet = verbs(), WordNet.load()
+    return (
+        one == other
+        or (one, other) in table.body_pairs
+        or (one, other) in table.object_pairs
+        or wordnet.entails(one, other)
+        or wordnet.entails(other, one)
+    )
+
+
+@remembered
+def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
+    """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
+    slots = []
+    tokens, known = caption.tokens, prepositions().entries
+    for token in tokens:
+        if token.pos != "VERB" or token.tag not in FINITE or token.dep not in CLAUSES or not token.text.isalpha():
+            continue
+        arguments = [tokens[child] for child in caption.children[token.index]]
+        deps = {argument.dep for argument in arguments}
+        if not deps.isdisjoint(ARGUMENTS):
+            continue
+        following = token.index + 1
+        noun: Token | None
+        object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
+        if object is not None and object.pos not in ("NOUN", "PROPN"):
+            continue
+        prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
+        if object is not None:
+            pattern, place, noun = OBJECT, f"obj:{object.lemma}", object
+        elif prep is not None:
+            if prep.lower not in known:
+                continue
+            noun = next(caption.dependents(prep.index, "pobj"), None)
+            pattern, place = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
+        elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
+            pattern, place, noun = "bare", "obj:", None
+        else:
+            continue
+        doer = subject(caption, token)
+        if doer is None or (token.lemma in verbs().postures and kind(doer.lemma) not in LIVING):
+            continue
+        subject_place = f"subj:{doer.lemma}"
+        places = (
+            subject_place,
+            broader(subject_place),
+            place,
+            broader(place),
+            f"left:{before(caption, token.index)}",
+            f"right:{after(caption, following)}",
+        )
+        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, places))
+    return tuple(slots)
+
+
+def subject(caption: Caption, verb: Token) -> Token | None:
+    """Who does it; None where the parse does not tell."""
+    for _ in caption.tokens:
+        own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
+        head = caption.tokens[verb.head]
+        if verb.dep in ("acl", "relcl") and (own is None or own.tag in ("WDT", "WP")):
+            own = head
+        if own is not None:
+            return own
+        if verb.dep not in ("conj", "advcl") or head.index == verb.index:
+            break
+        verb = head
+    return None
+
+
+def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
+    """The verb in the form of a Penn tag; in -ing and -ed as `surfaces` of the corpus has it, else None."""
+    if tag == "VBZ":
+        return third_person(lemma)
+    if tag in ("VB", "VBP"):
+        return lemma
+    return surfaces.get(lemma)

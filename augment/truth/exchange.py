@@ -1,0 +1,160 @@
+"""Does a caption still say the same when two of its noun phrases are exchanged?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.language.prepositions import prepositions
+from negcap.augment.scene_graph import scene_graph
+
+# Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".
+SYMMETRIC = {
+    "with", "near", "next to", "beside", "by", "alongside", "along with", "around", "among", "at", "between", "against",
+    "close to", "in between", "across from",
+}  # fmt: skip
+SYMMETRIC_VERBS = {
+    "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
+    "wrestle", "race", "tackle", "be", "have", "include",
+}  # fmt: skip
+
+
+def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether two heads stand in a conjunction, in a symmetric relation, or alike.
+
+    "A trick on a bike on a ramp": what the same preposition says of the same thing may stand in either order.
+    "A girl is behind a car and a boy is behind the car": two clauses that say the same of each.
+    """
+    first = _first_conjunct(caption, one), _first_conjunct(caption, other)
+    pairs = ((one, other), (other, one), first, first[::-1])
+    if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
+        return True
+    if _beside_each_other(caption, one, other) or any(_with(caption, *pair) for pair in pairs):
+        return True
+    if _listed(caption, one, other) or _said_anyway(caption, one.index, other.index):
+        return True
+    return first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
+
+
+class Said(NamedTuple):
+    """What a caption says of two things: their tokens, the verb and the preposition, "" where there is none."""
+
+    subject: int
+    object: int
+    verb: str
+    preposition: str
+
+    def implies(self, other: Said, caption: Caption) -> bool:
+        """Whether what this says makes the other true: the same of the same things, or what goes either way."""
+        if self.verb != other.verb and "" not in (self.verb, other.verb):
+            return False
+        if not (self.preposition == other.preposition or prepositions().overlap(self.preposition, other.preposition)):
+            return False
+        straight, turned = (self.subject, self.object), (self.object, self.subject)
+        orders = (straight, turned) if other.is_symmetric else (straight,)
+        return any(_same(caption, a, other.subject) and _same(caption, b, other.object) for a, b in orders)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether it may be said of the two in either order."""
+        return self.preposition in SYMMETRIC if self.preposition else self.verb in SYMMETRIC_VERBS
+
+
+@remembered
+def _said(caption: Caption) -> tuple[Said, ...]:
+    return tuple(_relations(caption))
+
+
+def _relations(caption: Caption) -> Iterator[Said]:
+    for relation in scene_graph(caption).relations:
+        if relation.tokens:
+            verbs = [caption.tokens[i].lemma for i in relation.tokens if caption.tokens[i].pos in ("VERB", "AUX")]
+            words = [caption.lowered[i] for i in relation.tokens if caption.tokens[i].pos not in ("VERB", "AUX")]
+            yield Said(relation.subject, relation.object, " ".join(verbs), " ".join(words))
+
+
+def _said_anyway(caption: Caption, one: int, other: int) -> bool:
+    """Whether all that the exchange makes a caption say of two things is said already, and there is some."""
+    said = _said(caption)
+    exchanged = {one: other, other: one}
+    made = [
+        claim._replace(
+            subject=exchanged.get(claim.subject, claim.subject), object=exchanged.get(claim.object, claim.object)
+        )
+        for claim in said
+        if claim.subject in exchanged or claim.object in exchanged
+    ]
+    return bool(made) and all(any(claim.implies(new, caption) for claim in said) for new in made)
+
+
+def _same(caption: Caption, one: int, other: int) -> bool:
+    """Whether two nouns mean one thing: a noun, and the same with "the" later in the caption."""
+    if one == other:
+        return True
+    tokens = caption.tokens
+    if tokens[one].lemma != tokens[other].lemma:
+        return False
+    return any(child.lower == "the" for child in caption.dependents(max(one, other), "det"))
+
+
+def _listed(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether nothing but noun phrases, commas and conjunctions part two, whatever the parse makes of it."""
+    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
+    inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
+    between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
+    return set(between) <= {",", "and", "or", "&", "as", "well", "plus"}
+
+
+def _beside_each_other(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether two prepositions place one noun: "a man in the water, on a boat"."""
+    if not one.dep == other.dep == "pobj":
+        return False
+    above, beside = caption.tokens[one.head].head, caption.tokens[other.head].head
+    return above == beside and caption.tokens[above].pos == "NOUN"
+
+
+def _with(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether `other` is with `one`, whatever the parse makes of it: "a plate with oranges"."""
+    governor = caption.tokens[other.head]
+    if other.dep != "pobj" or governor.lower != "with":
+        return False
+    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
+    if start == governor.index + 1 and one.index == governor.index - 1:
+        return True
+    above = caption.tokens[one.head]
+    return governor.head in (above.index, above.head) and one.dep in ("dobj", "pobj")
+
+
+def _first_conjunct(caption: Caption, token: Token) -> Token:
+    """The head of the coordination that a token belongs to: of "chairs" in "a bed, a desk and chairs" the bed."""
+    while token.dep == "conj" and token.head != token.index:
+        token = caption.tokens[token.head]
+    return token
+
+
+def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether `other` is said of `one` by a symmetric preposition or verb: "a dog next to a cat"."""
+    governor = caption.tokens[other.head]
+    if governor.dep == "prep" or governor.pos == "ADP":
+        outer, words = governor, [governor.lower]
+        while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
+            outer = caption.tokens[outer.head]
+            words.append(outer.lower)
+        if governor.lower not in SYMMETRIC and " ".join(reversed(words)) not in SYMMETRIC:
+            return False
+        above = caption.tokens[outer.head]
+        holder = above
+        while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
+            holder = caption.tokens[caption.tokens[holder.head].head]
+        return (
+            one.index in (above.index, holder.index)
+            or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
+            or (above.dep in ("acl", "relcl") and above.head == one.index)
+        )
+    return (
+        one.dep == "nsubj"
+        and other.dep in ("dobj", "attr")
+        and other.head == one.head
+        and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
+    )

@@ -1,0 +1,8 @@
+"""`python -m negcap` is the command `negcap`."""
+
+import sys
+
+from negcap.pipelines.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""The captioner trained on a run, written with, and measured."""

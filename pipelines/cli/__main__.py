@@ -1,8 +1,0 @@
-"""`python -m pipelines.cli`."""
-
-import sys
-
-from pipelines.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())

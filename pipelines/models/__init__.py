@@ -1,0 +1,1 @@
+"""Encoders, objectives and vocabulary, which the trainer, UniVSE and the captioner share."""

@@ -1,0 +1,76 @@
+"""Word vectors that others trained: GloVe's text form, or npz with arrays of words and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.vocabulary import Vocabulary
+
+Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
+
+
+def read_vectors(path: Path, vocabulary: Vocabulary, size: int) -> Tensor:
+    """The vectors of a vocabulary's words (V, size); a row of NaN for a word that the file lacks.
+
+    A name of several words ("tennis racket") that it lacks has the mean of those of its words that have vectors.
+    Text has a line a word: the word, then its numbers, between spaces. An npz has two arrays, one of words (n,) and
+    one of numbers (n, size), under any names. Raises ValueError naming the file (and line) for anything else, another
+    size, or a file with none of the words.
+    """
+    found = torch.full((len(vocabulary), size), torch.nan)
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"PK"
+    for word, values in _npz(path, size) if zipped else _text(path, size):
+        number = vocabulary.ids.get(word)
+        if number is not None:
+            found[number] = torch.from_numpy(np.array(values, np.float32))
+    if found.isnan().any(1).all():
+        raise ValueError(f"{path}: must have vectors of the vocabulary's words, has none of {len(vocabulary)}")
+    for name, number in vocabulary.ids.items():
+        if " " in name and found[number].isnan().any():
+            parts = found[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
+            known = parts[~parts.isnan().any(1)]
+            found[number] = known.mean(0)  # NaN of none
+    return found
+
+
+def _text(path: Path, size: int) -> Vectors:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            word, *values = line.rstrip().rsplit(" ", size)  # some published words have spaces in them
+            if number == 1 and len(values) == 1 and size > 1:
+                continue  # word2vec's heading: words and size
+            if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
+                raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
+            try:
+                yield word, np.array(values, np.float32)
+            except ValueError:
+                raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other text") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _npz(path: Path, size: int) -> Vectors:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = [file[name] for name in file.files]
+    except ValueError as error:
+        raise ValueError(f"{path}: must hold plain arrays: {error}") from None
+    words = [array for array in arrays if array.ndim == 1 and array.dtype.kind == "U"]
+    values = [array for array in arrays if array.ndim == 2 and array.dtype.kind == "f"]
+    if len(words) != 1 or len(values) != 1 or values[0].shape != (len(words[0]), size):
+        shapes = ", ".join(f"{array.dtype.kind}{list(array.shape)}" for array in arrays)
+        raise ValueError(f"{path}: must have words (n,) and numbers (n, {size}), has: {shapes}")
+    return zip(words[0].tolist(), values[0], strict=True)

@@ -1,0 +1,240 @@
+"""negatives -> refined: at most one negative a caption and operator, chosen so that blind models are at chance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.cluster import Executor
+from negcap.pipelines.engine.errors import StageError, TaskError
+from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_code, hash_schema, prepare, receipts
+from negcap.pipelines.engine.run import cause, hash_inputs
+from negcap.pipelines.engine.shards import (
+    Receipt,
+    is_current,
+    read_receipt,
+    read_table,
+    remove_temporary,
+    shard_path,
+    write_shard,
+)
+from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.quality.aligned import aligned
+from negcap.pipelines.quality.bias.pairs import POSITIVE, read_columns
+from negcap.schemas.fields import check
+from negcap.schemas.negatives import NEGATIVES, REFINED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INPUTS = ("captions", "negatives")
+CODE = (
+    "negcap.pipelines.quality.bias",
+    "negcap.pipelines.quality.selection",
+    "negcap.pipelines.stages.refine",
+    "negcap.augment.language.grammar",
+)
+LEAST_IMAGES = 10
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """How the choice is made: see quality.selection.
+
+    operators, splits: only these; empty: all that the negatives have. candidates: draws of a caption and operator to
+    choose from, likeliest first. rounds: how often the models are fitted again, at most. flows: operators of which
+    A for B is kept exactly as often as B for A. Raises ValueError for candidates or rounds below 1, or a seed below 0.
+    """
+
+    seed: int = 0
+    operators: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    candidates: int = 10
+    rounds: int = 8
+    flows: tuple[str, ...] = ("numeral",)
+
+    def __post_init__(self) -> None:
+        at_least(self, 0, ["seed"])
+        at_least(self, 1, ("candidates", "rounds"))
+
+
+class Rows(NamedTuple):
+    """Candidates of an operator by caption: their row numbers in the whole table, the captions, images and texts.
+
+    flows: what each replaced by what.
+    """
+
+    numbers: list[list[int]]
+    captions: list[str]
+    images: list[str]
+    texts: list[list[str]]
+    flows: list[list[tuple[str, str]]]
+
+
+def refine(
+    run: Path,
+    config: RefineConfig,
+    executor: Executor,
+    *,
+    metadata: Mapping[str, str],
+    progress: Progress,
+    overwrite: bool = False,
+) -> dict[str, int]:
+    """Bring `run`/refined up to date with the negatives and the config; returns its counters.
+
+    A shard of refined holds the rows kept of the same shard of negatives. Counters: `<operator>.captions` with a
+    negative, `<operator>.kept`; operators of fewer than 10 images cannot be balanced and keep none; paraphrases, which
+    are true, are no negatives and are left out. Raises FileNotFoundError without negatives and captions, ValueError
+    for operators or splits that the negatives lack, OtherConfigError as `run_stage`, StageError naming the operator
+    that failed.
+    """
+    inputs = hash_inputs("refine", run, INPUTS)
+    schemas = {"refined": hash_schema(REFINED)}
+    identity = Identity("refine", describe(config), dict(metadata), schemas, hash_code(CODE), inputs)
+    operators = _operators(run, config)
+    folder = run / "refined"
+    prepare(folder, identity, overwrite=overwrite)
+    remove_temporary(folder)
+    key, count = identity.key(), len(receipts(run, "negatives"))
+    done = [shard_path(folder, index) for index in range(count)]
+    if not all(is_current(shard, key) for shard in done):
+        kept = _choose(run, operators, config, executor, progress)
+        made = list(_write(run, kept, identity, config))
+    else:
+        made = [found for shard in done if (found := read_receipt(shard)) is not None]
+    return dict(finish(run, ("refined",), identity, [{"refined": receipt} for receipt in made]).counts)
+
+
+def _choose(
+    run: Path, operators: Sequence[str], config: RefineConfig, executor: Executor, progress: Progress
+) -> set[int]:
+    """The row numbers kept, of all operators; each operator is a task of its own."""
+    kept: set[int] = set()
+    progress.begin("refine", len(operators))
+    try:
+        for _, (captions, numbers) in executor.map(choose, [(run.absolute(), name, config) for name in operators]):
+            kept.update(numbers)
+            progress.advance(captions)
+    except TaskError as failed:
+        raise StageError(f"refine stopped at {operators[failed.position]}: {cause(failed.__cause__)}") from failed
+    finally:
+        progress.end()
+    return kept
+
+
+def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[int]]:
+    """The captions that have a negative of an operator, and the rows of the negatives table that are kept."""
+    from negcap.pipelines.quality.bias import read_corpus
+    from negcap.pipelines.quality.selection import pool, select
+
+    rows = read_rows(run, operator, config)
+    if len(set(rows.images)) < LEAST_IMAGES:
+        return len(rows.captions), []
+    candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run), config.seed)
+    chosen = select(candidates, config.seed, config.rounds)
+    kept = [(i, draw) for i, draw in enumerate((chosen - candidates.start[:-1]).tolist()) if draw >= 0]
+    if operator in config.flows:
+        matched = both_ways([rows.flows[i][draw] for i, draw in kept], config.seed)
+        kept = [kept[position] for position in matched]
+    return len(rows.captions), [rows.numbers[i][draw] for i, draw in kept]
+
+
+def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
+    """The positions to keep, at random, so that (a, b) is there as often as (b, a): of 3 and 1, 1 each."""
+    positions: dict[tuple[str, str], list[int]] = {}
+    for position, flow in enumerate(flows):
+        positions.setdefault(flow, []).append(position)
+    kept: list[int] = []
+    rng = Random(seed)
+    for (old, new), here in sorted(positions.items()):
+        kept += rng.sample(here, min(len(here), len(positions.get((new, old), ()))))
+    return sorted(kept)
+
+
+def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
+    """The candidates of an operator, those of a caption together and in the order drawn."""
+    import pyarrow.compute as pc
+
+    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str]]]] = {}
+    said: dict[str, tuple[str, str]] = {}
+    first = 0
+    names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement")
+    for table in read_columns(run, "negatives", (*names, "split", "operator")):
+        mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
+        numbers = pc.indices_nonzero(mine).to_pylist()
+        rows = table.filter(mine).to_pydict()
+        for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
+            negative_id, caption_id, image, caption, text, old, new = row
+            draw = int(negative_id.rpartition(":")[2])
+            by_caption.setdefault(caption_id, []).append((draw, first + number, text, (old, new)))
+            said[caption_id] = (caption, image)
+        first += table.num_rows
+    drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
+    captions, images = zip(*said.values(), strict=True) if said else ((), ())
+    return Rows(
+        [[row[1] for row in some] for some in drawn],
+        list(captions),
+        list(images),
+        [[row[2] for row in some] for some in drawn],
+        [[row[3] for row in some] for some in drawn],
+    )
+
+
+def _in_splits(table: pa.Table, config: RefineConfig) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not config.splits:
+        return pa.chunked_array([pa.repeat(pa.scalar(True), table.num_rows)])
+    return pc.is_in(table["split"], pa.array(config.splits))
+
+
+def _operators(run: Path, config: RefineConfig) -> list[str]:
+    """The operators to refine, sorted. Raises ValueError for those, or for splits, that the negatives lack."""
+    made: set[str] = set()
+    splits: set[str] = set()
+    for table in read_columns(run, "negatives", ("operator", "family", "split")):
+        pairs = table.group_by(["operator", "family"]).aggregate([]).to_pydict()
+        made |= {name for name, family in zip(pairs["operator"], pairs["family"], strict=True) if family != POSITIVE}
+        splits.update(table["split"].unique().to_pylist())
+    for kind, wanted, known in (("operator", config.operators, made), ("split", config.splits, splits)):
+        for name in wanted:
+            if name not in known:
+                raise ValueError(f"{kind} must be one of {', '.join(map(repr, sorted(known)))}, was: {name!r}")
+    if not made:
+        raise ValueError(f"{run / 'negatives'} has no negatives to refine")
+    return sorted(config.operators or made)
+
+
+def _write(run: Path, kept: set[int], identity: Identity, config: RefineConfig) -> Iterator[Receipt]:
+    """Write the kept rows of every shard of negatives as the shard of refined."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first = 0
+    for index, table in enumerate(read_table(run, "negatives")):
+        check(table, NEGATIVES)
+        inside = [number for number in range(table.num_rows) if first + number in kept]
+        first += table.num_rows
+        some = table.take(pa.array(inside, pa.int64()))
+        counts: Counter[str] = Counter()
+        eligible = table.filter(_in_splits(table, config)).group_by(["operator", "caption_id"]).aggregate([])
+        for name, rows in (("captions", eligible), ("kept", some)):
+            for entry in pc.value_counts(rows["operator"]).to_pylist():
+                counts[f"{entry['values']}.{name}"] = entry["counts"]
+        yield write_shard(some, run / "refined", index, identity.key(), REFINED, identity.provenance(), counts)
+
+
+def yields(counts: Mapping[str, int]) -> str:
+    """How many captions of each operator kept a negative, as a table in plain text."""
+    names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
+    rows = [("", "captions", "kept", "yield")]
+    for name in names:
+        captions, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
+        rows.append((name, f"{captions:,}", f"{kept:,}", f"{100 * kept / captions:.1f} %"))
+    return "\n".join(aligned(rows))

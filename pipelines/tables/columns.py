@@ -1,0 +1,76 @@
+"""What stands in a run: its splits and operators, and columns of its shards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from negcap.pipelines.engine.manifest import read_manifest
+from negcap.pipelines.engine.shards import list_shards, read_shard
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UNSPLIT = "unsplit"
+FILE_NAME = re.compile(r"\w[\w.-]*")
+
+
+def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
+    """These columns of a shard, and the optional ones, nulls where it lacks them.
+
+    Raises ValueError naming a column it lacks, DamagedShardError.
+    """
+    import pyarrow as pa
+
+    table = read_shard(shard, [*columns, *optional])
+    for name in optional:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows))
+    for name in columns:
+        if name not in table.column_names:
+            raise ValueError(f"{shard.parent.name}/{shard.name} lacks the column {name}")
+    return table
+
+
+def check_file_name(what: str, name: str) -> None:
+    """Raise ValueError for a name that is not fit for a file: `val2014`, not `../up`."""
+    if not FILE_NAME.fullmatch(name):
+        raise ValueError(f"{what} must be able to name a file, was: {name!r}")
+
+
+def splits_of(run: Path) -> tuple[str, ...]:
+    """The splits of a run's captions in the order they come; captions without one are `unsplit`.
+
+    Raises FileNotFoundError without captions.
+    """
+    shards = list_shards(run / "captions")
+    if not shards:
+        raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
+    found: dict[str, None] = {}
+    for shard in shards:
+        found |= dict.fromkeys(read_columns(shard, ["split"])["split"].unique().to_pylist())
+    return tuple(name or UNSPLIT for name in found)
+
+
+def operators_of(run: Path, splits: Sequence[str], table: str = "negatives") -> dict[str, str]:
+    """The operators with rows in these splits, sorted, each with its family.
+
+    Raises FileNotFoundError without negatives, ValueError where they are not complete or a name cannot name a file.
+    """
+    verb = f"negcap {'refine' if table == 'refined' else table} {run}"
+    manifest = read_manifest(run / table)
+    if manifest is not None and not manifest.complete:
+        raise ValueError(f"{run / table} is not complete: run {verb} again")
+    shards = list_shards(run / table)
+    if not shards:
+        raise FileNotFoundError(f"{run} has no {table}: run {verb} first")
+    found: set[tuple[str, str]] = set()
+    for shard in shards:
+        columns = read_columns(shard, ["split", "operator", "family"])
+        rows = columns.group_by(["split", "operator", "family"]).aggregate([]).to_pylist()
+        found |= {(row["operator"], row["family"]) for row in rows if (row["split"] or UNSPLIT) in splits}
+    for name in {name for both in found for name in both}:
+        check_file_name("operator or family", name)
+    return dict(sorted(found))

@@ -1,0 +1,71 @@
+"""Look at the scene graph of a sentence: in plain words, or as Graphviz source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TextIO
+
+from negcap.augment.scene_graph import SceneGraph, scene_graph
+from negcap.pipelines.tables.show import visible
+
+LABELS = ("objects", "attributes", "relations")
+
+
+def print_graph(
+    text: str, stream: TextIO, *, simple: bool = False, spacy_model: str | None = None, dot: bool = False
+) -> None:
+    """Parse a sentence and print its graph. Raises ValueError when the model cannot be used."""
+    from negcap.augment.language.parse import parse
+
+    text = visible(" ".join(text.split()))
+    graph = scene_graph(parse([text], spacy_model)[0], simple)
+    stream.write(graphviz(text, graph) if dot else plain(graph))
+
+
+def named(graph: SceneGraph) -> dict[int, str]:
+    """A name for every object's token: the second man of a caption is `man (2)`."""
+    seen: Counter[str] = Counter()
+    names = {}
+    for thing in graph.objects:
+        seen[thing.name] += 1
+        names[thing.token] = thing.name if seen[thing.name] == 1 else f"{thing.name} ({seen[thing.name]})"
+    return names
+
+
+def plain(graph: SceneGraph) -> str:
+    """A line an object, attribute and relation: `man | wear | hat`."""
+    names = named(graph)
+    lines = {
+        "objects": [*names.values()],
+        "attributes": [f"{names[a.object]} | {a.value}" for a in graph.attributes],
+        "relations": [f"{names[r.subject]} | {r.name} | {names[r.object]}" for r in graph.relations],
+    }
+    shown = []
+    for label in LABELS:
+        for number, line in enumerate(lines[label] or ["–"]):
+            shown.append(f"{'' if number else label:<12}{line}\n")
+    return "".join(shown)
+
+
+def graphviz(text: str, graph: SceneGraph) -> str:
+    """The graph in the DOT language: objects are boxes, attributes ellipses, relations labelled edges."""
+    names = named(graph)
+    lines = [
+        "digraph scene {",
+        f"  graph [label={quoted(text)}, labelloc=t, rankdir=LR];",
+        '  node [fontname="sans-serif", style=filled, color=white];',
+        '  edge [fontname="sans-serif"];',
+    ]
+    lines += [f'  o{token} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];' for token, name in names.items()]
+    for number, a in enumerate(graph.attributes):
+        lines.append(f'  a{number} [label={quoted(a.value)}, shape=ellipse, fillcolor="#d9ead3"];')
+        lines.append(f"  o{a.object} -> a{number} [arrowhead=none, style=dashed];")
+    lines += [f"  o{r.subject} -> o{r.object} [label={quoted(r.name)}];" for r in graph.relations]
+    return "\n".join([*lines, "}", ""])
+
+
+def quoted(text: str) -> str:
+    r"""A string of the DOT language: quotes, backslashes (`\N` means something there) and `&amp;` as themselves."""
+    for character, written in (("&", "&amp;"), ("\\", "\\\\"), ('"', '\\"')):
+        text = text.replace(character, written)
+    return f'"{text}"'

@@ -1,0 +1,186 @@
+"""The closing tables of a run: coverage and yield an operator, refusals by reason, speed a stage, a few rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from negcap.pipelines.engine.manifest import read_manifest
+from negcap.pipelines.engine.progress import Timing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH = 100
+LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
+
+
+def counters(run: Path, table: str) -> Mapping[str, int]:
+    """The summed counters in a table's manifest; none where there is no manifest."""
+    manifest = read_manifest(run / table)
+    return manifest.counts if manifest is not None else {}
+
+
+def under(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """The counters below a prefix: under({"rejected.noun.a": 1}, "rejected") -> {"noun.a": 1}."""
+    return {name.removeprefix(f"{prefix}."): n for name, n in counts.items() if name.startswith(f"{prefix}.")}
+
+
+def percent(part: int, whole: int) -> str:
+    """A share with one decimal: 97.3 %; a dash of nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def opening(run: Path) -> list[str]:
+    """What was read and what the lexicon allows, a line each."""
+    read, lexicon = counters(run, "captions"), counters(run, "lexicon")
+    lines = []
+    if read:
+        rejected = under(read, "rejected")
+        line = f"{read.get('captions', 0):,} captions of {read.get('images', 0):,} images"
+        if rejected:
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
+            line += f"; {sum(rejected.values()):,} records rejected ({reasons})"
+        lines.append(line)
+    skipped = under(counters(run, "parses"), "skipped")
+    if skipped:
+        languages = ", ".join(f"{n:,} {language}" for language, n in sorted(skipped.items()))
+        lines.append(f"not English, left out: {languages}")
+    if lexicon:
+        kinds = ", ".join(f"{lexicon[name]:,} {name}" for name in LEXICON_KINDS if name in lexicon)
+        split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
+        least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
+        lines.append(f"lexicon of {kinds}{least}; counted on {split} ({lexicon.get('captions', 0):,} captions)")
+    return lines
+
+
+def reading(run: Path) -> list[str]:
+    """What the components say, and what the negative ones are drawn from, a line each; none where there are none."""
+    made, words = counters(run, "components"), counters(run, "component_vocabulary")
+    captions = made.get("captions", 0)
+    lines = []
+    if captions:
+        means = ", ".join(f"{made[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations"))
+        lines.append(f"a caption says {means}")
+    if words:
+        kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
+        lines.append(f"negative components of {kinds}, from {words['min_count']:,} occurrences")
+    return lines
+
+
+def extracted(run: Path, table: str) -> str:
+    """What a table of features holds, in a line."""
+    manifest = read_manifest(run / table)
+    assert manifest is not None
+    counts, metadata = manifest.counts, manifest.identity.metadata
+    dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
+    line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
+    rejected = under(counts, "rejected")
+    if rejected:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
+        line += f"; {sum(rejected.values()):,} images rejected ({reasons})"
+    return line
+
+
+def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
+    """Coverage and yield of each family and its operators; `families` maps an operator to its family."""
+    table = plain_table("", "captions", "coverage", "rows", "a caption", "refused")
+    captions = counts.get("captions", 0)
+
+    def add(label: str, name: str, refused: int, style: str) -> None:
+        covered, rows = counts.get(f"{name}.captions", 0), counts.get(f"{name}.rows", 0)
+        mean = f"{rows / captions:.1f}" if captions else "–"
+        shown = (f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}")
+        table.add_row(label, *shown, style=style)
+
+    refusals = {operator: sum(under(counts, f"rejected.{operator}").values()) for operator in families}
+    for family in dict.fromkeys(families.values()):
+        members = [operator for operator, its in families.items() if its == family]
+        add(family, f"family.{family}", sum(refusals[operator] for operator in members), "bold")
+        if members != [family]:
+            for operator in members:
+                add(f"  {operator}", operator, refusals[operator], "")
+    return table
+
+
+def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
+    """Refused candidates: a row an operator, its reasons by number. None when nothing was refused."""
+    by_operator = {operator: under(counts, f"rejected.{operator}") for operator in operators}
+    if not any(by_operator.values()):
+        return None
+    table = plain_table("", "refused", "because")
+    table.columns[-1].justify = "left"
+    for operator, refused in by_operator.items():
+        if refused:
+            reasons = sorted(refused.items(), key=lambda item: (-item[1], item[0]))
+            said = ", ".join(f"{reason} {n:,}" for reason, n in reasons)
+            table.add_row(operator, f"{sum(refused.values()):,}", said)
+    return table
+
+
+def timings_table(timings: Sequence[Timing]) -> Table:
+    """Captions, seconds and captions a second of every stage of this call."""
+    table = plain_table("stage", "captions", "seconds", "captions/s")
+    for timing in timings:
+        if timing.seconds:
+            table.add_row(timing.stage, f"{timing.captions:,}", f"{timing.seconds:.1f}", f"{timing.rate:,.0f}")
+        else:
+            table.add_row(timing.stage, "up to date", "", "")
+    return table
+
+
+def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
+    """Print what a run's negatives are: opening lines, the three tables, `examples` rows an operator."""
+
+    from negcap.augment.operators import OPERATORS
+    from negcap.pipelines.tables.show import print_rows, sample, table_of
+
+    counts = counters(run, "negatives")
+    families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
+    # a pipe has no width: a fixed one, so that numbers are not cut
+    console = console_of(stream)
+    for line in [*opening(run), *reading(run)]:
+        console.print(line, soft_wrap=True, markup=False)
+    without = counts.get("captions.without")
+    _print(console, operators_table(counts, families))
+    if without is not None:
+        share = percent(without, counts.get("captions", 0))
+        console.print(f"captions without any negative: {without:,} ({share})", markup=False)
+    refusals = rejections_table(counts, families)
+    if refusals is not None:
+        _print(console, refusals)
+    _print(console, timings_table(timings))
+    console.print()
+    for operator in families:
+        if counts.get(f"{operator}.rows"):
+            print_rows(sample(run, table_of(operator), examples, operator=operator), stream)
+
+
+def console_of(stream: TextIO) -> Console:
+    """Where tables are printed: as wide as the terminal, or 100 characters."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
+
+
+def _print(console: Console, table: Table) -> None:
+    """Print a table after an empty line, without the blanks that fill its lines."""
+    with console.capture() as capture:
+        console.print(table)
+    lines = [line.rstrip() for line in capture.get().strip("\n").splitlines()]
+    console.file.write("\n".join(["", *filter(None, lines), ""]))
+
+
+def plain_table(first: str, *others: str) -> Table:
+    """An empty table: names on the left, numbers on the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,340 @@
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.augment.caption import Caption, from_parses
+from negcap.augment.components import relations
+from negcap.augment.components.exclusions import Exclusions
+from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
+from negcap.augment.components.table import tabulate
+from negcap.augment.components.vocabulary import Vocabulary, default_min_count, exclusive
+from negcap.augment.context import attributes_said, nouns_said
+from negcap.augment.language import attributes
+from negcap.augment.language.clashes import clash
+from negcap.augment.language.overlaps import overlaps
+from negcap.augment.scene_graph import SceneGraph, scene_graph
+from negcap.augment.truth.contradiction import same_things
+from negcap.pipelines.engine.stage import StageResult
+from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, exclude, read
+from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from negcap.schemas.fields import check
+from tests.augment.fixtures import parse, sample_parses
+
+CONFIG = ComponentsConfig(min_count=3)
+
+
+class Kept:
+    """A WholeTable that is in memory."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def read(self) -> pa.Table:
+        return self.table
+
+
+def made(parses: pa.Table, config: ComponentsConfig = CONFIG) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The three tables of one shard."""
+    components = read(parses, config).tables["components"]
+    vocabulary = chosen([components], config).tables["component_vocabulary"]
+    excluded = exclude(parses, config, Kept(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
+    for table, schema in zip(
+        (components, vocabulary, excluded), (COMPONENTS, COMPONENT_VOCABULARY, COMPONENT_EXCLUSIONS), strict=True
+    ):
+        check(table, schema)
+    return components, vocabulary, excluded
+
+
+def chosen(parts: Sequence[pa.Table], config: ComponentsConfig = CONFIG) -> StageResult:
+    return choose(add_counts([count_shard(part, config) for part in parts], config), config)
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[pa.Table, pa.Table, pa.Table]:
+    return made(sample_parses())
+
+
+@pytest.fixture(scope="module")
+def images() -> dict[str, list[tuple[Caption, SceneGraph]]]:
+    """Every image's captions with their graphs."""
+    found: dict[str, list[tuple[Caption, SceneGraph]]] = {}
+    for caption in from_parses(sample_parses()):
+        found.setdefault(caption.image_id, []).append((caption, scene_graph(caption)))
+    return found
+
+
+# the table
+
+
+def test_a_row_is_the_graph_of_its_caption() -> None:
+    caption = parse(["A man in front of a red car wears the dog's hat."])[0]
+    parses = pa.table({"caption_id": ["s:1:0"], "image_id": ["1"], "split": ["train"]})
+    (row,) = tabulate(parses, [scene_graph(caption)]).to_pylist()
+    assert [(thing["object"], caption.tokens[thing["token"]].text) for thing in row["objects"]] == [
+        (word, word) for word in ("man", "car", "dog", "hat")
+    ]
+    (attribute,) = row["attributes"]
+    assert (attribute["attribute"], attribute["object"]) == ("red", "car")
+    assert [caption.tokens[attribute[key]].text for key in ("token", "object_token")] == ["red", "car"]
+    said = {(r["subject"], r["relation"], r["object"]): [caption.tokens[t].text for t in r["tokens"]]
+            for r in row["relations"]}  # fmt: skip
+    assert said == {
+        ("man", "in front of", "car"): ["in", "front", "of"],
+        ("man", "wear", "hat"): ["wears"],
+        ("dog", "have", "hat"): [],
+    }
+
+
+def test_rows_hold_every_component(tables: tuple) -> None:
+    rows = tables[0].to_pylist()
+    for row, caption in zip(rows, from_parses(sample_parses()), strict=True):
+        graph = scene_graph(caption)
+        assert row["caption_id"] == caption.caption_id
+        assert [thing["object"] for thing in row["objects"]] == [thing.name for thing in graph.objects]
+        assert [a["attribute"] for a in row["attributes"]] == [a.value for a in graph.attributes]
+        assert [tuple(r["tokens"]) for r in row["relations"]] == [r.tokens for r in graph.relations]
+
+
+def test_counters_are_those_of_the_rows() -> None:
+    result = read(sample_parses(), CONFIG)
+    rows = result.tables["components"].to_pylist()
+    assert result.counts["captions"] == len(rows)
+    for kind in ("objects", "attributes", "relations"):
+        assert result.counts[kind] == sum(len(row[kind]) for row in rows) > 0
+        assert result.counts[f"without.{kind}"] == sum(not row[kind] for row in rows)
+
+
+def test_an_empty_shard_is_empty() -> None:
+    assert [table.num_rows for table in made(sample_parses().slice(0, 0))] == [0, 0, 0]
+
+
+# the vocabulary
+
+
+def test_the_vocabulary_counts_what_the_components_say(tables: tuple) -> None:
+    rows = tables[0].to_pylist()
+    for entry in tables[1].to_pylist():
+        words = tuple(entry["words"])
+        if entry["kind"] == "noun":
+            said = [(thing["object"],) for row in rows for thing in row["objects"]]
+        elif entry["kind"] == "triple":
+            said = [(r["subject"], r["relation"], r["object"]) for row in rows for r in row["relations"]]
+        elif entry["kind"] == "relation":
+            said = [(r["relation"],) for row in rows for r in row["relations"]]
+        else:
+            pairs = [(a["attribute"], a["object"]) for row in rows for a in row["attributes"]]
+            said = pairs if entry["kind"] == "attribute_noun" else [pair[:1] for pair in pairs]
+        assert entry["count"] == said.count(words)
+
+
+def test_ids_count_from_the_most_frequent_and_parts_point_to_them(tables: tuple) -> None:
+    entries = tables[1].to_pylist()
+    by_kind: dict[str, list[dict]] = {}
+    for entry in entries:
+        assert entry["id"] == len(by_kind.setdefault(entry["kind"], []))
+        by_kind[entry["kind"]].append(entry)
+    for its in by_kind.values():
+        counts = [entry["count"] for entry in its]
+        assert counts == sorted(counts, reverse=True)
+    parts = {"attribute_noun": ("attribute", "noun"), "triple": ("noun", "relation", "noun")}
+    for kind, of in parts.items():
+        assert by_kind[kind]
+        for entry in by_kind[kind]:
+            assert entry["words"] == [by_kind[k][i]["words"][0] for k, i in zip(of, entry["parts"], strict=True)]
+
+
+def test_only_frequent_visible_nouns_and_words_are_drawn(tables: tuple) -> None:
+    for entry in tables[1].to_pylist():
+        assert entry["count"] >= (3 if len(entry["words"]) == 1 else 2)
+        assert entry["kind"] != "noun" or entry["words"][0] not in overlaps().vague
+
+
+def test_rivals_exclude_one_another(tables: tuple) -> None:
+    entries = tables[1].to_pylist()
+    for kind, excluding in (("attribute", exclusive), ("relation", relations.exclude)):
+        its = [entry for entry in entries if entry["kind"] == kind]
+        assert any(entry["rivals"] for entry in its)
+        for entry in its:
+            for other in its:
+                rival = other["id"] in entry["rivals"]
+                assert rival == excluding(other["words"][0], entry["words"][0])
+    assert not [entry for entry in entries if entry["kind"] not in ("attribute", "relation") and entry["rivals"]]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("two", "three", True), ("one", "two", False), ("two", "two", False), ("two", "several", False),
+        ("wet", "dry", True), ("red", "pink", False), ("two", "red", False),
+    ],
+)  # fmt: skip
+def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
+    assert exclusive(one, other) == exclusive(other, one) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("on", "under", True), ("on", "atop", False), ("sit on", "stand on", True), ("sit on", "sit under", True),
+        ("sit on", "on", False), ("wear", "on", False), ("eat", "drive", True), ("hold", "carry", False),
+        ("look at", "look under", False), ("of", "for", False), ("in front of", "behind", True),
+    ],
+)  # fmt: skip
+def test_which_relations_exclude_one_another(one: str, other: str, expected: bool) -> None:
+    assert relations.exclude(one, other) == relations.exclude(other, one) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("on", "on", True), ("on", "atop", True), ("on", "sit on", True), ("sit on", "sit atop", True),
+        ("sit on", "stand on", False), ("on", "under", False), ("hold", "carry", True), ("wear", "on", False),
+    ],
+)  # fmt: skip
+def test_which_relations_may_mean_the_same(one: str, other: str, expected: bool) -> None:
+    assert relations.may_be_same(one, other) == relations.may_be_same(other, one) == expected
+
+
+@pytest.mark.parametrize(
+    ("relation", "verb", "preposition"),
+    [("sit next to", "sit", "next to"), ("on", "", "on"), ("close to", "", "near"), ("wear", "wear", ""),
+     ("pick up", "pick", "up"), ("for", "for", "")],
+)  # fmt: skip
+def test_a_relation_is_a_verb_and_a_preposition(relation: str, verb: str, preposition: str) -> None:
+    assert relations.words(relation) == (verb, preposition)
+
+
+def test_what_is_on_has_the_other_under_it() -> None:
+    assert "under" in relations.inverses("sit on") and relations.inverses("wear") == ()
+
+
+@pytest.mark.parametrize(("captions", "expected"), [(1, 5), (100_000, 18), (566_435, 101), (10**7, 101)])
+def test_the_papers_threshold_is_scaled(captions: int, expected: int) -> None:
+    assert default_min_count(captions) == expected
+
+
+def test_only_the_train_split_is_counted_where_there_is_one() -> None:
+    parses = sample_parses()
+    splits = ["train" if i < 300 else "test" for i in range(parses.num_rows)]
+    marked = parses.set_column(parses.column_names.index("split"), parses.schema.field("split"), pa.array(splits))
+    both = chosen([read(marked, CONFIG).tables["components"]])
+    alone = chosen([read(marked.slice(0, 300), CONFIG).tables["components"]])
+    assert both.counts == alone.counts and both.counts["captions"] == 300 and both.counts["train_only"] == 1
+    assert both.tables["component_vocabulary"] == alone.tables["component_vocabulary"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shards_and_their_order_change_nothing(seed: int, tables: tuple) -> None:
+    parses, cuts = sample_parses(), [0, 5 * (30 + seed), 5 * (60 + seed), sample_parses().num_rows]
+    parts = [parses.slice(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    components = [read(part, CONFIG).tables["components"] for part in parts]
+    assert pa.concat_tables(components).combine_chunks() == tables[0].combine_chunks()
+    Random(seed).shuffle(components)
+    vocabulary = chosen(components).tables["component_vocabulary"]
+    assert vocabulary == tables[1]
+    kept = Kept(vocabulary)
+    rows = [exclude(part, CONFIG, kept).tables["component_exclusions"] for part in parts]  # type: ignore[arg-type]
+    assert pa.concat_tables(rows).combine_chunks() == tables[2].combine_chunks()
+
+
+# what may be true
+
+
+def test_all_at_once_finds_what_each_check_finds(tables: tuple, images: dict) -> None:
+    vocabulary = Vocabulary(tables[1])
+    exclusions = Exclusions(vocabulary)
+    said = {relation.name for its in images.values() for _, graph in its for relation in graph.relations}
+    words, drawn = vocabulary.words["relation"], vocabulary.drawn["relation"]
+    for name in sorted(said):
+        assert exclusions.relations(name) == {i for i in drawn if relations.may_be_same(words[i], name)}
+
+
+def test_every_image_pair_and_triple_has_its_row(tables: tuple) -> None:
+    keys = {(row["image_id"], row["kind"], row["of"]) for row in tables[2].to_pylist()}
+    assert len(keys) == tables[2].num_rows
+    expected = set()
+    for row in tables[0].to_pylist():
+        expected.add((row["image_id"], "noun", ""))
+        expected |= {(row["image_id"], "attribute", a["object"]) for a in row["attributes"]}
+        expected |= {(row["image_id"], "relation", r["object"]) for r in row["relations"]}
+    assert keys == expected
+
+
+# sampling
+
+
+@given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> None:
+    ragged, rng = Ragged.of([sorted(row) for row in rows]), np.random.default_rng(seed)
+    wanted = rng.integers(0, len(rows), 7)
+    for row, drawn in zip(wanted, ragged.outside(wanted, 20, rng, 10), strict=True):
+        assert set(drawn.tolist()) <= (set(range(10)) - rows[row] or {NOTHING})
+    for row, drawn in zip(wanted, ragged.inside(wanted, 20, rng), strict=True):
+        assert set(drawn.tolist()) <= (rows[row] or {NOTHING})
+
+
+def test_draws_are_uniform() -> None:
+    ragged, rng = Ragged.of([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0)
+    outside = np.bincount(ragged.outside(np.array([1]), 6000, rng, 10)[0], minlength=10)
+    assert outside[[0, 3, 4, 9]].sum() == 0 and np.all(abs(outside[[1, 2, 5, 6, 7, 8]] - 1000) < 150)
+    inside = np.bincount(ragged.inside(np.array([1]), 4000, rng)[0], minlength=10)
+    assert inside[[0, 3, 4, 9]].sum() == 4000 and np.all(abs(inside[[0, 3, 4, 9]] - 1000) < 150)
+
+
+@pytest.mark.parametrize("simple", [False, True])
+def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, images: dict) -> None:
+    components, vocabulary, excluded = made(sample_parses(), ComponentsConfig(simple=simple, min_count=2))
+    sampler, rng = Sampler(components, vocabulary, excluded), np.random.default_rng(1)
+    rows = components.to_pylist()
+    nouns = sampler.nouns(np.arange(len(rows)), 16, rng)
+    assert nouns.shape == (len(rows), 16) and (nouns >= 0).all()
+    for row, drawn in zip(rows, nouns, strict=True):
+        said = frozenset().union(*(nouns_said(caption) for caption, _ in images[row["image_id"]]))
+        assert not [id for id in drawn if any(clash(sampler.words["noun"][id], noun) for noun in said)]
+    pairs = [(row["image_id"], a["attribute"], a["object"]) for row in rows for a in row["attributes"]]
+    drawn = sampler.attributes(np.arange(len(pairs)), 8, rng)
+    assert (drawn[:, 0] >= 0).mean() > 0.4
+    for (image, word, thing), ids in zip(pairs, drawn, strict=True):
+        for new in {sampler.words["attribute"][id] for id in ids if id != NOTHING}:
+            assert exclusive(new, word)
+            for caption, graph in images[image]:
+                names = {o.token: o.name for o in graph.objects}
+                said = {(a.value, names[a.object]) for a in graph.attributes} | set(attributes_said(caption))
+                assert not [
+                    (value, of)
+                    for value, of in said
+                    if attributes.may_be_same(new, value) and (of in ("", thing) or same_things(of, thing))
+                ]
+    triples = [(row["image_id"], r["relation"], r["object"]) for row in rows for r in row["relations"]]
+    drawn = sampler.relations(np.arange(len(triples)), 4, rng)
+    assert (drawn[:, 0] >= 0).mean() > 0.4
+    for (image, word, thing), ids in zip(triples, drawn, strict=True):
+        for new in {sampler.words["relation"][id] for id in ids if id != NOTHING}:
+            assert relations.exclude(new, word)
+            for _, graph in images[image]:
+                names = {o.token: o.name for o in graph.objects}
+                of = [r.name for r in graph.relations if same_things(names[r.object], thing)]
+                assert not [name for name in of if relations.may_be_same(new, name)]
+
+
+def test_the_same_seed_draws_the_same(tables: tuple) -> None:
+    sampler = Sampler(*tables)
+    rows = np.arange(20)
+    one, other = (sampler.nouns(rows, 16, np.random.default_rng(5)) for _ in range(2))
+    assert (one == other).all()
+    assert (sampler.nouns(rows, 16, np.random.default_rng(6)) != one).any()
+
+
+def test_an_image_without_exclusions_is_named(tables: tuple) -> None:
+    with pytest.raises(KeyError, match="noun"):
+        Sampler(tables[0], tables[1], tables[2].slice(0, 0))
+
+
+def test_bad_configs_are_named() -> None:
+    with pytest.raises(ValueError, match="min_count must be >= 1, was: 0"):
+        ComponentsConfig(min_count=0)

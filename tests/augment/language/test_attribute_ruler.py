@@ -1,0 +1,41 @@
+"""The ruler that keeps its answers gives those of the ruler it asks."""
+
+import pytest
+import spacy
+
+from negcap.augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
+from negcap.augment.language.parse import REMEMBERING, SHIPPED, load
+
+TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
+
+
+def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
+    assert isinstance(load().get_pipe("attribute_ruler"), RememberingRuler)
+    assert load().get_pipe_meta("attribute_ruler").factory == REMEMBERING
+    for plain, kept in zip(spacy.load(SHIPPED).pipe(TEXTS), load().pipe(TEXTS), strict=True):
+        assert kept.to_json() == plain.to_json()
+
+
+def test_the_ruler_is_asked_once_of_a_token() -> None:
+    plain = spacy.load(SHIPPED, exclude=["lemmatizer"])
+    asked = []
+    ruler = RememberingRuler()
+    rules = plain.get_pipe("attribute_ruler")
+    ruler.ruler = lambda doc: asked.append(doc.text) or rules(doc)
+    for doc in plain.pipe(TEXTS[:2] * 2, disable=["attribute_ruler"]):
+        assert [token.pos for token in ruler(doc)] == [token.pos for token in plain(doc.text)]
+    assert asked == TEXTS[:2]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"patterns": [[{"TAG": "NN"}], [{"LOWER": "ski", "DEP": "pobj"}]], "attrs": {"POS": "NOUN"}}, True),
+        ({"patterns": [[{"TAG": "NN"}, {"TAG": "NN"}]], "attrs": {"POS": "NOUN"}}, False),
+        ({"patterns": [[{"TAG": "NN", "OP": "+"}]], "attrs": {"POS": "NOUN"}}, False),
+        ({"patterns": [[{"LEMMA": "ski"}]], "attrs": {"POS": "NOUN"}}, False),
+        ({"patterns": [[{"TAG": "NN"}]], "attrs": {"POS": "NOUN", "LEMMA": "ski"}}, False),
+    ],
+)
+def test_only_rules_on_one_token_are_kept(rule: dict, expected: bool) -> None:
+    assert judges_single_tokens([{"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}, rule]) is expected

@@ -1,0 +1,60 @@
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from negcap.augment.language.concreteness import Concreteness, features, read_norms
+from negcap.pipelines.resources.concreteness import auc
+from tests.conftest import DATA
+
+NORMS = DATA / "concreteness" / "turney.txt.gz"
+
+
+@pytest.mark.parametrize(
+    ("thing", "thought"), [("dog", "idea"), ("table", "freedom"), ("umbrella", "truth"), ("car", "way")]
+)
+def test_things_lie_above_the_threshold_and_thoughts_below(thing: str, thought: str) -> None:
+    score = Concreteness.load().score
+    assert (score(thing) or 0) > 0.6 > (score(thought) or 1)
+
+
+def test_a_compound_goes_by_its_head_and_an_unknown_word_by_nothing() -> None:
+    score = Concreteness.load().score
+    assert score("wooden racket") == score("racket")
+    assert score("qwertzuiop") is None and features("qwertzuiop") is None
+
+
+def test_a_norm_list_takes_the_place_of_the_score(tmp_path: Path) -> None:
+    (tmp_path / "norms.txt").write_text("dog\t0.1\nidea\t0.9\n")
+    norms = Concreteness.load(tmp_path / "norms.txt")
+    assert (norms.score("dog"), norms.score("hot dog"), norms.score("cat")) == (0.1, 0.1, None)
+
+
+def test_a_bad_norm_list_names_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "norms.txt").write_text("dog\t0.1\nidea high\n")
+    with pytest.raises(ValueError, match=r"norms.txt:2: a line must be word<TAB>score, was: idea high"):
+        Concreteness.load(tmp_path / "norms.txt")
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(ValueError, match="must hold at least one line"):
+        Concreteness.load(tmp_path / "empty.txt")
+
+
+@pytest.mark.parametrize("data", [b"dog\tnan\n", b"\t0.5\n", b"d\xffg\t0.5\n"])
+def test_a_norm_list_holds_words_and_finite_numbers_in_utf8(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "norms.txt").write_bytes(data)
+    with pytest.raises(ValueError, match="norms.txt:1: "):
+        Concreteness.load(tmp_path / "norms.txt")
+    (tmp_path / "norms.gz").write_bytes(data)
+    with pytest.raises(ValueError, match="norms.gz:1: "):
+        Concreteness.load(tmp_path / "norms.gz")
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not NORMS.exists(), reason="the published list is not in NEGCAP_DATA")
+def test_caption_heads_held_out_of_the_fit_are_told_apart() -> None:
+    """AUC of the shipped coefficients on caption heads that their fit never saw, for a published score above 0.6."""
+    norms, score = read_norms(NORMS), Concreteness.load().score
+    held_out = json.loads((files("negcap.augment") / "data" / "concreteness.json").read_text("utf-8"))["held_out"]
+    assert len(held_out) > 900
+    assert auc({lemma: found for lemma in held_out if (found := score(lemma)) is not None}, norms) >= 0.88

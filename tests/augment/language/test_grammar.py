@@ -1,0 +1,79 @@
+import pytest
+
+from negcap.augment.edits import Edit, apply
+from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits, third_person
+from negcap.augment.language.parse import parse
+
+AN = """apple hour honest umbrella uninteresting unusual unhappy onion 8 18 11 80 SUV utter egg heir heirloom x-ray
+urban""".split()
+A = "dog herd house uniform unicorn university European one-way 1 ukulele used user utensil ewe yellow urinal".split()
+
+
+@pytest.mark.parametrize(("word", "expected"), [*((word, "an") for word in AN), *((word, "a") for word in A)])
+def test_article(word: str, expected: str) -> None:
+    assert article(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected"),
+    [("run", "runs"), ("watch", "watches"), ("carry", "carries"), ("play", "plays"), ("be", "is"), ("have", "has"),
+     ("go", "goes"), ("do", "does"), ("pass", "passes"), ("fix", "fixes"), ("push", "pushes")],
+)  # fmt: skip
+def test_third_person(verb: str, expected: str) -> None:
+    assert third_person(verb) == expected
+
+
+@pytest.mark.parametrize(
+    ("noun", "expected"),
+    [("dog", "dogs"), ("man", "men"), ("box", "boxes"), ("baby", "babies"), ("child", "children"),
+     ("tennis racket", "tennis rackets"), ("sheep", "sheep"), ("bus", "buses")],
+)  # fmt: skip
+def test_plural(noun: str, expected: str) -> None:
+    assert plural(noun) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "noun", "to_plural", "expected"),
+    [
+        ("A dog is running in the park.", "dog", True, "A dog are running in the park."),
+        ("A dog runs in the park.", "dog", True, "A dog run in the park."),
+        ("A dog running in the park.", "dog", True, "A dog running in the park."),
+        ("There is a dog on the beach.", "dog", True, "There are a dog on the beach."),
+        ("Two dogs are running in the park.", "dogs", False, "Two dogs is running in the park."),
+        ("Two dogs run in the park.", "dogs", False, "Two dogs runs in the park."),
+        ("A man and a woman are sitting on a bench.", "woman", True, "A man and a woman are sitting on a bench."),
+        ("A man rides a horse on the beach.", "horse", True, "A man rides a horse on the beach."),
+        ("A dog that is running in the park.", "dog", True, "A dog that are running in the park."),
+    ],
+)
+def test_agreement(text: str, noun: str, to_plural: bool, expected: str) -> None:
+    caption = parse([text])[0]
+    index = next(token.index for token in caption.tokens if token.text == noun)
+    edits = agreement_edits(caption, index, plural=to_plural)
+    assert edits is not None
+    assert apply(text, sorted(edits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "to_plural", "expected"),
+    [
+        ("A man is walking his dog.", "woman", False, "A man is walking her dog."),
+        ("A man is walking his dog.", "man", True, "A man is walking their dog."),
+        ("A man is looking at himself.", "tree", False, None),
+        ("A man is walking a dog.", "woman", False, "A man is walking a dog."),
+    ],
+)
+def test_pronouns(text: str, new: str, to_plural: bool, expected: str | None) -> None:
+    caption = parse([text])[0]
+    edits = pronoun_edits(caption, 1, old="male", new=new, plural=to_plural)
+    assert (None if edits is None else apply(text, sorted(edits))) == expected
+
+
+@pytest.mark.parametrize("text", ["A bird looks down as it stands.", "A dog with a ball under it can run."])
+def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse(text: str) -> None:
+    assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None
+
+
+def test_edits_are_edits() -> None:
+    caption = parse(["A dog is running in the park."])[0]
+    assert agreement_edits(caption, 1, plural=True) == [Edit(6, 8, "are")]

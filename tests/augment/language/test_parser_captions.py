@@ -1,0 +1,80 @@
+"""The shipped parser on captions in our own words, with the constructions of the real captions it was judged
+on.
+
+A fact is "word label head" ("boy nsubj riding"), "word TAG" ("leaps VBZ"), "word=lemma" or "[noun chunk]". A
+sentence
+with any wrong fact counts as a serious error: wrong head of a noun phrase, a preposition or verb mis-tagged,
+a lost
+subject or object.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+MODEL = ROOT / "augment" / "data" / "english_parser"
+SENTENCES = Path(__file__).parent / "parser_captions.tsv"
+MOST_SERIOUS = 0.05
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Any:
+    import spacy
+
+    return spacy.load(MODEL)
+
+
+def sentences() -> list[tuple[str, list[str]]]:
+    rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if line]
+    return [(text, facts.split("; ")) for text, facts in rows]
+
+
+def holds(doc: "Doc", fact: str) -> bool:
+    if fact.startswith("["):
+        return fact[1:-1] in {chunk.text for chunk in doc.noun_chunks}
+    if "=" in fact:
+        word, lemma = fact.split("=")
+        return any(token.text == word and token.lemma_ == lemma for token in doc)
+    word, label, *head = fact.split()
+    if not head and label != "ROOT":
+        return any(token.text == word and token.tag_ == label for token in doc)
+    return any(token.text == word and token.dep_ == label and (not head or token.head.text == head[0]) for token in doc)
+
+
+def test_few_captions_have_a_serious_error(nlp: Any) -> None:
+    rows = sentences()
+    assert len(rows) >= 120
+    wrong = {}
+    for text, facts in rows:
+        doc = nlp(text)
+        failed = [fact for fact in facts if not holds(doc, fact)]
+        if failed:
+            wrong[text] = failed
+    assert len(wrong) / len(rows) <= MOST_SERIOUS, wrong
+
+
+def test_only_standard_components(nlp: Any) -> None:
+    assert nlp.pipe_names == ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
+    assert nlp.meta["license"] == "CC BY-SA 4.0"
+    assert {"tag", "uas", "las"} <= set(nlp.meta["performance"]["ewt_dev"])
+
+
+def test_size_on_disk() -> None:
+    assert sum(path.stat().st_size for path in MODEL.rglob("*") if path.is_file()) <= 8_000_000
+
+
+def test_no_path_of_a_machine_is_shipped() -> None:
+    for name in ("meta.json", "config.cfg"):
+        text = (MODEL / name).read_text(encoding="utf-8")
+        assert not any(place in text for place in ("/home", "/work", "/tmp", "/root")), name
+
+
+def test_two_sentences_are_told_apart(nlp: Any) -> None:
+    doc = nlp("A dog sleeps on the porch. Two cats watch it from the roof.")
+    assert [sentence.text.split()[0] for sentence in doc.sents] == ["A", "Two"]

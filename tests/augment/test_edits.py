@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.augment.edits import Edit, apply, cased
+
+
+@pytest.mark.parametrize(
+    ("text", "edits", "expected"),
+    [
+        ("A dog.", [Edit(2, 5, "cat")], "A cat."),
+        ("A dog.", [], "A dog."),
+        ("A dog and a cat.", [Edit(0, 5, "A cat"), Edit(10, 15, "a dog")], "A cat and a dog."),
+    ],
+)
+def test_apply(text: str, edits: list[Edit], expected: str) -> None:
+    assert apply(text, edits) == expected
+
+
+@pytest.mark.parametrize("edits", [[Edit(2, 5, "x"), Edit(4, 6, "y")], [Edit(5, 2, "x")], [Edit(2, 99, "x")]])
+def test_apply_refuses_overlaps_and_bounds(edits: list[Edit]) -> None:
+    with pytest.raises(ValueError, match="edits must"):
+        apply("A dog.", edits)
+
+
+@given(
+    st.text(max_size=40), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.text(max_size=5)), max_size=4)
+)
+def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, str]]) -> None:
+    edits, position, kept = [], 0, []
+    for a, b, new in sorted((min(a, b), max(a, b), new) for a, b, new in spans):
+        if a >= position and b <= len(text):
+            kept.append(text[position:a])
+            edits.append(Edit(a, b, new))
+            position = b
+    kept.append(text[position:])
+    changed = apply(text, edits)
+    assert len(changed) == len(text) + sum(len(new) - (b - a) for a, b, new in edits)
+    assert changed.startswith(kept[0]) and changed.endswith(kept[-1])
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "first", "expected"),
+    [
+        ("two", "A", True, "Two"),
+        ("two", "a", True, "two"),
+        ("cats", "DOGS", False, "CATS"),
+        ("cat", "Dog", True, "Cat"),
+        ("cat", "dog", False, "cat"),
+    ],
+)
+def test_cased(new: str, old: str, first: bool, expected: str) -> None:
+    assert cased(new, old, first=first) == expected

@@ -1,0 +1,150 @@
+from collections import Counter
+from random import Random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from negcap.augment.edits import Edit, apply
+from negcap.augment.language.grammar import article
+from negcap.augment.operators import OPERATORS, PRESETS, Operator, nothing
+from negcap.pipelines.stages.negatives import NegativesConfig, negatives
+from negcap.schemas.fields import check
+from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
+from tests.augment.fixtures import sample_lexicon, sample_parses
+
+
+def made(
+    config: NegativesConfig | None = None, parses: pa.Table | None = None
+) -> tuple[list[dict], list[dict], Counter]:
+    tables, counts = negatives(
+        sample_parses() if parses is None else parses, sample_lexicon(), config or NegativesConfig()
+    )
+    check(tables["negatives"], NEGATIVES)
+    check(tables["rejections"], REJECTIONS)
+    return tables["negatives"].to_pylist(), tables["rejections"].to_pylist(), counts
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[list[dict], list[dict], Counter]:
+    return made()
+
+
+def test_edits_are_disjoint_in_bounds_and_make_the_text(rows: tuple) -> None:
+    for row in rows[0]:
+        edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
+        assert apply(row["caption"], edits) == row["text"] != row["caption"]
+        assert all(row["caption"][edit["start"] : edit["end"]] == edit["old"] for edit in row["edits"])
+
+
+def test_no_negative_twice_nor_any_caption_of_the_image(rows: tuple) -> None:
+    captions: dict[str, set[str]] = {}
+    for row in sample_parses().to_pylist():
+        captions.setdefault(row["image_id"], set()).add(row["text"].lower())
+    texts = [(row["caption_id"], row["operator"], row["text"].lower()) for row in rows[0]]
+    assert len(texts) == len(set(texts))
+    assert not [row for row in rows[0] if row["text"].lower() in captions[row["image_id"]]]
+
+
+def test_ids_count_from_zero(rows: tuple) -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    for row in rows[0]:
+        key = (row["caption_id"], row["operator"])
+        assert row["negative_id"] == f"{key[0]}#{key[1]}:{seen[key]}"
+        seen[key] += 1
+
+
+def test_quotas_hold(rows: tuple) -> None:
+    config = NegativesConfig()
+    per = Counter((row["caption_id"], row["operator"]) for row in rows[0])
+    assert all(n <= config.quota(operator) for (_, operator), n in per.items())
+    assert config.quota("noun") == 20 and config.quota("shuffle") == config.quota("preposition") == 10
+
+
+def test_counters_are_those_of_the_rows(rows: tuple) -> None:
+    accepted, refused, counts = rows
+    for operator in NegativesConfig().operators:
+        mine = [row for row in accepted if row["operator"] == operator]
+        assert counts[f"{operator}.rows"] == len(mine)
+        assert counts[f"{operator}.captions"] == len({row["caption_id"] for row in mine})
+    assert counts["captions"] == sample_parses().num_rows
+    assert sum(n for name, n in counts.items() if name.startswith("rejected.")) == len(refused)
+
+
+def test_reasons_are_enumerated(rows: tuple) -> None:
+    assert {row["reason"] for row in rows[1]} <= set(REASONS)
+
+
+def test_no_article_goes_wrong(rows: tuple) -> None:
+    def wrong(text: str) -> int:
+        words = text.split()
+        pairs = zip(words, words[1:], strict=False)
+        return sum(w.lower() in ("a", "an") and n[:1].isalnum() and article(n) != w.lower() for w, n in pairs)
+
+    assert not [row["text"] for row in rows[0] if wrong(row["text"]) > wrong(row["caption"])]
+
+
+def test_another_operator_changes_no_rows(rows: tuple) -> None:
+    alone = made(NegativesConfig(operators=("preposition",)))[0]
+    assert alone == [row for row in rows[0] if row["operator"] == "preposition"]
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 1000))
+def test_order_of_images_and_shards_changes_no_rows(seed: int) -> None:
+    parses = sample_parses()
+    images = sorted(set(parses["image_id"].to_pylist()))[:30]
+    Random(seed).shuffle(images)
+    index = {image: [i for i, x in enumerate(parses["image_id"].to_pylist()) if x == image] for image in images}
+    shuffled = parses.take([i for image in images for i in index[image]])
+    config = NegativesConfig(per_family=4)
+    straight = parses.take(sorted(i for rows in index.values() for i in rows))
+    key = lambda row: row["negative_id"]  # noqa: E731
+    half = shuffled.num_rows // 10 * 5
+    apart = [row for part in (shuffled.slice(0, half), shuffled.slice(half)) for row in made(config, part)[0]]
+    assert sorted(made(config, straight)[0], key=key) == sorted(apart, key=key)
+
+
+def test_another_seed_draws_otherwise(rows: tuple) -> None:
+    assert [row["text"] for row in made(NegativesConfig(seed=1))[0]] != [row["text"] for row in rows[0]]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"operators": ("noun", "noun")}, "operators must be distinct"),
+        ({"operators": ("adverb",)}, "operator must be one of"),
+        ({"per_family": 0}, "per_family must be >= 1, was: 0"),
+    ],
+)
+def test_bad_configs_are_named(config: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NegativesConfig(**config)
+
+
+def test_paraphrases_are_positives_and_nothing_else_is() -> None:
+    tables, counts = negatives(sample_parses(), sample_lexicon(), NegativesConfig(operators=PRESETS["all"]))
+    check(tables["positives"], POSITIVES)
+    assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase"}
+    assert set(tables["positives"]["family"].to_pylist()) == {"positive"}
+    assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase"}
+    assert counts["paraphrase.rows"] == tables["positives"].num_rows > 5
+
+
+@pytest.mark.parametrize(("most", "kept"), [(1, 1), (2, 2), (None, 18)])
+def test_what_is_spare_is_taken_only_alone_and_then_not_often(
+    monkeypatch: pytest.MonkeyPatch, most: int | None, kept: int
+) -> None:
+    first = sample_parses().slice(0, 5)
+
+    def counts(chosen: Operator) -> list[int]:
+        monkeypatch.setitem(OPERATORS, "noun", chosen)
+        tables, _ = negatives(first, sample_lexicon(), NegativesConfig(operators=("noun",)))
+        found = tables["negatives"]["caption_id"].value_counts().to_pylist()
+        return [row["counts"] for row in found]
+
+    noun = OPERATORS["noun"].propose
+    assert max(counts(Operator(nothing, "noun", 1.0, noun, most))) == kept
+    never = Operator(noun, "noun", 1.0, noun, most)
+    assert counts(never) == counts(Operator(noun, "noun", 1.0))

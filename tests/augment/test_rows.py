@@ -1,0 +1,49 @@
+"""Candidates become rows with their caption's keys, a number each, and their edits."""
+
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.rows import Rows
+from negcap.schemas.fields import check
+from negcap.schemas.negatives import NEGATIVES, REJECTIONS
+from tests.augment.fixtures import sample_parses
+
+
+def test_rows_of_several_captions_and_operators() -> None:
+    parses = sample_parses().slice(0, 3)
+    texts = parses["text"].to_pylist()
+    noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
+    swap = Candidate("swap", (), (1, 2), "a | b", "b | a")
+    rows = Rows()
+    rows.add(0, "noun", [(noun, "one", 0.5), (noun, "two", None)])
+    rows.add(0, "shuffle", [])
+    rows.add(2, "noun", [(noun, "three", 0.25)])
+    rows.add(2, "shuffle", [(swap, "four", None)])
+    table = rows.table(parses, NEGATIVES)
+    check(table, NEGATIVES)
+    first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
+    assert table["negative_id"].to_pylist() == [
+        f"{first}#noun:0",
+        f"{first}#noun:1",
+        f"{last}#noun:0",
+        f"{last}#shuffle:0",
+    ]
+    assert table["text"].to_pylist() == ["one", "two", "three", "four"]
+    assert table["p_true"].to_pylist() == [0.5, None, 0.25, None]
+    assert table["caption"].to_pylist() == [texts[0], texts[0], texts[2], texts[2]]
+    assert table["family"].to_pylist() == ["noun", "noun", "noun", "relation"]
+    assert table["edits"].to_pylist()[2:] == [
+        [
+            {"start": 0, "end": 1, "old": texts[2][0:1], "new": "The"},
+            {"start": 2, "end": 4, "old": texts[2][2:4], "new": "Zoë's"},
+        ],
+        [],
+    ]
+    assert table["replaced_synset"].to_pylist() == ["dog.n.01"] * 3 + [None]
+
+
+def test_no_rows() -> None:
+    check(Rows().table(sample_parses(), REJECTIONS), REJECTIONS)
+    only_empty = Rows()
+    only_empty.add(0, "shuffle", [(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
+    table = only_empty.table(sample_parses(), REJECTIONS)
+    check(table, REJECTIONS)
+    assert table["edits"].to_pylist() == [[]]

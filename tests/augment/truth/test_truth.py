@@ -1,0 +1,256 @@
+from itertools import permutations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.context import contexts
+from negcap.augment.language.concreteness import Concreteness
+from negcap.augment.language.parse import parse, parse_table
+from negcap.augment.lexicon.lexicon import Lexicon, count, select
+from negcap.augment.rng import record_rng
+from negcap.augment.truth import associations, calibration, transitions
+from negcap.augment.truth.associations import Associations
+from negcap.augment.truth.contradiction import check
+from negcap.augment.truth.counts import MakesTrue, add, without
+from negcap.augment.truth.counts import count as count_pairs
+from negcap.augment.truth.entailment import Entailment
+from negcap.augment.truth.estimates import Truth
+from negcap.augment.truth.fit import estimate, in_turn
+from negcap.augment.truth.transitions import Transitions
+from negcap.pipelines.stages.balance import BalanceConfig
+from negcap.pipelines.stages.negatives import NegativesConfig, negatives
+from negcap.pipelines.stages.truth import TruthConfig
+from negcap.schemas.fields import check as check_table
+from negcap.schemas.negatives import NEGATIVES, REJECTIONS
+from negcap.schemas.truth import TRUTH
+from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
+
+SCENES = (
+    ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
+    ("A man sits on a beach.", "A man with an umbrella.", "A man looks at the ocean from a beach."),
+    ("A cat sits on a stove.", "A cat in front of a kettle.", "A cat sleeps near a kettle on a stove."),
+    ("A woman stands at a stove.", "A woman holds a kettle.", "A woman fills a kettle near a stove."),
+)
+
+
+@pytest.fixture(scope="module")
+def scene_parses() -> pa.Table:
+    """A corpus of beaches and kitchens: the scenes, thirty times."""
+    texts = [text for scene in SCENES for text in scene]
+    image_ids = [f"{number}" for number, scene in enumerate(SCENES) for _ in scene]
+    blank = [""] * len(texts)
+    captions = {"caption_id": blank, "image_id": image_ids, "split": blank, "origin": blank, "text": texts}
+    parses = parse_table(pa.table(captions))
+    corpus = []
+    for turn in range(30):
+        images = [f"i{turn}-{image}" for image in image_ids]
+        ids = [f"{image}:{number}" for number, image in enumerate(images)]
+        columns = {"caption_id": ids, "image_id": images}
+        corpus.append(
+            pa.table({name: columns.get(name, parses[name]) for name in parses.column_names}, schema=parses.schema)
+        )
+    return pa.concat_tables(corpus)
+
+
+@pytest.fixture(scope="module")
+def scenes(scene_parses: pa.Table) -> list[list[Caption]]:
+    return by_image(from_parses(scene_parses))
+
+
+@pytest.fixture(scope="module")
+def lexicon(scenes: list[list[Caption]]) -> Lexicon:
+    counted = count(caption for one in scenes for caption in one)
+    return Lexicon.from_table(select(counted, 3, Concreteness.load(), 0.0))
+
+
+@pytest.fixture(scope="module")
+def sample_truth() -> pa.Table:
+    return estimate(sample_parses(), in_turn(sample_lexicon()))
+
+
+def test_pairs_are_those_of_two_captions_of_an_image() -> None:
+    said_and_true = [([0, 1], [0]), ([1], [0, 1]), ([2], [])]
+    captions = [(np.array(said, int), np.array(true, int)) for said, true in said_and_true]
+    counted = associations.count([captions, captions], 3, 2)
+    together, said, true = np.zeros((3, 2)), np.zeros(3), np.zeros(2)
+    for (first, _), (_, second) in permutations(said_and_true, 2):
+        for word in first:
+            said[word] += 2
+            for entry in second:
+                together[word, entry] += 2
+        for entry in second:
+            true[entry] += 2
+    assert (counted.together == together).all() and (counted.said == said).all() and (counted.true == true).all()
+    assert counted.all == 12
+
+
+def test_a_fold_left_out_is_as_if_never_counted(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+    folds = [count_pairs(scenes[part::3], MakesTrue(lexicon)) for part in range(3)]
+    counts = add(folds)
+    for number in range(3):
+        others = [own for place, own in enumerate(folds) if place != number]
+        assert without(counts, number).equals(without(add(others)))
+    together = [one for part in range(3) for one in scenes[part::3]]
+    assert without(counts).equals(without(add([count_pairs(together, MakesTrue(lexicon))])))
+
+
+def test_of_rare_words_nothing_is_learnt(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+    some = [one for one in scenes if one[0].text == SCENES[0][0]][:9]  # "umbrella" is in one caption of three
+    assert "umbrella" not in add([count_pairs(some, MakesTrue(lexicon))])["said"].to_pylist()
+    assert "umbrella" in add([count_pairs(some + scenes, MakesTrue(lexicon))])["said"].to_pylist()
+
+
+def test_a_word_speaks_for_what_comes_with_it_and_unknown_words_for_nothing() -> None:
+    beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
+    counted = associations.count([[beach, beach]] * 40 + [[kitchen, kitchen]] * 40, 2, 2)
+    known = Associations(counted, ["beach", "stove"], ["umbrella", "kettle"])
+    assert known.score(["beach"])[0] > 0.3 > -0.3 > known.score(["beach"])[1]
+    assert (known.score(["zeppelin"]) == 0).all()
+    assert np.allclose(known.score({"beach", "stove"}), known.score(["stove", "beach"]))
+
+
+def test_a_rare_word_speaks_for_what_its_kind_comes_with() -> None:
+    beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
+    counted = associations.count([[beach, beach]] * 60 + [[kitchen, kitchen]] * 60, 3, 2)
+    known = Associations(counted, ["puppy", "stove", "dog"], ["umbrella", "kettle"])
+    assert counted.said[2] == 0
+    assert known.score(["dog"])[0] > 0 > known.score(["dog"])[1]
+
+
+def test_nouns_make_themselves_and_those_above_and_below_true() -> None:
+    entries = ["animal", "cat", "dog", "puppy", "table"]
+    made = {noun: [entries[n] for n in Entailment(entries).of([noun])] for noun in ("dog", "animal", "xyzzy")}
+    assert made == {"dog": ["animal", "dog", "puppy"], "animal": ["animal", "cat", "dog", "puppy"], "xyzzy": []}
+    assert Entailment(entries).of([]).tolist() == []
+
+
+def test_a_claim_turns_into_what_others_say_of_the_same_thing() -> None:
+    captions = [{("dog", "2")}, {("dog", "3"), ("ball", "1")}, {("puppy", "2")}]
+    turns = transitions.count("numeral", [captions])
+    assert turns["2", "dog", ""] == turns["2", "puppy", ""] == 2
+    assert turns["2", "dog", "3"] == turns["2", "dog", "2"] == 1
+    assert turns["3", "dog", "2"] == 2
+    assert ("2", "dog", "1") not in turns and ("1", "ball", "2") not in turns
+
+
+def test_transitions_back_off_from_the_thing_to_its_kind_to_any() -> None:
+    known = Transitions({("2", "dog", ""): 100, ("2", "dog", "3"): 50, ("2", "car", ""): 100, ("2", "car", "4"): 50})
+    for_dogs, for_cats = known.probability("2", "dog", "3"), known.probability("2", "cat", "3")
+    assert for_dogs > for_cats > known.probability("2", "car", "3")
+    assert for_cats > known.probability("2", "door", "3") > known.probability("2", "car", "3")
+    assert 0 < known.probability("7", "dog", "9") < 0.01
+
+
+def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_is_expected() -> None:
+    rng = np.random.default_rng(0)
+    features = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
+    truth = np.array([-1.0, 0.7, 2.0])
+    labels = rng.random(20_000) < calibration.sigmoid(features @ truth)
+    assert np.abs(calibration.fit(features, labels, np.zeros(3)) - truth).max() < 0.1
+    expected = np.array([0.0, 1.0, -0.5])
+    assert np.allclose(calibration.fit(features[:0], labels[:0], expected), expected)
+
+
+def test_what_siblings_often_say_is_likelier_true(
+    scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
+) -> None:
+    table = estimate(scene_parses, in_turn(lexicon))
+    check_table(table, TRUTH)
+    dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
+    image = Truth.from_table(table, lexicon).of_image(dog)
+    likely = {}
+    for context, caption in zip(contexts(dog, lexicon), dog, strict=True):
+        for candidate in proposed("noun", caption, context, record_rng(0, "noun", "x"), 200):
+            likely[candidate.replacement] = image.of(candidate, caption)
+    assert likely["umbrella"] > 0.1 > likely["kettle"]
+
+
+def test_images_of_one_caption_tell_nothing(
+    scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
+) -> None:
+    table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
+    assert table.num_rows == 0
+    truth = Truth.from_table(table, lexicon, 0.0)
+    context = contexts(scenes[0], lexicon, truth)[0]
+    made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
+    assert made and {truth.of_image(scenes[0]).of(one, scenes[0][0]) for one in made} == {None}
+    assert "likely_true" not in {check(one, scenes[0][0], context) for one in made}
+
+
+def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:
+    parses = sample_parses()
+    check_table(sample_truth, TRUTH)
+    assert estimate(parses, in_turn(sample_lexicon())).equals(sample_truth)
+    images = [parses.filter(pc.equal(parses["image_id"], image)) for image in parses["image_id"].unique()]
+    turned = estimate(pa.concat_tables(images[::-1]), in_turn(sample_lexicon()))
+    assert turned.drop_columns("coefficients").equals(sample_truth.drop_columns("coefficients"))
+    one, other = (t["coefficients"].drop_null().to_pylist() for t in (turned, sample_truth))
+    assert np.allclose(sum(one, []), sum(other, []), atol=1e-5)
+
+
+def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth: pa.Table) -> None:
+    operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
+    truth = Truth.from_table(sample_truth, sample_lexicon(), 0.02)
+    config = NegativesConfig(operators=operators, max_true=0.02)
+    tables, _ = negatives(sample_parses(), sample_lexicon(), config, truth)
+    check_table(tables["negatives"], NEGATIVES)
+    check_table(tables["rejections"], REJECTIONS)
+    made, refused = tables["negatives"].to_pylist(), tables["rejections"].to_pylist()
+    words = [row for row in made if row["operator"] in ("noun", "verb", "preposition")]
+    assert all(0 <= row["p_true"] <= 0.02 for row in words) and len({row["p_true"] for row in words}) > 20
+    estimated = [row for row in made if row["operator"] != "numeral"]
+    assert all((row["p_true"] is None) == (row["operator"] == "shuffle" or not row["replaced"]) for row in estimated)
+    likely = [row for row in refused if row["reason"] == "likely_true"]
+    assert len(likely) > 100 and all(row["p_true"] > 0.02 for row in likely)
+    assert all(row["p_true"] is None for row in refused if row["reason"] != "likely_true")
+
+
+def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Table) -> None:
+    truth = Truth.from_table(sample_truth, sample_lexicon(), 1.0)
+    with_it = negatives(sample_parses(), sample_lexicon(), NegativesConfig(max_true=1.0), truth)[0]
+    without = negatives(sample_parses(), sample_lexicon(), NegativesConfig())[0]
+    for name, table in without.items():
+        columns = [column for column in table.column_names if column != "p_true"]
+        assert with_it[name].select(columns).equals(table.select(columns))
+
+
+def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> None:
+    captions = list(parse(["Two dogs run.", "Two dogs on a beach."]))
+    truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
+    context = contexts(captions, sample_lexicon(), truth)[0]
+    made = proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
+    reasons = {one.replacement: check(one, captions[0], context) for one in made}
+    assert reasons["a"] is None and reasons["three"] == "likely_true"
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"), [("A dog runs.", True), ("A dog and a cat.", True), ("A black dog and a brown dog.", False)]
+)
+def test_the_number_of_what_stands_in_two_places_is_not_estimated(
+    text: str, alone: bool, sample_truth: pa.Table
+) -> None:
+    captions = list(parse([text, "An animal."]))
+    image = Truth.from_table(sample_truth, sample_lexicon()).of_image(captions)
+    context = contexts(captions, sample_lexicon())[0]
+    made = [
+        one
+        for one in proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
+        if captions[0].lowered[one.slots[0]] == "dog"
+    ]
+    assert made
+    assert {image.of(one, captions[0]) is not None for one in made} == {alone}
+
+
+@pytest.mark.parametrize("limit", [-0.1, 1.5])
+def test_a_limit_that_is_no_probability_is_refused(limit: float) -> None:
+    for config in (NegativesConfig, BalanceConfig):
+        with pytest.raises(ValueError, match=f"max_true must be between 0 and 1, was: {limit}"):
+            config(max_true=limit)
+
+
+def test_a_sample_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="truth_sample must be >= 1, was: 0"):
+        TruthConfig(truth_sample=0)

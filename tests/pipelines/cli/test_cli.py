@@ -1,0 +1,384 @@
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.pipelines.cli import main, negcap
+from negcap.pipelines.engine.manifest import MANIFEST, hash_table
+from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
+from tests.conftest import ROOT, SAMPLE
+
+HEAVY = (
+    "spacy",
+    "thinc",
+    "dask",
+    "distributed",
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "rich",
+    "fsspec",
+    "sklearn",
+    "nltk",
+    "inflect",
+)
+COMPONENT_TABLES = ("components", "component_vocabulary", "component_exclusions")
+
+
+def negcap_exits(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def run(sample_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_run, tmp_path / "run"))
+
+
+# what every command owes
+
+
+@pytest.mark.parametrize("verb", sorted(negcap.commands))
+def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits(verb, "--help") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: negcap {verb}")
+    command = negcap.commands[verb]
+    assert command.help
+    for parameter in command.params:
+        assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
+    assert f"negcap {verb}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("--help") == 0
+    shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
+    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
+    quality = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish"]
+    captioner = ["captioner", "caption", "enlarge", "assess"]
+    assert shown == [
+        *verbs,
+        *quality,
+        "features",
+        "scenes",
+        "judge",
+        "train",
+        "evaluate",
+        "picture",
+        "compare",
+        *captioner,
+    ]
+    assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    code = "import sys, negcap.pipelines.cli; print([name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code, *HEAVY], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "flag, module, config, field",
+    [
+        ("--shard-size", "ingest", "IngestConfig", "shard_size"),
+        ("--language", "ingest", "IngestConfig", "language"),
+        ("--theta", "lexicon", "LexiconConfig", "theta"),
+        ("--per-family", "negatives", "NegativesConfig", "per_family"),
+        ("--seed", "negatives", "NegativesConfig", "seed"),
+        ("--max-true", "negatives", "NegativesConfig", "max_true"),
+        ("--max-true", "balance", "BalanceConfig", "max_true"),
+        ("--truth-sample", "truth", "TruthConfig", "truth_sample"),
+    ],
+)
+def test_help_states_the_configs_own_defaults(flag: str, module: str, config: str, field: str) -> None:
+    import importlib
+
+    default = getattr(getattr(importlib.import_module(f"negcap.pipelines.stages.{module}"), config)(), field)
+    for command in negcap.commands.values():
+        for option in command.params:
+            if isinstance(option, click.Option) and flag in option.opts:
+                assert f"default: {default}." in (option.help or "")
+
+
+# what goes wrong
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["biuld"], "No such command 'biuld'"),
+        (["build"], "negcap build: Missing option '--output'"),
+        (["build", "{tmp}/none.json", "--output", "{tmp}/out"], "none.json"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--operators", "nouns"],
+            "operator must be one of noun, numeral",
+        ),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--operators", "noun,,shuffle"],
+            "must be names between commas",
+        ),
+        (["build", "{sample}", "--output", "{tmp}/out", "--per-family", "0"], "per_family must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--min-count", "0"], "min_count must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--limit", "0"], "limit must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--shard-size", "none"], "'none' is not a valid integer"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--workers", "0"], "workers must be >= 1, was: 0"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--scheduler", "dask"], "scheduler must be tcp://host:port or"),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--spacy-model", "en_none"],
+            "spacy model must be an installed",
+        ),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--concreteness", "{tmp}/n"],
+            "concreteness must be a file, was:",
+        ),
+        (["build", "{tmp}/bad.json", "--output", "{tmp}/out"], "bad.json"),
+        (["parse", "{tmp}/out"], "parse needs {tmp}/out/captions, which is not there"),
+        (["components", "{tmp}/out"], "components needs {tmp}/out/parses, which is not there"),
+        (["components", "{tmp}/out", "--min-count", "-1"], "min_count must be >= 1, was: -1"),
+        (["graph", "A dog.", "--spacy-model", "en_none"], "spacy model must be an installed"),
+        (["negatives", "{tmp}/out"], "negatives needs {tmp}/out/parses, which is not there"),
+        (["verify", "{tmp}/out"], "must be the folder of a run, has no tables"),
+        (["show", "{tmp}/out"], "has no negatives: run negcap negatives"),
+        (["show", "{tmp}/out", "--n", "0"], "n must be >= 1, was: 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text('{"images": [')
+    places = {"tmp": str(tmp_path), "sample": str(SAMPLE)}
+    assert negcap_exits(*(argument.format(**places) for argument in arguments), *quietly(arguments)) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said.format(**places) in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.err.startswith("negcap")
+    assert not (tmp_path / "out").exists()
+
+
+def quietly(arguments: list[str]) -> list[str]:
+    """Spare the worker processes where a test does not ask for an executor."""
+    verb, given = arguments[0], {"--scheduler", "--workers"} & set(arguments)
+    works = verb in ("build", "parse", "lexicon", "components", "truth", "balance", "negatives") and len(arguments) > 1
+    return ["--quiet", "--scheduler", "synchronous"] if works and not given else []
+
+
+def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
+    before = (run / "negatives" / MANIFEST).read_bytes()
+    assert negcap_exits("negatives", run, "--seed", 5, *again) == 2
+    assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
+    assert (run / "negatives" / MANIFEST).read_bytes() == before
+    assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, *again) == 2
+    assert "limit was 40, is now 3" in capsys.readouterr().err
+    assert negcap_exits("negatives", run, "--seed", 5, "--overwrite", *again) == 0
+    assert (run / "negatives" / MANIFEST).read_bytes() != before
+    assert negcap_exits("verify", run, "--quiet") == 0
+
+
+def test_build_goes_on_from_captions_that_are_there(
+    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
+    options = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
+    assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
+    capsys.readouterr()
+    assert negcap_exits("build", "--output", tmp_path / "empty", *options) == 2
+    assert capsys.readouterr().err == f"negcap: CAPTIONS must be given: {tmp_path / 'empty'} holds none\n"
+
+
+def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    from negcap.pipelines.stages import build
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "ingest", interrupted)
+    assert negcap_exits("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous") == 130
+    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command again goes on from here"
+
+
+# what comes out
+
+
+def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "build",
+        SAMPLE,
+        "--output",
+        sample_run,
+        "--limit",
+        40,
+        "--preset",
+        "all",
+        "--scheduler",
+        "synchronous",
+    ]
+    assert negcap_exits(*arguments) == 0
+    shown = capsys.readouterr()
+    assert "200 captions of 40 images" in shown.out
+    for word in (*OPERATORS, "because", "captions/s"):
+        assert word in shown.out
+    assert "up to date" in shown.out
+    assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)
+    stages = ("ingest", "parse", "lexicon", *COMPONENT_TABLES, "truth", "balance", "negatives")
+    assert shown.err.splitlines() == [f"{stage}: up to date" for stage in stages]
+
+
+def test_the_summary_counts_what_the_tables_hold(sample_run: Path) -> None:
+    counts = json.loads((sample_run / "negatives" / MANIFEST).read_text())["counts"]
+    rows = [row for table in read_table(sample_run, "negatives") for row in table.to_pylist()]
+    assert counts["captions"] == 200
+    for name in PRESETS["univse"] + PRESETS["vse-c"]:
+        mine = [row for row in rows if row["operator"] == name]
+        assert counts[f"{name}.rows"] == len(mine)
+        assert counts[f"{name}.captions"] == len({row["caption_id"] for row in mine})
+    relation = {row["caption_id"] for row in rows if row["family"] == "relation"}
+    assert counts["family.relation.captions"] == len(relation)
+    refused = sum(table.num_rows for table in read_table(sample_run, "rejections"))
+    assert sum(count for name, count in counts.items() if name.startswith("rejected.")) == refused > 0
+
+
+def test_a_shard_explains_itself(sample_run: Path) -> None:
+    metadata = next(read_table(sample_run, "negatives")).schema.metadata
+    assert {b"negcap_version", b"stage", b"config", b"seed", b"operators", b"parser", b"lexicon_sha256"} <= set(
+        metadata
+    )
+    assert metadata[b"parser"].startswith(b"en_")
+    everything = b"".join(path.read_bytes() for path in sample_run.rglob("*.json"))
+    assert str(sample_run).encode() not in everything
+    assert str(ROOT).encode() not in everything
+
+
+@pytest.mark.dask
+def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_path: Path) -> None:
+    whole, verbs = tmp_path / "whole", tmp_path / "verbs"
+    shards = ["--limit", 40, "--shard-size", 50]
+    everything = ["--preset", "all"]
+    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, "--workers", 2, "--quiet") == 0
+    assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
+    for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
+        options = everything if verb == "negatives" else []
+        assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
+    assert len(list_shards(whole / "negatives")) == 4
+    assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {
+        path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
+    }
+    for table in (
+        "captions",
+        "parses",
+        "lexicon",
+        *COMPONENT_TABLES,
+        "balance",
+        "negatives",
+        "positives",
+        "rejections",
+    ):
+        assert rows_of(whole, table) == rows_of(sample_run, table)
+
+
+def rows_of(run: Path, table: str) -> list[dict]:
+    return [row for part in read_table(run, table) for row in part.to_pylist()]
+
+
+def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = ["components", run, "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits(*again) == 0
+    shown = capsys.readouterr().out
+    assert re.fullmatch(
+        r"a caption says \d\.\d objects, \d\.\d attributes, \d\.\d relations\n"
+        r"negative components of \d+ nouns, \d+ attributes, \d+ relations, from 5 occurrences\n",
+        shown,
+    )
+    assert negcap_exits(*again, "--simple") == 2
+    assert "simple was false, is now true (--overwrite replaces it)" in capsys.readouterr().err
+    assert negcap_exits(*again, "--simple", "--min-count", 3, "--overwrite") == 0
+    assert "from 3 occurrences" in capsys.readouterr().out
+    names = {thing["object"] for row in rows_of(run, "components") for thing in row["objects"]}
+    assert names and not [name for name in names if " " in name]
+    assert negcap_exits("verify", run, "--quiet") == 0
+    shard = shard_path(run / "component_exclusions", 0)
+    shard.write_bytes(shard.read_bytes()[:-7])
+    assert negcap_exits("verify", run, "--quiet") == 1
+    assert capsys.readouterr().out.startswith("component_exclusions/part-00000.parquet: damaged")
+
+
+@pytest.mark.parametrize(
+    "flags, made",
+    [
+        ([], False),
+        (["--operators", "relation"], False),
+        (["--components"], True),
+        (["--simple"], True),
+        (["--preset", "univse"], True),
+        (["--preset", "vse-c"], False),
+    ],
+)
+def test_build_makes_components_where_they_are_asked_for(flags: list[str], made: bool, tmp_path: Path) -> None:
+    run, few = tmp_path / "run", ["--limit", 3, "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *few, *flags) == 0
+    assert [(run / table).exists() for table in COMPONENT_TABLES] == [made] * 3
+
+
+def test_components_that_a_run_has_follow_its_captions(run: Path) -> None:
+    again = ["--limit", 4, "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", SAMPLE, "--output", run, *again) == 0
+    assert len(rows_of(run, "components")) == 20
+    assert negcap_exits("verify", run, "--quiet") == 0
+
+
+def test_captions_in_another_language_make_nothing_and_break_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bilder.csv").write_text("image,caption\na.jpg,Ein Hund auf einem Sofa\na.jpg,Eine Katze\n")
+    given = ["--output", tmp_path / "run", "--language", "de", "--components", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", tmp_path / "bilder.csv", *given) == 0
+    assert "not English, left out: 2 de" in capsys.readouterr().out
+    assert rows_of(tmp_path / "run", "parses") == rows_of(tmp_path / "run", "negatives") == []
+
+
+def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:
+    options = ["--operators", "numeral,shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("negatives", run, *options) == 0
+    kept = [row for row in rows_of(sample_run, "negatives") if row["operator"] in ("numeral", "shuffle")]
+    assert rows_of(run, "negatives") == kept
+
+
+def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shard = shard_path(run / "negatives", 0)
+    shard.write_bytes(shard.read_bytes()[:-7])
+    assert negcap_exits("verify", run) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
+    assert shown.err.endswith(": 1 problems\n")
+    assert negcap_exits("negatives", run, "--preset", "all", "--scheduler", "synchronous", "--quiet") == 0
+    assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
+    capsys.readouterr()
+    assert negcap_exits("verify", run) == 0
+    assert capsys.readouterr().err.endswith("rows: all as they were written\n")
+
+
+def test_show_is_random_and_repeatable(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*options: object) -> str:
+        assert negcap_exits("show", sample_run, *options) == 0
+        return capsys.readouterr().out
+
+    first = shown("--operator", "preposition", "--n", 7)
+    assert first.count("  preposition: ") == 7
+    assert len(re.findall(r"\[-.+?-\]\{\+.+?\+\}", first)) == 7
+    assert shown("--operator", "preposition", "--n", 7) == first
+    assert shown("--operator", "preposition", "--n", 7, "--seed", 1) != first
+    assert shown("--n", 3).count("\n") == 6
+    assert shown("--rejections", "--n", 4).count("  refused: ") == 4
+
+
+def test_show_names_what_there_is_none_of(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("show", sample_run, "--operator", "colour") == 2
+    assert "has no rows with operator colour" in capsys.readouterr().err

@@ -1,0 +1,273 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from negcap.pipelines.engine import work, workers
+from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
+from negcap.pipelines.engine.manifest import MANIFEST, read_manifest
+from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
+from tests.conftest import ROOT
+from tests.pipelines.engine.test_shards import DAMAGES
+from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
+
+TEXTS = [f"a dog chases {i} birds {'near' if i % 3 else 'over'} the pond" if i % 5 else f"cats {i}" for i in range(97)]
+
+
+def tree(run: Path) -> dict[str, bytes]:
+    """Every file of a run but its captions, by name."""
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file() and path.parent.name != "captions"
+    }
+
+
+def rows(run: Path, table: str) -> pa.Table:
+    return pa.concat_tables(read_table(run, table)).combine_chunks()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_captions(tmp_path / "run", TEXTS, 10)
+    return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    run = tmp_path_factory.mktemp("expected") / "run"
+    write_captions(run, TEXTS, 10)
+    run_toys(run, scheduler="synchronous")
+    return tree(run)
+
+
+def test_synchronous_makes_every_table_and_counts(run: Path) -> None:
+    counts = run_toys(run, scheduler="synchronous")
+    assert counts == {"captions": 97, "words": sum(len(text.split()) for text in TEXTS)}
+    assert rows(run, "words").num_rows == counts["words"]
+    assert rows(run, "short").num_rows == sum(len(text.split()) < 3 for text in TEXTS)
+    assert len(list_shards(run / "words")) == 10
+    manifest = read_manifest(run / "words")
+    assert manifest is not None and manifest.complete
+    assert manifest.counts == counts
+    metadata = rows(run, "words").schema.metadata
+    assert metadata[b"made_by"] == b"tests"
+    assert metadata[b"stage"] == b"split"
+    assert metadata[b"config"] == b'{"seed":0,"upper":false}'
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers: int) -> None:
+    run_toys(run, workers=workers)
+    assert tree(run) == expected
+
+
+def test_shard_size_does_not_change_the_rows(tmp_path: Path, run: Path) -> None:
+    write_captions(tmp_path / "other", TEXTS, 33)
+    run_toys(run, scheduler="synchronous")
+    run_toys(tmp_path / "other", scheduler="synchronous")
+    for table in ("counts", "words", "short"):
+        assert rows(tmp_path / "other", table).equals(rows(run, table))
+
+
+def test_a_second_run_touches_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = run_toys(run, scheduler="synchronous")
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    monkeypatch.setenv("TOY_DEADLY", TEXTS[0])
+    assert run_toys(run, workers=2) == counts
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_shard_is_made_again_and_only_that(run: Path, expected: dict[str, bytes], damage) -> None:  # type: ignore[no-untyped-def]
+    run_toys(run, scheduler="synchronous")
+    spared = shard_path(run / "words", 4).stat().st_mtime_ns
+    damage(shard_path(run / "words", 3))
+    damage(shard_path(run / "short", 5))
+    damage(shard_path(run / "counts", 0))
+    run_toys(run, scheduler="synchronous")
+    assert tree(run) == expected
+    assert shard_path(run / "words", 4).stat().st_mtime_ns == spared
+
+
+def test_a_damaged_input_is_named(run: Path) -> None:
+    shard = shard_path(run / "captions", 2)
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(StageError, match=r"count stopped at captions/part-00002\.parquet: .* is damaged.*again$"):
+        run_toys(run, scheduler="synchronous")
+
+
+def test_another_config_is_refused_and_overwrites_on_demand(run: Path) -> None:
+    run_toys(run, scheduler="synchronous")
+    before = tree(run)
+    with pytest.raises(OtherConfigError, match=r"counts was made from something else: upper was false, is now true"):
+        run_toys(run, ToyConfig(upper=True), scheduler="synchronous")
+    assert tree(run) == before
+    run_toys(run, ToyConfig(upper=True), scheduler="synchronous", overwrite=True)
+    assert "DOG" in rows(run, "words")["word"].to_pylist()
+
+
+def test_another_input_is_refused_and_leaves_no_stale_shards(run: Path) -> None:
+    run_toys(run, scheduler="synchronous")
+    write_captions(run, TEXTS, 50)
+    for index in range(2, 10):
+        assert not shard_path(run / "captions", index).exists()
+    with pytest.raises(OtherConfigError, match="its input captions has changed"):
+        run_toys(run, scheduler="synchronous")
+    run_toys(run, scheduler="synchronous", overwrite=True)
+    assert len(list_shards(run / "words")) == len(list_shards(run / "short")) == 2
+
+
+def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="count needs .*captions, which is not there: run its stage first"):
+        run_toys(tmp_path / "nowhere", scheduler="synchronous")
+    assert not (tmp_path / "nowhere").exists()
+    manifest = run / "captions" / MANIFEST
+    manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
+    with pytest.raises(FileNotFoundError, match="which is unfinished"):
+        run_toys(run, scheduler="synchronous")
+
+
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
+def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, options: dict) -> None:
+    run = tmp_path / "run"
+    write_captions(run, [*TEXTS[:45], "refuse me", *TEXTS[45:]], 10)
+    with pytest.raises(StageError) as caught:
+        run_toys(run, **options)
+    said = str(caught.value)
+    assert said == "split stopped at captions/part-00004.parquet: ValueError: word must be welcome, was: refuse"
+    assert shard_path(run / "words", 0).exists()
+    assert not shard_path(run / "words", 4).exists()
+
+
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
+def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, options: dict) -> None:
+    write_captions(tmp_path, [*TEXTS, "uncountable"], 10)
+    with pytest.raises(StageError, match="^count stopped: ValueError: word must be countable, was: uncountable$"):
+        run_toys(tmp_path, **options)
+    assert not list_shards(tmp_path / "counts")
+
+
+def test_a_full_disk_stops_with_a_clear_error_and_a_second_run_completes(
+    run: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if target.name == "part-00004.parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(StageError, match=r"split stopped at .*part-00004\.parquet: cannot write: disk full"):
+            run_toys(run, scheduler="synchronous")
+    assert not list(run.rglob("*.tmp"))
+    assert receipt_path(shard_path(run / "words", 3)).exists()
+    assert not receipt_path(shard_path(run / "words", 4)).exists()
+    run_toys(run, scheduler="synchronous")
+    assert tree(run) == expected
+
+
+@pytest.mark.dask
+def test_a_killed_worker_costs_only_time(
+    run: Path, tmp_path: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_KILL", str(tmp_path / "killed"))
+    run_toys(run, workers=2)
+    assert (tmp_path / "killed").exists()
+    assert tree(run) == expected
+
+
+@pytest.mark.dask
+def test_a_shard_that_kills_every_worker_is_named(run: Path, expected: dict[str, bytes], monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("TOY_DEADLY", TEXTS[95])
+    with pytest.raises(StageError, match=r"split stopped at captions/part-0000\d\.parquet: its worker was killed"):
+        run_toys(run, workers=1)
+    monkeypatch.delenv("TOY_DEADLY")
+    run_toys(run, scheduler="synchronous")
+    assert tree(run) == expected
+
+
+@pytest.mark.dask
+def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run: Path, expected: dict[str, bytes]) -> None:
+    command = [sys.executable, "-m", "tests.pipelines.engine.toy_stages", str(run)]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.4"})
+    deadline = time.monotonic() + 30
+    while not list((run / "words").glob("*part-*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    _, alive = psutil.wait_procs(workers, timeout=15)
+    assert not alive
+    done = len(list((run / "words").glob("*part-*.json")))
+    assert 0 < done < 10
+    manifest = read_manifest(run / "words")
+    assert manifest is not None and not manifest.complete
+    (run / "words" / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
+    run_toys(run, scheduler="synchronous")
+    assert tree(run) == expected
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path):  # type: ignore[no-untyped-def]
+    """A scheduler and a worker in processes of their own, as on a cluster."""
+    dask = [sys.executable, "-m", "dask"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    address_file = tmp_path / "scheduler.json"
+    options = {"env": env, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    processes = [
+        subprocess.Popen(
+            [*dask, "scheduler", "--scheduler-file", str(address_file), "--host", "127.0.0.1", "--port", "0",
+             "--no-dashboard"], **options),  # type: ignore[call-overload]
+        subprocess.Popen(
+            [*dask, "worker", "--scheduler-file", str(address_file), "--nthreads", "1", "--no-dashboard"], **options),
+    ]  # fmt: skip
+    deadline = time.monotonic() + 30
+    address = ""
+    while not address and time.monotonic() < deadline:
+        time.sleep(0.05)
+        try:
+            address = json.loads(address_file.read_text())["address"]
+        except (OSError, ValueError):
+            continue
+    yield address
+    for process in reversed(processes):
+        process.terminate()
+        process.wait(15)
+
+
+@pytest.mark.dask
+def test_a_running_scheduler_is_used_and_left_running(run: Path, expected: dict[str, bytes], scheduler: str) -> None:
+    assert scheduler.startswith("tcp://")
+    run_toys(run, scheduler=scheduler)
+    assert tree(run) == expected
+    run_toys(run, ToyConfig(seed=2), scheduler=scheduler, overwrite=True)
+
+
+def test_a_worker_with_other_code_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work._check_code.cache_clear()
+    monkeypatch.setattr(work, "hash_code", lambda names: "the worker's")
+    with pytest.raises(StageError, match="this worker has another version of negcap's code: install the same"):
+        run_toys(run, scheduler="synchronous")
+
+
+@pytest.mark.dask
+def test_no_scheduler_there(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.3)
+    with pytest.raises(ClusterError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
+        run_toys(run, scheduler="tcp://127.0.0.1:9")

@@ -1,0 +1,105 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.engine.manifest import MANIFEST
+from negcap.pipelines.engine.shards import receipt_path, shard_path
+from negcap.pipelines.engine.verify import verify
+from tests.pipelines.engine.test_shards import DAMAGES
+from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
+
+TEXTS = [f"a dog chases {i} birds" for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("made") / "run"
+    write_captions(run, TEXTS, 10)
+    run_toys(run, scheduler="synchronous")
+    return run
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def test_a_good_run_has_no_problems(run: Path) -> None:
+    verdict = verify(run)
+    assert verdict.problems == ()
+    assert verdict.tables == 4
+    assert verdict.shards == 4 + 4 + 4 + 1
+    assert verdict.rows > 200
+
+
+@pytest.mark.parametrize("table", ["words", "short", "captions", "counts"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_damage_is_found(run: Path, damage, table: str) -> None:  # type: ignore[no-untyped-def]
+    damage(shard_path(run / table, 0))
+    found = [problem for problem in verify(run).problems if problem.startswith(f"{table}/part-00000.parquet: ")]
+    assert len(found) == 1
+    words = {"cut_short": "damaged", "change_a_byte": "damaged", "empty": "damaged", "remove": "missing"}
+    assert words.get(damage.__name__, "no readable receipt") in found[0]
+
+
+def copy_shard(folder: Path, source: int, target: int) -> None:
+    old, new = shard_path(folder, source), shard_path(folder, target)
+    shutil.copy(old, new)
+    shutil.copy(receipt_path(old), receipt_path(new))
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_forged_receipt_is_found(run: Path) -> None:
+    edit(receipt_path(shard_path(run / "words", 1)), key="f" * 64)
+    edit(receipt_path(shard_path(run / "words", 2)), rows=7)
+    assert verify(run).problems == (
+        "words/part-00001.parquet: made from something else than its manifest says",
+        "words/part-00002.parquet: receipt and manifest disagree",
+    )
+
+
+def test_a_swapped_shard_is_found(run: Path) -> None:
+    copy_shard(run / "words", 1, 2)
+    problems = verify(run).problems
+    assert "words/part-00002.parquet: receipt and manifest disagree" in problems
+    assert "words/part-00002.parquet: damaged, its bytes are not those that were written" in problems
+
+
+def test_an_unfinished_stage_and_stray_shards_are_found(run: Path) -> None:
+    edit(run / "words" / MANIFEST, complete=False)
+    copy_shard(run / "counts", 0, 1)
+    shutil.copytree(run / "short", run / "stray")
+    (run / "short" / "part-00001.parquet.12ab.tmp").touch()
+    assert set(verify(run).problems) == {
+        "words: unfinished, run split again",
+        "words: was made from other counts, run split again with --overwrite",
+        "counts/part-00001.parquet: not in the manifest of count",
+        f"stray: has shards but no {MANIFEST} tells of them",
+    }
+
+
+def test_a_stage_made_from_an_older_input_is_found(run: Path) -> None:
+    write_captions(run, TEXTS[:30], 10)
+    assert "words: was made from other captions, run split again with --overwrite" in verify(run).problems
+    run_toys(run, ToyConfig(), scheduler="synchronous", overwrite=True)
+    assert verify(run).problems == ()
+
+
+def test_a_garbled_manifest_and_other_columns_are_found(run: Path) -> None:
+    manifest = json.loads((run / "words" / MANIFEST).read_text())
+    manifest["identity"]["schemas"]["short"] = "0" * 64
+    (run / "words" / MANIFEST).write_text(json.dumps(manifest))
+    assert "short/part-00000.parquet: its columns are not those of short" in verify(run).problems
+    (run / "words" / MANIFEST).write_text("{")
+    assert any(problem.startswith(f"words/{MANIFEST} must be a negcap manifest") for problem in verify(run).problems)
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
+            verify(folder)

@@ -1,0 +1,150 @@
+"""Small stages for the engine's tests: importable by workers, and able to misbehave on demand.
+
+Environment variables reach the workers: TOY_SECONDS slows every shard down, TOY_KILL names a file whose absence makes
+the first shard that looks for it create it and kill its worker, TOY_DEADLY makes one caption kill every worker.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.run import run_stage
+from negcap.pipelines.engine.shards import WholeTable, write_shard
+from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
+from negcap.schemas.captions import CAPTIONS
+from negcap.schemas.fields import field, schema
+
+WORDS = schema(
+    "words",
+    1,
+    field("caption_id", pa.string(), "key into captions"),
+    field("word", pa.string(), "a word"),
+    field("rank", pa.int64(), "how often the corpus has it"),
+)
+SHORT = schema("short", 1, field("caption_id", pa.string(), "a caption of under three words"))
+COUNTS = schema("counts", 1, field("word", pa.string(), "a word"), field("count", pa.int64(), "how often"))
+
+
+@dataclass(frozen=True)
+class ToyConfig:
+    upper: bool = False
+    seed: int = 0
+
+
+def split_words(captions: pa.Table, config: ToyConfig, counts: WholeTable) -> StageResult:
+    """One row a word; short captions apart."""
+    ranks = dict(zip(*(column.to_pylist() for column in counts.read().columns), strict=True))
+    _misbehave(captions["text"].to_pylist())
+    rows, short = [], []
+    for caption_id, text in zip(captions["caption_id"].to_pylist(), captions["text"].to_pylist(), strict=True):
+        words = text.split()
+        if len(words) < 3:
+            short.append({"caption_id": caption_id})
+        for word in words:
+            shown = word.upper() if config.upper else word
+            rows.append({"caption_id": caption_id, "word": shown, "rank": ranks[word]})
+    tables = {"short": pa.Table.from_pylist(short, SHORT), "words": pa.Table.from_pylist(rows, WORDS)}
+    return StageResult(tables, {"captions": captions.num_rows, "words": len(rows)})
+
+
+def _misbehave(texts: list[str]) -> None:
+    time.sleep(float(os.environ.get("TOY_SECONDS", 0)))
+    once = os.environ.get("TOY_KILL")
+    if once and not Path(once).exists():
+        Path(once).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ.get("TOY_DEADLY", "never") in texts:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "refuse me" in texts:
+        raise ValueError("word must be welcome, was: refuse\nand more lines")
+
+
+def count_words(captions: pa.Table, config: ToyConfig) -> pa.Table:
+    counted = Counter(word for text in captions["text"].to_pylist() for word in text.split())
+    return pa.table({"word": list(counted), "count": list(counted.values())}, schema=COUNTS)
+
+
+def add_counts(tables: list[pa.Table], config: object) -> pa.Table:
+    summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
+    return summed.rename_columns(["word", "count"])
+
+
+def keep_counts(counts: pa.Table, config: ToyConfig, spread: Spread) -> StageResult:
+    halves = [[counts.slice(0, len(counts) // 2)], [counts.slice(len(counts) // 2)]]
+    table = pa.concat_tables(spread(keep_words, halves)).sort_by("word").cast(COUNTS).combine_chunks()
+    return StageResult({"counts": table}, {"captions": 0, "words": pc.sum(table["count"]).as_py()})
+
+
+def keep_words(counts: pa.Table, config: ToyConfig) -> pa.Table:
+    """All of them; "uncountable" breaks it."""
+    if "uncountable" in counts["word"].to_pylist():
+        raise ValueError("word must be countable, was: uncountable")
+    return counts
+
+
+SPLIT = Stage(
+    "split", "captions", {"short": SHORT, "words": WORDS}, split_words, ("negcap.schemas",), whole=("counts",)
+)
+COUNT = ReduceStage(
+    "count",
+    "captions",
+    {"counts": COUNTS},
+    count_words,
+    add_counts,
+    keep_counts,
+    ("negcap.schemas",),
+    ("text",),
+    spreads=True,
+)
+
+
+def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
+    """A finished captions table with so many captions a shard."""
+    identity = Identity(
+        "ingest",
+        {"shard_size": shard_size},
+        {},
+        {"captions": hash_schema(CAPTIONS)},
+        "",
+        {"texts": str(len(texts))},
+    )
+    prepare(run / "captions", identity, overwrite=True)
+    receipts = []
+    for index, start in enumerate(range(0, len(texts), shard_size)):
+        rows = [
+            {"caption_id": f"toy:{i}:0", "image_id": str(i), "image": f"{i}.jpg", "split": "", "language": "en",
+             "origin": "human", "text": texts[i]}
+            for i in range(start, min(start + shard_size, len(texts)))
+        ]  # fmt: skip
+        table = pa.Table.from_pylist(rows, CAPTIONS)
+        counts = {"captions": len(rows)}
+        receipts.append({"captions": write_shard(table, run / "captions", index, identity.key(), CAPTIONS, {}, counts)})
+    finish(run, ("captions",), identity, receipts)
+
+
+def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> dict[str, int]:
+    """Both toy stages over run/captions; options: workers, scheduler, overwrite."""
+    overwrite = bool(options.pop("overwrite", False))
+    workers = executor(**options)  # type: ignore[arg-type]
+    try:
+        for stage in (COUNT, SPLIT):
+            counts = run_stage(
+                stage, run, config, workers, metadata={"made_by": "tests"}, progress=Silent(), overwrite=overwrite
+            )
+        return counts
+    finally:
+        workers.close()
+
+
+if __name__ == "__main__":
+    print(describe(run_toys(Path(sys.argv[1]), workers=2)))

@@ -1,0 +1,532 @@
+"""Features of the VSE++ layout and of photos through small ONNX models that the tests make."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, crops, resized
+from negcap.schemas.features import IMAGE_REASONS, features, tensors
+
+IDS, WIDTH, REGIONS = 7, 5, 4
+COLOURS = {"red": (200, 10, 10), "green": (10, 200, 10), "blue": (10, 10, 200), "grey": (90, 90, 90)}
+
+
+def extract(*arguments: object) -> int:
+    return main(["features", *(str(argument) for argument in arguments), "--quiet"])
+
+
+def rows(run: Path, table: str = "features") -> dict[str, np.ndarray]:
+    read = pa.concat_tables(read_table(run, table))
+    numbers = read["feature"].combine_chunks().to_numpy_ndarray()
+    return dict(zip(read["image_id"].to_pylist(), numbers, strict=True))
+
+
+def rejected(run: Path, table: str = "rejected_images") -> dict[str, str]:
+    read = pa.concat_tables(read_table(run, table))
+    return dict(zip(read["image"].to_pylist(), read["reason"].to_pylist(), strict=True))
+
+
+def metadata(run: Path, table: str = "features") -> dict[str, str]:
+    found = pq.read_schema(run / table / "part-00000.parquet").metadata
+    return {key.decode(): value.decode() for key, value in found.items()}
+
+
+# arrays
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two splits with names, (N, D) float16; a byte grid of the first with its scale."""
+    folder = tmp_path / "precomp"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for split in ("dev", "train"):
+        np.save(folder / f"{split}_ims.npy", rng.normal(size=(IDS, WIDTH)).astype(np.float16))
+        np.save(folder / f"{split}_grid.npy", rng.integers(0, 256, (IDS, REGIONS, WIDTH), np.uint8))
+        (folder / f"{split}_images.txt").write_text("".join(f"{split}{i}.jpg\n" for i in range(IDS)))
+    np.savez(folder / "grid_scale.npz", low=np.full(WIDTH, -1, np.float32), high=np.arange(WIDTH, dtype=np.float32))
+    return folder
+
+
+def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert extract(folder, "--output", run, "--backbone", "ResNet of the tests") == 0
+    assert "14 images, 5 float16 each, ResNet of the tests" in capsys.readouterr().out
+    found = rows(run)
+    assert list(found) == [f"{split}{i}" for split in ("train", "dev") for i in range(IDS)]
+    assert np.array_equal([found[f"dev{i}"] for i in range(IDS)], np.load(folder / "dev_ims.npy"))
+    assert rejected(run) == {}
+    assert (metadata(run)["backbone"], metadata(run)["shape"]) == ("ResNet of the tests", "[5]")
+    assert main(["verify", str(run), "--quiet"]) == 0
+
+
+def test_bytes_are_scaled(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert extract(folder, "--array", "grid", "--table", "features_grid", "--dtype", "float32", "--output", run) == 0
+    stored = np.load(folder / "dev_grid.npy").astype(float)
+    expected = -1 + stored / 255 * (np.arange(WIDTH) + 1)
+    found = rows(run, "features_grid")
+    assert found["dev3"].dtype == np.float32
+    assert found["dev3"].shape == (REGIONS, WIDTH)
+    assert np.allclose([found[f"dev{i}"] for i in range(IDS)], expected, atol=1e-6)
+    assert rejected(run, "rejected_images_grid") == {}
+
+
+def test_two_tables_of_features_live_in_one_run(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert extract(folder, "--output", run) == extract(folder, "--array", "grid", "--table", "features_grid",
+                                                       "--output", run) == 0  # fmt: skip
+    assert set(rows(run)) == set(rows(run, "features_grid"))
+    assert main(["verify", str(run), "--quiet"]) == 0
+
+
+def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path) -> None:
+    once = np.load(folder / "dev_ims.npy")
+    np.save(folder / "dev_ims.npy", np.repeat(once, 5, axis=0))
+    run = tmp_path / "run"
+    assert extract(folder / "dev_ims.npy", "--output", run, "--per-shard", 3) == 0
+    assert np.array_equal(list(rows(run).values()), once)
+
+
+def test_five_unequal_rows_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    five = np.repeat(np.load(folder / "dev_ims.npy"), 5, axis=0)
+    five[17, 2] += 1
+    np.save(folder / "dev_ims.npy", five)
+    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "run") == 2
+    assert "5 equal rows an image, those of image 3 differ" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("captions", [0, IDS * 5])
+def test_images_without_names_go_as_the_captions_reader_calls_them(folder: Path, tmp_path: Path, captions: int) -> None:
+    (folder / "dev_images.txt").unlink()
+    if captions:
+        (folder / "dev_caps.txt").write_text("A cup.\n" * captions)
+    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "run") == 0
+    assert list(rows(tmp_path / "run")) == [f"dev_{i}" for i in range(IDS)]
+
+
+def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = np.load(folder / "dev_ims.npy").astype(np.float32)
+    numbers[2, 1], numbers[4, 0] = np.nan, 1e6
+    np.save(folder / "dev_ims.npy", numbers)
+    names = ["a.jpg", "../b.jpg", "c.jpg", "x/a.jpg", "e.jpg", "", "g.jpg"]
+    (folder / "dev_images.txt").write_text("".join(f"{name}\n" for name in names))
+    run = tmp_path / "run"
+    assert extract(folder / "dev_ims.npy", "--output", run, "--dtype", "float16") == 0
+    assert list(rows(run)) == ["a", "g"]
+    assert rejected(run) == {
+        "../b.jpg": "unsafe_path",
+        "c.jpg": "not_finite",
+        "x/a.jpg": "duplicate_image_id",
+        "e.jpg": "not_finite",
+        "": "no_image",
+    }
+    assert set(rejected(run).values()) <= set(IMAGE_REASONS)
+    assert "5 images rejected" in capsys.readouterr().out
+    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "strict", "--strict") == 2
+    assert "../b.jpg: unsafe_path" in capsys.readouterr().err
+    assert not (tmp_path / "strict").exists()
+
+
+def damage(folder: Path, how: str) -> None:
+    path = folder / "dev_ims.npy"
+    if how == "cut":
+        path.write_bytes(path.read_bytes()[:-10])
+    elif how == "text":
+        path.write_text("no array")
+    elif how == "pickle":
+        np.save(path, np.array([{"a": 1}, None], object), allow_pickle=True)
+    elif how == "words":
+        np.save(path, np.array([["a", "b"]] * IDS))
+    elif how == "flat":
+        np.save(path, np.zeros(IDS))
+    elif how == "rows":
+        np.save(path, np.zeros((IDS - 1, WIDTH), np.float16))
+    elif how == "width":
+        np.save(path, np.zeros((IDS, WIDTH + 1), np.float16))
+    elif how == "bytes":
+        for split in ("dev", "train"):
+            np.save(folder / f"{split}_ims.npy", np.zeros((IDS, WIDTH), np.uint8))
+    elif how == "none":
+        path.unlink()
+        (folder / "train_ims.npy").unlink()
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("cut", "dev_ims.npy: must be a NumPy array"),
+        ("text", "dev_ims.npy: must be a NumPy array"),
+        ("pickle", "dev_ims.npy: must be a NumPy array"),
+        ("words", "floats or uint8, was: <U1"),
+        ("flat", "(N, D) or (N, R, D) of numbers, was: (7,)"),
+        ("rows", "each line of dev_images.txt: 7 or 35, has 6"),
+        ("width", "dev_ims.npy: must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
+        ("bytes", "uint8 needs ims_scale.npz with low and high beside it"),
+        ("none", "must have arrays named <split>_ims.npy, has dev_grid.npy"),
+    ],
+)
+def test_bad_arrays_are_one_line_and_nothing_is_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str, said: str
+) -> None:
+    damage(folder, how)
+    assert extract(folder, "--output", tmp_path / "run") == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("stored", [{"low": [1.0] * WIDTH}, {"low": [2.0], "high": [1.0]},
+                                    {"low": [0, 1], "high": [1, 2]}, {"low": ["a"], "high": ["b"]}])  # fmt: skip
+def test_a_bad_scale_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: dict) -> None:
+    np.savez(folder / "grid_scale.npz", **{name: np.array(value) for name, value in stored.items()})
+    assert extract(folder, "--array", "grid", "--output", tmp_path / "run") == 2
+    assert "grid_scale.npz: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--array", "../ims"], "array must be letters and digits"),
+        (["--table", "captions"], "table must be features, or features_ and a name"),
+        (["--dtype", "int8"], "dtype must be one of float16, float32, was: int8"),
+        (["--batch", "0"], "batch must be >= 1, was: 0"),
+        (["--layer", "x"], "layer is for photos: onnx must be given with it"),
+        (["--onnx", "{tmp}/none.onnx"], "none.onnx: no such file"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    filled = [argument.format(tmp=tmp_path) for argument in arguments]
+    assert extract(folder, "--output", tmp_path / "run", *filled) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    assert extract(folder, "--output", run, "--per-shard", 4) == 0
+    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, "--per-shard", 4) == 0
+    files = {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
+    assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*.*")}
+
+    damaged, kept = run / "features" / "part-00001.parquet", run / "features" / "part-00000.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    stamp = kept.stat().st_mtime_ns
+    assert main(["verify", str(run), "--quiet"]) == 1
+    assert extract(folder, "--output", run, "--per-shard", 4) == 0
+    assert kept.stat().st_mtime_ns == stamp
+    assert files == {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
+
+    capsys.readouterr()
+    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9) == 2
+    assert "limit was unset, is now 9 (--overwrite replaces it)" in capsys.readouterr().err
+    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9, "--overwrite") == 0
+    assert len(rows(run)) == 9
+    np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
+    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9) == 2
+    assert "its input dev_ims.npy has changed" in capsys.readouterr().err
+
+
+# photos
+
+
+def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **how: object) -> Path:
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    Image.fromarray(pixels).save(path, **how)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    for seed, name in enumerate(("a.png", "b.png", "sub/c.png", "d.png", "e.png")):
+        photo(folder / name, (40 + seed, 30 + 2 * seed), seed)
+    return folder
+
+
+def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", tokens: bool = False) -> Path:
+    """conv (3 -> 4, 2x2, stride 2) "map" -> ReLU "relu" -> mean of regions "pooled"; weights from a seed."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save
+
+    weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
+    size = [batch, "H", "W", 3] if channels_last else [batch, 3, "H", "W"]
+    nodes = [
+        helper.make_node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2] if channels_last else [0, 1, 2, 3]),
+        helper.make_node("Conv", ["turned", "weights"], ["map"], name="conv", strides=[2, 2]),
+        helper.make_node("Relu", ["map"], ["relu"]),
+        helper.make_node("GlobalAveragePool", ["relu"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["pooled"]),
+        helper.make_node("MatMul", ["pooled", "head"], ["classes"]),
+    ]
+    stored = [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, size)],
+        [helper.make_tensor_value_info("classes", TensorProto.FLOAT, [batch, 2])],
+        stored,
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    checker.check_model(made)
+    save(made, path)
+    return path
+
+
+def expected_map(path: Path, how: Crops) -> np.ndarray:
+    """What the model's "relu" must be, with numpy alone: (crops, regions, 4)."""
+    weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
+    images = crops(path.read_bytes(), how)
+    n, _, size, _ = images.shape
+    cells = images.reshape(n, 3, size // 2, 2, size // 2, 2).transpose(0, 2, 4, 1, 3, 5).reshape(n, -1, 12)
+    return np.maximum(cells @ weights.reshape(4, 12).T, 0)
+
+
+SIZES = ("--resize", 24, "--crop", 16)
+HOW = Crops(24, 16)
+
+
+@pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
+def test_a_layer_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
+    onnx = model(tmp_path / "small.onnx", **options)
+    run = tmp_path / "run"
+    asked = ("--onnx", onnx, "--layer", "relu", *SIZES, "--batch", 2, "--output", run)
+    # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
+    if options.get("channels_last"):
+        asked = ("--onnx", onnx, "--layer", "pooled", *SIZES, "--output", run)
+    assert extract(photos, *asked) == 0
+    found = rows(run)
+    assert list(found) == ["a", "b", "d", "e", "c"]
+    for name, file in (("a", "a.png"), ("c", "sub/c.png"), ("e", "e.png")):
+        assert np.allclose(found[name], expected_map(photos / file, HOW)[0].mean(axis=0), atol=1e-5)
+    assert metadata(run)["backbone"].startswith("small.onnx:")
+
+
+def test_a_grid_keeps_the_regions_in_reading_order(photos: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--layer", "relu", "--grid", *SIZES,
+                   "--output", run) == 0  # fmt: skip
+    found = rows(run)
+    assert found["a"].shape == (64, 4)
+    assert np.allclose(found["b"], expected_map(photos / "b.png", HOW)[0], atol=1e-5)
+    assert json.loads(metadata(run)["shape"]) == [64, 4]
+
+
+def test_ten_crops_are_averaged(photos: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--layer", "pooled", "--ten-crop", *SIZES,
+                   "--output", run, "--batch", 7) == 0  # fmt: skip
+    expected = expected_map(photos / "b.png", Crops(24, 16, ten=True)).mean(axis=(0, 1))
+    assert np.allclose(rows(run)["b"], expected, atol=1e-5)
+
+
+def test_a_node_names_its_output_and_the_default_is_the_models_output(photos: Path, tmp_path: Path) -> None:
+    onnx = model(tmp_path / "m.onnx")
+    assert extract(photos, "--onnx", onnx, "--layer", "conv", *SIZES, "--output", tmp_path / "node") == 0
+    assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "output") == 0
+    assert metadata(tmp_path / "node")["backbone"] == "m.onnx:map"
+    assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
+    assert rows(tmp_path / "output")["a"].shape == (2,)
+
+
+def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: Path) -> None:
+    onnx = model(tmp_path / "m.onnx")
+    for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
+        assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--threads", threads,
+                       "--per-shard", 2) == 0  # fmt: skip
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name / "features").iterdir()}
+                for name in ("one", "two"))  # fmt: skip
+    assert one == two
+    assert sum(name.endswith(".parquet") for name in one) == 3
+
+
+def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Path) -> None:
+    (photos / "b.png").write_bytes((photos / "b.png").read_bytes()[:500])
+    (photos / "d.png").write_text("<svg/>")
+    photo(photos / "other" / "a.png")
+    run = tmp_path / "run"
+    onnx = model(tmp_path / "m.onnx")
+    assert extract(photos, "--onnx", onnx, *SIZES, "--output", run, "--batch", 2) == 0
+    assert list(rows(run)) == ["a", "e", "c"]
+    assert rejected(run) == {"b.png": "unreadable", "d.png": "unreadable", "other/a.png": "duplicate_image_id"}
+    whole = rows(run)["e"]
+    assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "alone", "--batch", 1) == 0
+    assert np.allclose(rows(tmp_path / "alone")["e"], whole, atol=1e-6)
+
+
+def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = photo(tmp_path / "secret.png")
+    (photos / "link.png").symlink_to(secret)
+    captions = tmp_path / "captions.csv"
+    images = ("a.png", "a.png", "c.png", "sub/c.png", "link.png", "gone.png")
+    captions.write_text("image,caption\n" + "".join(f"{image},A cup on a box.\n" for image in images[:2] + images[3:]))
+    run = tmp_path / "run"
+    assert main(["ingest", str(captions), "--output", str(run), "--quiet"]) == 0
+    onnx = model(tmp_path / "m.onnx")
+    assert extract(run, "--onnx", onnx, *SIZES, "--output", run) == 2
+    assert "images must be the folder of its photos" in capsys.readouterr().err
+    assert extract(run, "--onnx", onnx, *SIZES, "--images", photos, "--output", run) == 0
+    assert list(rows(run)) == ["a", "c"]
+    assert rejected(run) == {"link.png": "missing", "gone.png": "missing"}
+    assert main(["verify", str(run), "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--layer", "rleu"], "layer must be a tensor or node of the model, the last are turned, map, relu"),
+        (["--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) an image, was: (2,)"),
+        (["--grid", "--ten-crop", "--layer", "relu"], "ten crops and grid exclude each other"),
+        (["--crop", "300"], "resize must be >= crop (300), was: 256"),
+        (["--device", "tpu"], "device must be one of cpu, cuda, was: tpu"),
+    ],
+)
+def test_bad_extractions_are_one_line(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "run", *arguments) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_that_are_no_models_and_folders_without_photos(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"\x08\x07no model")
+    assert extract(photos, "--onnx", bad, "--output", tmp_path / "run") == 2
+    assert "bad.onnx: must be an ONNX model with one image input" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert extract(tmp_path / "empty", "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "run") == 2
+    assert "must have photos" in capsys.readouterr().err
+    (tmp_path / "empty" / "a.jpg").write_text("none")
+    assert extract(tmp_path / "empty", "--onnx", tmp_path / "m.onnx", "--output", tmp_path / "run") == 2
+    assert "must have images that can be read, has none" in capsys.readouterr().err
+
+
+def test_a_model_of_another_size_is_refused(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import onnx
+
+    made = onnx.load(model(tmp_path / "m.onnx"))
+    for axis in (2, 3):
+        made.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = 32
+    onnx.save(made, tmp_path / "m.onnx")
+    assert extract(photos, "--onnx", tmp_path / "m.onnx", *SIZES, "--output", tmp_path / "run") == 2
+    assert "crop must be 32 as m.onnx reads (32, 32), was: 16" in capsys.readouterr().err
+
+
+# preprocessing
+
+
+def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how: object) -> bytes:
+    from PIL import Image
+
+    stored = io.BytesIO()
+    Image.new(mode, size, colour).save(stored, "PNG" if mode != "CMYK" else "TIFF", **how)
+    return stored.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "colour"),
+    [
+        (png("RGB", colour=(255, 0, 51)), (255, 0, 51)),
+        (png("L", colour=102), (102, 102, 102)),
+        (png("RGBA", colour=(255, 0, 0, 0)), (255, 255, 255)),
+        (png("CMYK", colour=(0, 255, 255, 0)), (255, 0, 0)),
+        (png("1", colour=1), (255, 255, 255)),
+    ],
+)
+def test_every_mode_becomes_rgb_and_is_normalised(data: bytes, colour: tuple[int, ...]) -> None:
+    made = crops(data, Crops(8, 8))
+    assert made.shape == (1, 3, 8, 8)
+    assert np.allclose(made[0, :, 3, 3], (np.array(colour) / 255 - MEAN) / STD, atol=1e-5)
+
+
+def test_ten_crops_are_corners_centre_and_their_mirrors(tmp_path: Path) -> None:
+    data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
+    made, whole = crops(data, Crops(10, 6, ten=True)), crops(data, Crops(10, 10))
+    assert made.shape == (10, 3, 6, 6)
+    assert np.array_equal(made[5:], made[:5, :, :, ::-1])
+    assert np.array_equal(made[4], crops(data, Crops(10, 6))[0])
+    assert np.array_equal(made[4][:, :, 1:5], whole[0][:, 2:8, 3:7])
+
+
+def test_the_shorter_side_is_resized_in_proportion() -> None:
+    from PIL import Image
+
+    assert resized(Image.new("RGB", (640, 427)), 256).size == (383, 256)
+    assert resized(Image.new("RGB", (427, 640)), 256).size == (256, 383)
+
+
+def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
+    from PIL import Image
+
+    upright = photo(tmp_path / "a.png", (10, 10))
+    exif = Image.Exif()
+    exif[0x0112] = 3  # upside down
+    turned = Image.open(upright).rotate(180)
+    turned.save(tmp_path / "b.png", exif=exif)
+    assert np.array_equal(
+        crops(upright.read_bytes(), Crops(10, 10)), crops((tmp_path / "b.png").read_bytes(), Crops(10, 10))
+    )
+
+
+@pytest.mark.parametrize(("size", "reason"), [((12_000, 9_000), "too_large"), ((20_000, 20_000), "too_large")])
+def test_huge_photos_are_not_decoded(size: tuple[int, int], reason: str) -> None:
+    data = bytearray(png("1"))
+    data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
+    import zlib
+
+    data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
+    with pytest.raises(UnreadableError) as refused:
+        crops(bytes(data), Crops())
+    assert refused.value.reason == reason
+
+
+# the table
+
+
+def test_the_schema_names_what_it_cannot_be() -> None:
+    with pytest.raises(ValueError, match="dtype must be one of float16, float32, was: uint8"):
+        features((3,), "uint8")
+    with pytest.raises(ValueError, match="shape must be"):
+        features(())
+
+
+def test_tensors_are_rows_of_their_shape() -> None:
+    column = tensors(pa.array(np.arange(12, dtype=np.float32)), (2, 3))
+    assert column.to_numpy_ndarray().tolist() == np.arange(12).reshape(2, 2, 3).tolist()
+
+
+@pytest.mark.data
+def test_real_arrays_and_photos(real_data: Path, tmp_path: Path) -> None:
+    source = real_data / "flickr8k"
+    run = tmp_path / "run"
+    assert extract(source / "dev_ims.npy", "--output", run) == 0
+    assert extract(source / "dev_grid.npy", "--table", "features_grid", "--output", run) == 0
+    pooled, grid = rows(run), rows(run, "features_grid")
+    assert list(pooled) == list(grid)
+    assert np.array_equal(list(pooled.values()), np.load(source / "dev_ims.npy"))
+    scale, stored = np.load(source / "grid_scale.npz"), np.load(source / "dev_grid.npy", mmap_mode="r")
+    real = scale["low"] + stored[17] / 255.0 * (scale["high"] - scale["low"])
+    assert np.allclose(list(grid.values())[17], real, rtol=2e-3, atol=1e-3)
+    assert extract(source / "photos", "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "photos") == 0
+    photographed = rows(tmp_path / "photos")
+    assert len(photographed) == len(list((source / "photos").iterdir()))
+    assert set(photographed) <= set(pooled)

@@ -1,0 +1,167 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.captioner.decoding import beam, complete, likeliest, nothing, sampled, write
+from negcap.pipelines.models.captioner.generator import END_ID, NEVER, UNKNOWN_ID, Generator, Sentences, State
+from negcap.pipelines.models.captioner.noise import draws, keys
+from negcap.pipelines.models.captioner.text import bare, degenerate, plain, prose
+from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary
+from negcap.schemas.captions import CAPTION_REASONS
+from tests.pipelines.models.captioner.test_losses import MOST, WORDS, every_sentence, tiny
+
+ROWS = 5
+
+
+def given(rows: int = ROWS) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(5)
+    return torch.randn(rows, 3), torch.randn(rows, 2)
+
+
+def likelihood(generator: Generator, features: Tensor, noise: Tensor, sentences: Sentences) -> Tensor:
+    return generator(generator.begin(features, noise), sentences).logarithms.sum(1)
+
+
+def test_a_step_is_torchs_lstm() -> None:
+    generator, (features, noise) = tiny(), given()
+    state, words = generator.begin(features, noise), torch.tensor([4, 5, 6, 2, 4])
+    scores, after = generator.step(state, words)
+    output, (hidden, cell) = generator.lstm(generator.embedding(words)[None], (state.hidden[None], state.cell[None]))
+    assert torch.allclose(after.hidden, hidden[0], atol=1e-6) and torch.allclose(after.cell, cell[0], atol=1e-6)
+    allowed = [word for word in range(WORDS) if word not in NEVER]
+    assert torch.allclose(scores[:, allowed], generator.out(output[0])[:, allowed], atol=1e-5)
+    assert (scores[:, list(NEVER)] == -torch.inf).all()
+
+
+def test_greedy_words_are_the_likeliest_of_their_prefix() -> None:
+    generator, (features, noise) = tiny(), given()
+    sentences = write(generator, features, noise, MOST, likeliest)
+    everything = every_sentence()
+    for row in range(ROWS):
+        own = sentences.words[row, : sentences.lengths[row]].tolist()
+        for place, word in enumerate(own):
+            same = (everything.words[:, :place] == torch.tensor(own[:place])).all(1) & (everything.lengths > place)
+            count = int(same.sum())
+            features_, noise_ = features[row].expand(count, -1), noise[row].expand(count, -1)
+            chance = likelihood(generator, features_, noise_, everything.of(same.nonzero()[:, 0])).exp()
+            totals = torch.zeros(WORDS).index_add(0, everything.words[same][:, place], chance)
+            assert int(totals.argmax()) == word
+
+
+def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy() -> None:
+    generator, (features, noise) = tiny(), given()
+    found = beam(generator, features, noise, MOST, 200)
+    everything = every_sentence()
+    for row in range(ROWS):
+        rows = len(everything.words)
+        means = likelihood(generator, features[row].expand(rows, -1), noise[row].expand(rows, -1), everything)
+        assert torch.equal(found.words[row], everything.words[(means / everything.lengths).argmax()])
+    narrow, greedy = beam(generator, features, noise, MOST, 1), write(generator, features, noise, MOST, likeliest)
+    assert torch.equal(narrow.words, greedy.words) and torch.equal(narrow.lengths, greedy.lengths)
+
+
+def test_samples_occur_as_often_as_the_policy_says() -> None:
+    generator, rows = tiny(), 60_000
+    features, noise = (part.expand(rows, -1) for part in given(1))
+    uniforms = torch.rand(rows, MOST, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    sentences = write(generator, features, noise, MOST, sampled(uniforms))
+    everything = every_sentence()
+    count = len(everything.words)
+    chance = likelihood(generator, features[:count], noise[:count], everything).exp()
+    place = torch.tensor([WORDS**n for n in range(MOST)])
+    found = torch.bincount((sentences.words * place).sum(1), minlength=WORDS**MOST)[(everything.words * place).sum(1)]
+    assert int(found.sum()) == rows  # nothing else is written
+    assert (found / rows - chance).abs().max() < 4 * (0.25 / rows) ** 0.5
+
+
+def test_a_sentence_does_not_hang_on_its_batch_and_goes_on_where_it_was() -> None:
+    generator, (features, noise) = tiny(), given(50)
+    uniforms = torch.rand(50, MOST, dtype=torch.double)
+    whole = write(generator, features, noise, MOST, sampled(uniforms))
+    alone = write(generator, features[7:9], noise[7:9], MOST, sampled(uniforms[7:9]))
+    assert torch.equal(whole.words[7:9], alone.words)
+    states: dict[int, tuple[Tensor, State]] = {}
+    begun = nothing(50, MOST, torch.device("cpu"))
+    complete(
+        generator,
+        generator.begin(features, noise),
+        begun,
+        sampled(uniforms),
+        lambda n, rows, s: states.update({n: (rows, s)}),
+    )
+    rows, state = states[2]
+    words = whole.words[rows].clone()
+    words[:, 2:] = 0
+    again = complete(generator, state, Sentences(words, torch.full((len(rows),), 2)), sampled(uniforms[rows]))
+    assert torch.equal(again.words, whole.words[rows]) and torch.equal(again.lengths, whole.lengths[rows])
+
+
+def test_noise_hangs_on_name_seed_and_number_alone() -> None:
+    names = [f"image{n}" for n in range(2000)]
+    number = np.zeros(2000, np.uint64)
+    noise, uniforms = draws(keys(0, names), number, 4, 3)
+    assert noise.shape == (2000, 4) and uniforms.shape == (2000, 3)
+    assert abs(noise.mean().item()) < 0.05 and noise.std().item() == pytest.approx(1, abs=0.03)
+    assert uniforms.mean().item() == pytest.approx(0.5, abs=0.02) and 0 < uniforms.min() and uniforms.max() < 1
+    assert torch.corrcoef(torch.cat([noise.double(), uniforms], 1).T).fill_diagonal_(0).abs().max() < 0.1
+    some, _ = draws(keys(0, names[40:42]), number[:2], 4, 3)
+    assert torch.equal(some, noise[40:42])
+    for other, _ in (draws(keys(1, names), number, 4, 3), draws(keys(0, names), number + 1, 4, 3)):
+        assert (
+            not torch.isclose(other, noise).any(1).all()
+            and abs(torch.corrcoef(torch.stack([other[:, 0], noise[:, 0]]))[0, 1]) < 0.1
+        )
+
+
+TEXTS = {
+    "a dog runs on the grass .": "",
+    "a dog , a cat and a dog .": "",
+    "a red ball and a red box .": "",
+    "a dog runs on the": "unfinished",
+    "a <unk> runs on the grass .": "unknown_word",
+    "a dog .": "too_short",
+    "a dog runs runs on the grass": "repeated_word",
+    "a dog in the water in the water": "repeated_phrase",
+    "a dog on the grass and a dog on the grass": "repeated_phrase",
+    "two dogs and dogs and dogs": "repeated_phrase",
+}
+
+
+def as_sentences(texts: list[str]) -> tuple[Sentences, Vocabulary]:
+    vocabulary = Vocabulary((*SPECIALS, *sorted({word for text in texts for word in text.split()} - set(SPECIALS))))
+    ids = [[vocabulary.ids[word] for word in text.split()] for text in texts]
+    ended = [row if TEXTS.get(text) == "unfinished" else [*row, END_ID] for row, text in zip(ids, texts, strict=True)]
+    width = max(map(len, ended))
+    return Sentences(
+        torch.tensor([row + [0] * (width - len(row)) for row in ended]), torch.tensor([*map(len, ended)])
+    ), vocabulary
+
+
+def test_degenerate_sentences_have_a_reason() -> None:
+    sentences, vocabulary = as_sentences(list(TEXTS))
+    reasons = ["" if n == 0 else CAPTION_REASONS[n - 1] for n in degenerate(sentences).tolist()]
+    assert dict(zip(TEXTS, reasons, strict=True)) == TEXTS
+    assert plain(sentences, vocabulary).to_pylist() == list(TEXTS)
+    assert UNKNOWN_ID in sentences.words
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        ("a dog runs .", "A dog runs."),
+        ("the boy 's dog does n't run , it sits", "The boy's dog doesn't run, it sits"),
+        ("two dogs ' toys", "Two dogs' toys"),
+    ],
+)
+def test_words_become_text_as_people_write_it(words: str, text: str) -> None:
+    assert prose(pa.array([words])).to_pylist() == [text]
+
+
+def test_what_says_the_same_is_the_same_bare() -> None:
+    assert bare(pa.array(["A dog's ball .", "a  dog's ball", "Un café, à 2 !"])).to_pylist() == [
+        "a dog s ball",
+        "a dog s ball",
+        "un café à 2",
+    ]

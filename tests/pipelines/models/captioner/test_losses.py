@@ -1,0 +1,163 @@
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.captioner.discriminator import Discriminator
+from negcap.pipelines.models.captioner.generator import END_ID, NEVER, UNKNOWN_ID, Generator, Sentences
+from negcap.pipelines.models.captioner.losses import baseline, discriminator_loss, likelihood_loss, play, policy_loss
+
+WORDS, MOST = 7, 4  # the four specials and three words
+ROWS, PARTS = 5_000, 30
+
+
+def tiny(seed: int = 0) -> Generator:
+    torch.manual_seed(seed)
+    generator = Generator(3, WORDS, word_dim=4, hidden=5, noise=2, dropout=0.5).eval()
+    with torch.no_grad():
+        for parameter in generator.parameters():
+            parameter *= 2  # words hang on those before them
+    return generator
+
+
+def every_sentence() -> Sentences:
+    """All that a generator can write: words up to <end>, or MOST of them."""
+    free = [word for word in range(WORDS) if word not in (*NEVER, END_ID)]
+    ended = [(*words, END_ID) for n in range(MOST) for words in product(free, repeat=n)]
+    made = ended + list(product(free, repeat=MOST))
+    lengths = torch.tensor([len(words) for words in made])
+    return Sentences(torch.tensor([words + (0,) * (MOST - len(words)) for words in made]), lengths)
+
+
+def worth(sentences: Sentences) -> Tensor:
+    """A reward that hangs on all words and their order."""
+    weights = torch.linspace(0.3, 1.7, MOST)
+    return ((sentences.words.float() * weights * sentences.there).sum(1) * 1.3).sin() * 0.5 + 0.5
+
+
+def gradients(generator: Generator, loss: Tensor) -> Tensor:
+    return torch.cat([grad.flatten() for grad in torch.autograd.grad(loss, list(generator.parameters()))])
+
+
+def begun(generator: Generator, rows: int):  # type: ignore[no-untyped-def]
+    return generator.begin(
+        torch.tensor([[0.5, -1.0, 2.0]]).expand(rows, 3), torch.tensor([[0.1, -0.7]]).expand(rows, 2)
+    )
+
+
+def expected_reward(generator: Generator) -> Tensor:
+    sentences = every_sentence()
+    chance = generator(begun(generator, len(sentences.words)), sentences).logarithms.sum(1).exp()
+    assert chance.sum().item() == pytest.approx(1, abs=1e-5)  # the policy writes these and nothing else
+    return (chance * worth(sentences)).sum()
+
+
+@pytest.mark.parametrize(
+    "positions, rollouts, compared",
+    [((), 0, False), ((1, 2, 3), 1, False), ((2,), 3, False), ((1, 2, 3), 2, True)],
+    ids=["the sentence's own reward", "every prefix", "one prefix", "with a baseline"],
+)
+def test_the_policy_gradient_is_that_of_the_expected_reward(
+    positions: tuple[int, ...], rollouts: int, compared: bool
+) -> None:
+    generator = tiny()
+    exact = -gradients(generator, expected_reward(generator))
+    noise = torch.Generator().manual_seed(1)
+    estimates = []
+    for _ in range(PARTS):
+        uniforms = torch.rand(ROWS, MOST, generator=noise, dtype=torch.double)
+        state = begun(generator, ROWS)
+        sentences, values, own = play(generator, state, uniforms, lambda s, row: worth(s), positions, rollouts, noise)
+        read = generator(state, sentences)
+        level = baseline(values) if compared else torch.zeros_like(values)
+        estimates.append(gradients(generator, policy_loss(read, values, level)))
+    each = torch.stack(estimates)
+    error = (each.var(0).sum() / PARTS).sqrt()  # of the mean, as it varies from part to part
+    assert error < 0.1 * exact.norm()
+    assert (each.mean(0) - exact).norm() < 1.5 * error
+
+
+def test_rollouts_and_a_baseline_make_the_gradient_vary_less() -> None:
+    generator, noise = tiny(), torch.Generator().manual_seed(2)
+
+    def varies(positions: tuple[int, ...], compared: bool) -> float:
+        made = []
+        for _ in range(80):
+            uniforms = torch.rand(20, MOST, generator=noise, dtype=torch.double)
+            state = begun(generator, 20)
+            sentences, values, _ = play(generator, state, uniforms, lambda s, row: worth(s), positions, 8, noise)
+            made.append(
+                gradients(generator, policy_loss(generator(state, sentences), values, baseline(values) * compared))
+            )
+        return torch.stack(made).var(0).sum().item()
+
+    plain, rolled, both = varies((), False), varies((1, 2, 3), False), varies((1, 2, 3), True)
+    assert both < rolled < plain
+
+
+def test_a_word_is_worth_the_first_prefix_behind_it_that_was_gone_on_from() -> None:
+    generator, noise = tiny(), torch.Generator().manual_seed(3)
+    state, uniforms = begun(generator, 400), torch.rand(400, MOST, generator=noise, dtype=torch.double)
+    sentences, values, own = play(generator, state, uniforms, lambda s, row: worth(s), (2,), 50, noise)
+    long = sentences.lengths > 2
+    assert long.any() and not long.all()
+    assert torch.equal(values[~long], own[~long, None].expand(-1, MOST))
+    assert torch.equal(values[long, 0], values[long, 1]) and torch.equal(
+        values[long, 2:], own[long, None].expand(-1, 2)
+    )
+    assert torch.equal(
+        sentences.words, play(generator, state, uniforms, lambda s, row: worth(s), (), 0, noise)[0].words
+    )
+    everything = every_sentence()
+    chance = generator(begun(generator, len(everything.words)), everything).logarithms.sum(1).exp()
+    prefix = sentences.words[long][0, :2]
+    same = (everything.words[:, :2] == prefix).all(1)
+    exact = (chance * worth(everything))[same].sum() / chance[same].sum()
+    mine = (sentences.words[:, :2] == prefix).all(1) & long
+    assert values[mine, 0].mean().item() == pytest.approx(exact.item(), abs=0.03)
+
+
+def test_the_baseline_is_what_the_others_are_worth() -> None:
+    values = torch.tensor([[1.0, 4.0], [2.0, 8.0], [6.0, 0.0]])
+    assert baseline(values).tolist() == [[4.0, 4.0], [3.5, 2.0], [1.5, 6.0]]
+    assert baseline(values[:1]).tolist() == [[0.0, 0.0]]
+
+
+def test_a_reward_knows_the_row_of_a_sentence() -> None:
+    generator, noise = tiny(), torch.Generator().manual_seed(4)
+    level = torch.tensor([0.0, 1.0, 2.0])
+    state, uniforms = begun(generator, 3), torch.rand(3, MOST, generator=noise, dtype=torch.double)
+    _, values, own = play(generator, state, uniforms, lambda s, row: level[row], (1, 2), 4, noise)
+    assert torch.equal(own, level) and torch.equal(values, level[:, None].expand(3, MOST))
+
+
+def test_likelihood_leaves_out_unknown_words() -> None:
+    generator = tiny()
+    words = torch.tensor([[4, UNKNOWN_ID, 5, END_ID], [6, END_ID, 0, 0]])
+    read = generator(begun(generator, 2), Sentences(words, torch.tensor([4, 2])))
+    known = words.eq(4) | words.eq(5) | words.eq(6) | words.eq(END_ID)
+    assert likelihood_loss(read, Sentences(words, torch.tensor([4, 2]))).item() == pytest.approx(
+        -read.logarithms[known].mean().item()
+    )
+    assert (read.logarithms[~known] == 0).all() and (read.entropy[known] > 0).all()
+    assert (read.entropy <= math.log(WORDS - len(NEVER)) + 1e-5).all()
+
+
+def test_discriminator_loss_is_equation_4() -> None:
+    real, made, other = torch.tensor([0.3, -0.2]), torch.tensor([0.1, 0.9]), torch.tensor([-0.4])
+    s = torch.sigmoid
+    by_hand = -s(real).log().mean() - 0.5 * (1 - s(made)).log().mean() - 0.25 * (1 - s(other)).log().mean()
+    assert discriminator_loss(real, made, other, 0.5, 0.25).item() == pytest.approx(by_hand.item(), rel=1e-6)
+
+
+def test_the_discriminator_scores_unit_vectors_and_no_padding() -> None:
+    torch.manual_seed(0)
+    net = Discriminator(3, WORDS, word_dim=4, joint=6)
+    short = Sentences(torch.tensor([[4, 5, END_ID]]), torch.tensor([3]))
+    padded = Sentences(torch.tensor([[4, 5, END_ID, 0, 0], [6, 6, 6, 6, END_ID]]), torch.tensor([3, 5]))
+    image = net.images(torch.tensor([[10.0, -3.0, 4.0]]))
+    assert image.norm().item() == pytest.approx(1, rel=1e-6) and net.sentences(short).norm().item() == pytest.approx(1)
+    assert net(image, short).item() == pytest.approx(net(image.expand(2, -1), padded)[0].item(), abs=1e-6)
+    assert net(image, short).item() == pytest.approx((image @ net.sentences(short).T).item(), abs=1e-6)

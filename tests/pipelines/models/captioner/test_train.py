@@ -1,0 +1,219 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from negcap.pipelines.models.captioner import phases
+from negcap.pipelines.models.captioner import train as training
+from negcap.pipelines.models.captioner.config import CaptionerConfig
+from negcap.pipelines.models.captioner.generator import UNKNOWN_ID
+from negcap.pipelines.models.captioner.material import gather
+from negcap.pipelines.models.captioner.model import Nets, build, load, weights_file
+from negcap.pipelines.models.captioner.phases import generate
+from negcap.pipelines.models.captioner.train import optimizers_of, train
+from tests.pipelines.models.trainer_world import write_world
+
+SMALL: dict[str, Any] = {
+    "mle_epochs": 2,
+    "discriminator_epochs": 1,
+    "gan_epochs": 2,
+    "stages": 2,
+    "generator_steps": 2,
+    "batch_size": 32,
+    "words": 12,
+    "word_dim": 16,
+    "hidden": 32,
+    "joint": 16,
+    "noise": 4,
+    "dropout": 0.1,
+    "min_count": 2,
+    "learning_rate": 1e-3,
+    "supervised_rate": 1e-2,
+    "validation_images": 20,
+    "threads": 1,
+}
+UNTIMED = ("seconds",)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"), (("train", 120), ("test", 20)))
+
+
+def config(world: Path, output: Path, **given: Any) -> CaptionerConfig:
+    return CaptionerConfig(run=world, output=output, **{**SMALL, **given})
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name not in UNTIMED} for line in found]
+
+
+def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4), say=said.append)
+    history = lines(folder)
+    assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"] * 2
+    assert history[9]["validation_loss"] < 1.1 < 2 < history[0]["loss"]
+    assert said[0].startswith("captioner: 200 captions of 100 images")
+    assert history[13]["told"]["mismatched"] > 0.6 and history[13]["told"]["real"] > 0.7  # told by the image
+    for line in history[14:]:
+        assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["told"]["generated"] <= 1
+    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history) and len(said) == 17
+    assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
+    assert json.loads((folder / "mle.json").read_text())["epoch"] == best
+    assert json.loads((folder / "gan.json").read_text())["epoch"] == 16
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(config(world, tmp_path / "whole"))
+    real = training.write_history
+    for stop in (1, 3, 4):  # after an epoch of each phase
+
+        def stopped(path: Path, history: list[dict[str, Any]], stop: int = stop) -> None:
+            real(path, history)
+            if len(history) == stop:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(training, "write_history", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            train(config(world, tmp_path / "part"))
+    monkeypatch.setattr(training, "write_history", real)
+    said: list[str] = []
+    part = train(config(world, tmp_path / "part"), say=said.append)
+    assert said[0].endswith("goes on after epoch 4") and len(said) == 2
+    assert lines(part) == lines(whole)
+    for name in ("mle", "gan", "last"):
+        one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
+        assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+    assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs go on from there
+
+
+def test_another_seed_is_another_captioner_and_is_refused_in_its_folder(world: Path, tmp_path: Path) -> None:
+    short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
+    one = train(config(world, tmp_path / "one", **short))
+    with pytest.raises(ValueError, match="trained otherwise: seed was 0, is now 1"):
+        train(config(world, one, seed=1, **short))
+    other = train(config(world, tmp_path / "other", seed=1, **short))
+    assert lines(one) != lines(other)
+    train(config(world, one, seed=1, **short), overwrite=True)
+    assert lines(one) == lines(other)
+
+
+def test_collapse_stops_with_the_last_good_generator(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = train(config(world, tmp_path / "m", gan_epochs=1))
+    good = load_file(folder / "gan.safetensors")
+    monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
+    said: list[str] = []
+    train(config(world, folder, gan_epochs=5), say=said.append)
+    assert [line.get("collapsed") for line in lines(folder)] == [None] * 4 + [True]
+    assert said[-1].startswith("stopped: distinct-2 fell under 0.5")
+    kept = load_file(folder / "gan.safetensors")
+    assert (
+        all(torch.equal(good[key], kept[key]) for key in good)
+        and json.loads((folder / "gan.json").read_text())["epoch"] == 4
+    )
+    monkeypatch.undo()
+    train(config(world, folder, gan_epochs=5), say=said.append)
+    assert len(lines(folder)) == 5 and said[-1].startswith("stopped:")
+
+
+def test_collapse_at_once_leaves_the_generator_of_the_first_phase(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = train(config(world, tmp_path / "m", gan_epochs=0))
+    monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
+    train(config(world, folder, gan_epochs=1))
+    assert lines(folder)[-1]["collapsed"]
+    kept, first = (load_file(folder / f"{phase}.safetensors") for phase in ("gan", "mle"))
+    assert all(torch.equal(kept[key], first[key]) for key in first)
+    assert load(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
+
+
+def test_recurrent_nets_stay_in_training_mode_and_dropout_is_of_likelihood_alone(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nets: list[Nets] = []
+    modes: dict[int, set[tuple[bool, bool, bool]]] = {}
+    real_build, real_learn = training.build, phases._learn
+
+    def spied(*given: Any) -> Nets:
+        nets.append(real_build(*given))
+        return nets[0]
+
+    def learn(optimizer: torch.optim.Optimizer, *given: Any) -> None:
+        generator, discriminator = nets[0]
+        mode = (generator.lstm.training, discriminator.lstm.training, generator.dropout.training)
+        modes.setdefault(id(optimizer), set()).add(mode)
+        real_learn(optimizer, *given)
+
+    monkeypatch.setattr(training, "build", spied)
+    monkeypatch.setattr(phases, "_learn", learn)
+    train(config(world, tmp_path / "m"))
+    assert sorted(map(sorted, modes.values())) == [[(True, True, False)], [(True, True, False)], [(True, True, True)]]
+
+
+def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> None:
+    material = gather(config(world, Path("m"), min_count=16))
+    rows = material.train.tolist()
+    unknown = [bool((material.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
+    assert 0 < sum(unknown) < len(unknown)
+    assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
+
+
+def test_the_policy_gradient_earns_more_reward(world: Path, tmp_path: Path) -> None:
+    told = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
+    nets = load(weights_file(train(told), "mle"), torch.device("cpu")).nets
+    optimizers, material = optimizers_of(nets, told), gather(told)
+    noise = torch.Generator().manual_seed(0)
+    rewards = [generate(nets, optimizers, material, told, material.train[:32], noise)[0].item() for _ in range(40)]
+    assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # of a discriminator that stays as it is
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"mle_epochs": 0}, "mle_epochs must be >= 1, was: 0"),
+        ({"rollouts": -1}, "rollouts must be >= 0, was: -1"),
+        ({"collapse": 1.0}, r"collapse must be in \[0, 1\), was: 1.0"),
+        ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
+        ({"transform": "log"}, "transform must be one of root, none, was: log"),
+        ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),
+        ({"train_splits": ()}, "train_splits must not be empty"),
+    ],
+)
+def test_a_config_refuses_what_makes_no_sense(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(Path("run"), Path("m"), **given)
+
+
+def test_sentences_are_cut_and_padded(world: Path) -> None:
+    material = gather(config(world, Path("m"), words=6))
+    sentences = material.sentences(material.train[:7])
+    assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
+    assert (sentences.words[~sentences.there] == 0).all()
+    assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
+
+
+def test_a_folder_without_a_captioner_is_named(world: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner makes one"):
+        weights_file(tmp_path, "gan")
+    folder = train(config(world, tmp_path / "m", discriminator_epochs=0, gan_epochs=0))
+    with pytest.raises(FileNotFoundError, match="gan.safetensors is missing"):
+        weights_file(folder, "gan")
+    with pytest.raises(ValueError, match="phase must be one of mle, gan, was: best"):
+        weights_file(folder, "best")
+    captioner = load(weights_file(folder, "mle"), torch.device("cpu"))
+    built = build(config(world, folder), captioner.features, len(captioner.vocabulary))
+    assert not torch.equal(captioner.nets.generator.out.weight, built.generator.out.weight)
+    (folder / "vocabulary.json").write_text(json.dumps([*captioner.vocabulary.words[:-1], "another"]))
+    with pytest.raises(ValueError, match="must be of the vocabulary beside it"):
+        load(weights_file(folder, "mle"), torch.device("cpu"))

@@ -1,0 +1,112 @@
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, root, word_embedding
+from negcap.pipelines.models.prefixes import prefix_tree, states
+
+SENTENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=7)
+
+
+def text_encoder(
+    words: int, size: int, joint: int, seed: int = 0, vectors: Tensor | None = None, **given: Any
+) -> TextEncoder:
+    generator = Generator().manual_seed(seed)
+    embedding = word_embedding(words, size, generator, vectors, vectors is None)
+    return TextEncoder(embedding, size, joint, generator, **given)
+
+
+def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
+    offsets = torch.tensor([0, *(len(s) for s in sentences)]).cumsum(0)
+    return torch.tensor([word for s in sentences for word in s], dtype=torch.int32), offsets
+
+
+@given(SENTENCES, st.booleans())
+def test_a_tree_has_a_node_for_each_distinct_beginning(sentences: list[list[int]], backwards: bool) -> None:
+    tokens, offsets = flat(sentences)
+    tree = prefix_tree(tokens, offsets, torch.arange(len(sentences)), backwards=backwards)
+    read = [s[::-1] if backwards else s for s in sentences]
+    assert len(tree.word) == len({tuple(s[: n + 1]) for s in read for n in range(len(s))})
+    for sentence, leaf in zip(read, tree.leaf.tolist(), strict=True):
+        found, node = [], leaf
+        while node >= 0:
+            found.append(int(tree.word[node]))
+            node = int(tree.parent[node])
+        assert found[::-1] == sentence
+    assert tree.steps == sorted(tree.steps) and tree.steps[-1] == len(tree.word)
+
+
+@pytest.mark.parametrize("pooling", ["max", "last"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+@settings(deadline=None, max_examples=20)
+@given(sentences=SENTENCES)
+def test_both_ways_through_a_gru_agree(sentences: list[list[int]], bidirectional: bool, pooling: str) -> None:
+    encoder = text_encoder(4, 5, 6, bidirectional=bidirectional, pooling=pooling).double()
+    tokens, offsets = flat(sentences)
+    rows = torch.arange(len(sentences)).flip(0)
+    towards = torch.randn(len(rows), 6, dtype=torch.double, generator=Generator().manual_seed(1))
+    found = []
+    for way in (encoder._shared, encoder._packed):
+        encoder.zero_grad()
+        pooled = way(tokens, offsets, rows)
+        (pooled * towards).sum().backward()
+        found.append((pooled.detach(), [p.grad.clone() for p in encoder.parameters() if p.grad is not None]))
+    (shared, gradients), (packed, others) = found
+    assert torch.allclose(shared, packed, atol=1e-12)
+    assert len(gradients) == len(others) == len(list(encoder.parameters()))
+    for mine, torchs in zip(gradients, others, strict=True):
+        assert torch.allclose(mine, torchs, atol=1e-12)
+
+
+def test_gradients_of_states() -> None:
+    generator = Generator().manual_seed(3)
+    tokens, offsets = flat([[0, 1, 2], [0, 1], [0, 2, 2, 1], [3]])
+    tree = prefix_tree(tokens, offsets, torch.arange(4))
+    words, which = tree.word.unique(return_inverse=True)
+    gates, weight, bias = (
+        torch.randn(shape, dtype=torch.double, generator=generator).requires_grad_()
+        for shape in ((len(words), 6), (6, 2), (6,))
+    )
+    for pooling in ("max", "last"):
+        assert torch.autograd.gradcheck(lambda *x, p=pooling: states(*x, which, tree, p), (gates, weight, bias))
+
+
+def test_vectors_are_of_length_one_and_hang_on_the_sentence_alone() -> None:
+    encoder = text_encoder(9, 4, 8)
+    tokens, offsets = flat([[1, 2, 3], [1, 2, 4, 5], [1, 2, 3], [8]])
+    together = encoder(tokens, offsets, torch.arange(4))
+    assert torch.allclose(together.norm(dim=1), torch.ones(4))
+    assert torch.equal(together[0], together[2]) and not torch.allclose(together[0], together[1])
+    for row in range(4):
+        assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[row], atol=1e-6)
+
+
+def test_given_vectors_begin_and_may_be_kept() -> None:
+    vectors = torch.tensor([[1.0, 2.0], [torch.nan, torch.nan], [3.0, 4.0]])
+    encoder = text_encoder(3, 2, 4, vectors=vectors)
+    assert encoder.embedding.weight[0].tolist() == [1, 2] and encoder.embedding.weight[2].tolist() == [3, 4]
+    assert encoder.embedding.weight.isfinite().all() and not encoder.embedding.weight.requires_grad
+    encoder(torch.tensor([0, 2], dtype=torch.int32), torch.tensor([0, 2]), torch.tensor([0])).sum().backward()
+    assert encoder.embedding.weight.grad is None and encoder.gru.weight_hh_l0.grad is not None
+
+
+def test_images() -> None:
+    encoder = ImageEncoder(6, 4, "root", Generator().manual_seed(0))
+    features = torch.rand(3, 6, generator=Generator().manual_seed(1)) - 0.3
+    made = encoder(features)
+    assert torch.allclose(made.norm(dim=1), torch.ones(3))
+    assert torch.allclose(made, encoder(features * 7), atol=1e-6)  # the length does not count
+    assert torch.allclose(encoder(features[:, None].expand(3, 5, 6).half()), encoder(features.half()), atol=1e-3)
+    assert root(torch.tensor([[-4.0, 9.0]])).tolist() == [pytest.approx([-2 / 13**0.5, 3 / 13**0.5])]
+
+
+def test_the_seed_decides_the_weights_and_torch_keeps_its_own() -> None:
+    before = torch.random.get_rng_state()
+    one, same, other = (text_encoder(5, 3, 4, n) for n in (1, 1, 2))
+    torch.random.set_rng_state(before)
+    pairs = list(zip(one.parameters(), same.parameters(), other.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b, _ in pairs) and not any(torch.equal(a, c) for a, _, c in pairs)

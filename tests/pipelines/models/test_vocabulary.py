@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary, build_vocabulary, count_words, words
+
+TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Two dogs, one's wet.", "two dogs , one 's wet ."),
+        ("They can't see 3.5 boats", "they ca n't see 3.5 boats"),
+        ("A dog. A cat", "a dog . a cat"),
+        ("black-and-white \t T-shirt\n", "black-and-white t-shirt"),
+        ("", ""),
+    ],
+)
+def test_words(text: str, expected: str) -> None:
+    assert words(text) == expected.split()
+
+
+def test_frequent_words_come_first_and_equals_by_name() -> None:
+    assert count_words(TEXTS)["dogs"] == 2
+    assert build_vocabulary(TEXTS, 2).words == (*SPECIALS, "a", "dog", "dogs", "two", "wet")
+    assert build_vocabulary(TEXTS, 3).words == SPECIALS
+
+
+def decoded(vocabulary: Vocabulary, texts: list[str]) -> list[list[str]]:
+    tokens, offsets = vocabulary.encode(texts)
+    return [[vocabulary.words[n] for n in tokens[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)]
+
+
+def test_encode() -> None:
+    vocabulary = build_vocabulary(TEXTS, 2)
+    assert decoded(vocabulary, TEXTS) == [
+        "<start> two dogs <unk> <unk> <unk> wet <unk> <end>".split(),
+        "<start> a dog <unk> <unk> two dogs <unk> <end>".split(),
+        ["<start>", "<end>"],
+        "<start> a dog <unk> wet <unk> <end>".split(),
+    ]
+    assert decoded(vocabulary, []) == []
+
+
+@given(st.lists(st.text(st.sampled_from("aB .,'!\n\té漢"), max_size=30), max_size=8))
+def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[str]) -> None:
+    vocabulary = Vocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
+    expected = [["<start>", *(w if w in vocabulary.ids else "<unk>" for w in words(text)), "<end>"] for text in texts]
+    assert decoded(vocabulary, texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("a", "b"), "vocabulary must begin with <pad> <start> <end> <unk>, began with: ('a', 'b')"),
+        ((*SPECIALS, "a", "b", "a"), "vocabulary must hold a word once, holds twice: a"),
+    ],
+)
+def test_bad_words(given: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Vocabulary(given)
+    assert str(error.value) == message
+
+
+def test_bad_min_count() -> None:
+    with pytest.raises(ValueError, match="min_count must be >= 1, was: 0"):
+        build_vocabulary(TEXTS, 0)

@@ -1,0 +1,127 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.models.trainer.compare import Variant, _setting, compare, into
+from negcap.pipelines.models.trainer.config import EvaluateConfig
+from tests.pipelines.models.trainer_world import write_world
+
+SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}
+CONFIG = EvaluateConfig(threads=1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"), [("train", 60), ("test", 25)])
+
+
+@pytest.fixture(scope="module")
+def models(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    compare(world, folder, ["vse++", "vse-c+noun"], 2, {**SMALL, "threads": 1, "min_count": 2}, CONFIG)
+    return folder
+
+
+def test_variants() -> None:
+    assert Variant.parse("vse++") == Variant("vse++", "vse++")
+    assert Variant.parse("vse") == Variant("vse", "vse")
+    assert Variant.parse("vse-c+noun+numeral") == Variant("vse-c+noun+numeral", "vse-c", ("noun", "numeral"))
+    for wrong in ("clip", "vse-c+colour", "vse+++", "univse+noun", ""):
+        with pytest.raises(
+            ValueError, match=f"vse-c with .noun, .numeral, .relation or nothing, was: {wrong}$".replace("+", ".")
+        ):
+            Variant.parse(wrong)
+
+
+def test_the_heading_says_what_differs_of_all_and_of_one() -> None:
+    told = [Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")]
+    said = _setting(told, 2, "test")
+    assert said.startswith("Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, bidirectional False")
+    assert "least_rate 1e-05" in said and "vse++" not in said
+
+
+def test_a_variant_has_the_defaults_of_its_model() -> None:
+    told = Variant.parse("univse").config(2, Path("m"), {"run": Path("r"), "joint": 8, "decay": 0.25})
+    assert (told.model, told.output, told.seed, told.joint) == ("univse", Path("m/univse-2"), 2, 8)
+    assert (told.epochs, told.constant, told.decay, told.bidirectional) == (13, 6, 0.25, False)
+    assert Variant.parse("vse++").config(0, Path("m"), {"run": Path("r")}).bidirectional
+
+
+def test_figures_are_means_over_the_seeds(models: Path) -> None:
+    made = json.loads((models / "comparison.json").read_text())
+    assert list(made) == ["vse++", "vse-c+noun"]
+    for name, entry in made.items():
+        each = [json.loads((models / f"{name}-{n}" / "evaluation" / "evaluation.json").read_text()) for n in (0, 1)]
+        assert entry["seeds"] == 2
+        assert [told["trained_with_seed"] for told in each] == [0, 1]
+        assert entry["rsum"]["value"] == pytest.approx(sum(told["retrieval"]["rsum"] for told in each) / 2)
+        for way in ("i2t", "t2i"):
+            told_mean = sum(told["retrieval"][f"{way} R@5"] for told in each) / 2
+            assert entry["retrieval"][f"plain {way}"]["R@5"]["value"] == pytest.approx(told_mean)
+        attacked = entry["retrieval"]["vse-c:noun i2t"]
+        assert attacked["R@1"]["value"] == pytest.approx(sum(told["vse-c"]["noun"]["R@1"] for told in each) / 2)
+        assert attacked["mean rank"] == pytest.approx(sum(told["vse-c"]["noun"]["mean rank"] for told in each) / 2)
+        low, high = entry["rsum"]["interval"]
+        assert low < entry["rsum"]["value"] < high
+        assert entry["pairwise"]["noun"] == pytest.approx(
+            sum(told["pairwise"]["noun"]["accuracy"] for told in each) / 2
+        )
+
+
+def test_intervals_of_one_training_are_those_of_its_evaluation(world: Path, models: Path) -> None:
+    text = compare(world, models, ["vse++"], 1, {**SMALL, "threads": 1, "min_count": 2}, CONFIG)
+    made = json.loads((models / "comparison.json").read_text())["vse++"]
+    told = json.loads((models / "vse++-0" / "evaluation" / "evaluation.json").read_text())
+    assert made["rsum"]["interval"] == pytest.approx(told["intervals"]["rsum"])
+    assert made["retrieval"]["plain i2t"]["R@10"]["interval"] == pytest.approx(told["intervals"]["i2t R@10"])
+    assert "one training each; epochs 2, batch_size 16, validation_images 10, joint 8, word_dim 6, min_count 2." in text
+
+
+def test_what_is_trained_is_kept_and_tables_reach_a_readme(
+    world: Path, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = models / "vse-c+noun-1" / "best.safetensors"
+    before = weights.stat().st_mtime_ns
+    readme = tmp_path / "README.md"
+    readme.write_text("# a\n<!-- comparison: begin -->old<!-- comparison: end -->\nrest\n")
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    command = ["compare", str(world), "--output", str(models), "--variants", "vse++,vse-c+noun", "--seeds", "2"]
+    assert main([*command, *flags, "--min-count=2", "--threads", "1", "--quiet", "--readme", str(readme)]) == 0
+    shown = capsys.readouterr().out
+    assert weights.stat().st_mtime_ns == before
+    assert (models / "comparison.md").read_text() == shown
+    assert readme.read_text() == (
+        f"# a\n<!-- comparison: begin -->\n\n{shown.strip()}\n\n<!-- comparison: end -->\nrest\n"
+    )
+    tables = [part.splitlines() for part in shown.split("\n\n")[1:]]
+    assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse++", "| vse-c+noun"] for rows in tables)
+    assert pq.read_table(models / "vse++-1" / "evaluation" / "ranks.parquet").num_rows > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--variants", "vse,clip"], "variants must be of .*, was: clip"),
+        (["--seeds", "0"], "seeds must be >= 1, was: 0"),
+        (["--split", "dev"], "split must be one of 'train', 'test', was: 'dev'"),
+        (["--variants", "vse-c+relation", "--negative-operators", "noun"], "negative_families must have negatives"),
+    ],
+)
+def test_bad_arguments(
+    world: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    assert main(["compare", str(world), "--output", str(tmp_path / "m"), *small, "--quiet", *flags]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert re.search(message, errors), errors
+
+
+def test_a_readme_needs_its_markers() -> None:
+    with pytest.raises(ValueError, match="comparison: begin"):
+        into("no markers", "tables")

@@ -1,0 +1,254 @@
+import json
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.models.checkpoint import load_model
+from negcap.pipelines.models.data import encode_run, read_captions, read_features
+from negcap.pipelines.models.embed import embed_images, embed_sentences
+from negcap.pipelines.models.texts import Texts
+from negcap.pipelines.models.trainer.attacks import choose
+from negcap.pipelines.models.trainer.config import EvaluateConfig, TrainConfig
+from negcap.pipelines.models.trainer.evaluate import evaluate, measure
+from negcap.pipelines.models.trainer.train import train
+from negcap.schemas.captions import CAPTIONS
+from negcap.schemas.negatives import NEGATIVES
+from negcap.schemas.ranks import RANKS
+from tests.pipelines.models.trainer_world import write_table, write_world
+
+CPU = torch.device("cpu")
+CONFIG = EvaluateConfig(threads=1, per_family=3, per_attack=2)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = write_world(tmp_path_factory.mktemp("world"), [("train", 60), ("test", 25)])
+    rows = [row for row in pq.read_table(run / "negatives").to_pylist() if row["operator"] == "noun"]
+    for row in rows:  # an attack of UniVSE's too
+        row |= {"operator": "object", "family": "object", "negative_id": row["negative_id"].replace("#noun", "#object")}
+    write_table(run, "negatives", pa.Table.from_pylist(rows, NEGATIVES), 1)
+    return run
+
+
+@pytest.fixture(scope="module")
+def model(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    given: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "learning_rate": 0.01, "threads": 1}
+    folder = tmp_path_factory.mktemp("model") / "m"
+    return train(TrainConfig(run=world, output=folder, epochs=3, validation_images=10, min_count=2, **given))
+
+
+class Naive:
+    """All scores of a model on the test split, one sentence at a time."""
+
+    def __init__(self, model: Path, run: Path) -> None:
+        encoder, vocabulary, _ = load_model(model, CPU)
+        captions = read_captions(run)
+        corpus = encode_run(run, captions, vocabulary)
+        texts = Texts(corpus.tokens, corpus.offsets, corpus.captions)
+        numbers = [n for n, split in enumerate(captions.splits.to_pylist()) if split == "test"]
+        images = sorted({int(captions.image[n]) for n in numbers})
+        features = read_features(run, captions.image_ids).values
+        self.images = [captions.image_ids[n] for n in images]
+        self.image_of = {captions.ids[n]: captions.image_ids[int(captions.image[n])] for n in numbers}
+        vectors = embed_images(encoder.image, features, torch.tensor(images), CPU)
+
+        def scores(row: int) -> dict[str, float]:
+            sentence = embed_sentences(encoder.sentences, texts, torch.tensor([row]))[0]
+            return dict(zip(self.images, (vectors @ sentence).tolist(), strict=True))
+
+        self.captions = {captions.ids[n]: scores(n) for n in numbers}
+        table = pa.concat_tables(pq.read_table(p) for p in sorted((run / "negatives").glob("part-*.parquet")))
+        self.negatives = [
+            (row, scores(corpus.captions + n)) for n, row in enumerate(table.to_pylist()) if row["split"] == "test"
+        ]
+
+    def some(self, operators: list[str], most: int) -> list[tuple[dict[str, Any], dict[str, float]]]:
+        """The first draws of these operators, in turn, `most` a caption."""
+        kept: dict[str, list[Any]] = {}
+        for row, scores in sorted(self.negatives, key=lambda item: int(item[0]["negative_id"].rpartition(":")[2])):
+            if row["operator"] in operators and len(kept.setdefault(row["caption_id"], [])) < most:
+                kept[row["caption_id"]].append((row, scores))
+        return [item for items in kept.values() for item in items]
+
+    def best(self, image: str) -> float:
+        return max(scores[image] for caption, scores in self.captions.items() if self.image_of[caption] == image)
+
+    def rank(self, image: str) -> int:
+        best = self.best(image)
+        others = [scores for caption, scores in self.captions.items() if self.image_of[caption] != image]
+        return 1 + sum(scores[image] > best - 1e-6 for scores in others)
+
+
+@pytest.fixture(scope="module")
+def naive(model: Path, world: Path) -> Naive:
+    return Naive(model, world)
+
+
+@pytest.fixture(scope="module")
+def ranks(model: Path, world: Path) -> dict[tuple[str, str], dict[str, int]]:
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for row in measure(model, world, CONFIG).table().to_pylist():
+        found.setdefault((row["candidates"], row["direction"]), {})[row["query"]] = row["rank"]
+    return found
+
+
+def test_without_attack(naive: Naive, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
+    assert ranks["plain", "i2t"] == {image: naive.rank(image) for image in naive.images}
+    for caption, scores in naive.captions.items():
+        own = naive.image_of[caption]
+        expected = 1 + sum(value > scores[own] - 1e-6 for image, value in scores.items() if image != own)
+        assert ranks["plain", "t2i"][caption] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [
+        ("noun", [["noun"]]),
+        ("relation", [["shuffle", "preposition"]]),
+        ("total", [["noun"], ["numeral"], ["preposition"]]),
+    ],
+)
+def test_own_negatives(
+    naive: Naive, ranks: dict[tuple[str, str], dict[str, int]], name: str, operators: list[list[str]]
+) -> None:
+    some = [item for family in operators for item in naive.some(family, CONFIG.per_family)]
+    for image in naive.images:
+        best = naive.best(image)
+        beaten = sum(scores[image] > best - 1e-6 for row, scores in some if row["image_id"] == image)
+        assert ranks[f"vse-c:{name}", "i2t"][image] == naive.rank(image) + beaten
+    assert any(ranks["plain", "i2t"][image] < ranks[f"vse-c:{name}", "i2t"][image] for image in naive.images)
+
+
+def test_all_negatives_together(naive: Naive, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
+    some = naive.some(["object"], CONFIG.per_attack)
+    for image in naive.images:
+        beaten = sum(scores[image] > naive.best(image) - 1e-6 for _, scores in some)
+        assert ranks["univse:object", "i2t"][image] == naive.rank(image) + beaten
+
+
+def test_the_plural_split(naive: Naive, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
+    plural = {
+        row["caption_id"] for row, _ in naive.negatives if row["operator"] == "numeral" and row["replaced"] != "one"
+    }
+    images = {naive.image_of[caption] for caption in plural}
+    assert set(ranks["plural", "i2t"]) == images and 0 < len(images) < len(naive.images)
+    some = [item for item in naive.some(["numeral"], CONFIG.per_family) if item[0]["caption_id"] in plural]
+    for image in images:
+        best = max(naive.captions[caption][image] for caption in plural if naive.image_of[caption] == image)
+        others = [naive.captions[caption][image] for caption in plural if naive.image_of[caption] != image]
+        plain = 1 + sum(value > best - 1e-6 for value in others)
+        assert ranks["plural", "i2t"][image] == plain
+        beaten = sum(scores[image] > best - 1e-6 for row, scores in some if row["image_id"] == image)
+        assert ranks["plural:numeral", "i2t"][image] == plain + beaten
+
+
+def test_pairs(naive: Naive, model: Path, world: Path) -> None:
+    found = measure(model, world, CONFIG).metrics["pairwise"]
+    assert found.keys() == {"noun", "numeral", "preposition", "object"}
+    for name, entry in found.items():
+        firsts = naive.some([name], 1)
+        right = [naive.captions[row["caption_id"]][row["image_id"]] > scores[row["image_id"]] for row, scores in firsts]
+        assert entry["pairs"] == len(right) == 50
+        assert entry["accuracy"] == pytest.approx(100 * sum(right) / len(right))
+        assert entry["interval"][0] <= entry["accuracy"] <= entry["interval"][1]
+
+
+def test_choose_takes_the_first_draws_in_turn(world: Path, model: Path) -> None:
+    captions = read_captions(world)
+    corpus = encode_run(world, captions, load_model(model, CPU)[1])
+    chosen = choose(corpus, torch.tensor([3, 7]), ["noun", "preposition"], 3)
+    assert corpus.negative_caption[chosen].tolist() == [3] * 3 + [7] * 3
+    made = [(corpus.operators[corpus.operator[row]], int(corpus.draw[row])) for row in chosen[:3]]
+    assert made == [("noun", 0), ("preposition", 0), ("noun", 1)]
+    assert choose(corpus, torch.tensor([3]), ["verb"], 3).tolist() == []
+
+
+def test_what_is_written(model: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--output", str(tmp_path / "e"), "--per-family", "3", "--per-attack", "2", "--threads", "1"]
+    assert main(["evaluate", str(model), str(world), *options]) == 0
+    text = capsys.readouterr().out
+    assert text == (tmp_path / "e" / "evaluation.md").read_text()
+    assert "**vse++** on test: 25 images, 50 captions" in text and "| total |" in text
+    metrics = json.loads((tmp_path / "e" / "evaluation.json").read_text())
+    assert metrics == json.loads(json.dumps(measure(model, world, CONFIG).metrics))
+    assert metrics["vse-c"]["numeral"]["negatives"] == 100 and metrics["vse-c"]["numeral"]["negatives_a_caption"] == 2
+    table = pq.read_table(tmp_path / "e" / "ranks.parquet")
+    assert table.schema.equals(RANKS)
+    rows = table.filter((pc.field("candidates") == "plain") & (pc.field("direction") == "i2t"))
+    first = rows["rank"].to_pylist()
+    assert metrics["retrieval"]["i2t R@5"] == pytest.approx(100 * sum(rank <= 5 for rank in first) / len(first))
+    evaluate(model, world, CONFIG)
+    assert (model / "evaluation" / "evaluation.md").read_text() == text
+
+
+def test_a_run_without_negatives_is_evaluated_plain(model: Path, world: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for name in ("captions", "features"):
+        copytree(world / name, run / name)
+    metrics = measure(model, run, EvaluateConfig(limit=7, threads=1)).metrics
+    assert metrics["images"] == 7 and metrics["retrieval"]["i2t R@10"] > 0 and "vse-c" not in metrics
+
+
+def test_images_without_captions_or_features_do_not_count(model: Path, world: Path, tmp_path: Path) -> None:
+    run = copytree(world, tmp_path / "run")
+    rows = pq.read_table(run / "captions" / "part-00000.parquet").to_pylist()
+    extra = {**rows[-1], "caption_id": "world:dark:0", "image_id": "dark", "image": "dark.png"}
+    write_table(run, "captions", pa.Table.from_pylist([*rows, extra], CAPTIONS))
+    metrics = measure(model, run, CONFIG).metrics
+    assert metrics["images"] == 25 and metrics["images_without_features"] == 1
+    assert metrics["retrieval"] == measure(model, world, CONFIG).metrics["retrieval"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--split", "tset"], "split must be one of 'train', 'test', was: 'tset'"),
+        (["--per-family", "0"], "per_family must be >= 1, was: 0"),
+        (["--device", "tpu"], "device must be one of auto, cpu, cuda, was: tpu"),
+    ],
+)
+def test_bad_arguments(
+    model: Path, world: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(model), str(world), *arguments]) == 2
+    assert capsys.readouterr().err == f"negcap: {message}\n"
+
+
+def test_train_by_the_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10", "--threads", "1"]
+    given = [
+        "train",
+        str(world),
+        "--model",
+        "vse-c",
+        "--output",
+        str(tmp_path / "m"),
+        "--negative-families",
+        "noun,numeral",
+    ]
+    assert main([*given, *small]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "" and "epoch 1: loss" in shown.err
+    told = json.loads((tmp_path / "m" / "config.json").read_text())["config"]
+    assert told["model"] == "vse-c" and told["negative_families"] == ["noun", "numeral"]
+    assert main([*given, *small, "--margin", "0.1", "--quiet"]) == 2
+    assert "margin was 0.2, is now 0.1" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
+    assert "has no captions" in capsys.readouterr().err
+    assert not (tmp_path / "n").exists()
+
+
+def test_a_model_for_other_features(model: Path, world: Path, tmp_path: Path) -> None:
+    from tests.pipelines.models.trainer_world import write_features
+
+    run = copytree(world, tmp_path / "run")
+    write_features(run, read_captions(world).image_ids, torch.rand(85, 5).numpy())
+    with pytest.raises(ValueError, match="must have 22 numbers as the model's, have 5"):
+        measure(model, run, CONFIG)

@@ -1,0 +1,209 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from negcap.pipelines.models.checkpoint import load_model
+from negcap.pipelines.models.trainer.config import TrainConfig
+from negcap.pipelines.models.trainer.train import train
+from tests.pipelines.models.trainer_world import write_features, write_world
+
+SMALL: dict[str, Any] = {
+    "joint": 16,
+    "word_dim": 8,
+    "batch_size": 32,
+    "learning_rate": 0.01,
+    "validation_images": 30,
+    "min_count": 2,
+    "negatives": 4,
+    "threads": 1,
+    "average": 0.9,
+    "dropout": 0.1,
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"))
+
+
+def config(world: Path, output: Path, **given: Any) -> TrainConfig:
+    return TrainConfig(run=world, output=output, **{**SMALL, **given})
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("model", ["vse", "vse++", "vse-c"])
+def test_a_model_learns(world: Path, tmp_path: Path, model: str) -> None:
+    said: list[str] = []
+    folder = train(config(world, tmp_path / "m", model=model, epochs=12), say=said.append)
+    history = lines(folder)
+    assert [line["epoch"] for line in history] == list(range(1, 13))
+    assert history[-1]["losses"][-1] < 0.3 * history[0]["losses"][0]
+    best = json.loads((folder / "best.json").read_text())
+    assert best["rsum"] == max(line["validation"]["rsum"] for line in history) > 350  # chance: 107
+    assert next(line for line in history if line["epoch"] == best["epoch"])["validation"]["i2t R@1"] > 40  # chance: 3
+    assert said[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(said) == 13
+    assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("model", ["vse++", "vse-c"])
+def test_an_interrupted_training_ends_with_the_same_weights(world: Path, tmp_path: Path, model: str) -> None:
+    whole = train(config(world, tmp_path / "whole", model=model, epochs=4, decay_every=3))
+    part = train(config(world, tmp_path / "part", model=model, epochs=2, decay_every=3))
+    assert json.loads((part / "last.json").read_text())["epoch"] == 2
+    said: list[str] = []
+    train(config(world, part, model=model, epochs=4, decay_every=3), say=said.append)
+    assert said[0].endswith("goes on after epoch 2") and len(said) == 3
+    for name in ("best", "last"):
+        one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
+        assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+        assert (whole / f"{name}.json").read_bytes() == (part / f"{name}.json").read_bytes()
+    timed = ("seconds", "drawing_share", "pairs_per_second")
+    for one, other in zip(lines(whole), lines(part), strict=True):
+        assert {k: v for k, v in one.items() if k not in timed} == {k: v for k, v in other.items() if k not in timed}
+    rates = [line["learning_rate"] for line in lines(whole)]
+    assert rates == pytest.approx([0.01, 0.01, 0.01, 0.001])
+
+
+def test_a_line_beyond_the_weights_is_forgotten(world: Path, tmp_path: Path) -> None:
+    folder = train(config(world, tmp_path / "m", epochs=1))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"epoch": 2}) + "\n")  # stopped between the two files
+    train(config(world, folder, epochs=2))
+    assert [line["epoch"] for line in lines(folder)] == [1, 2] and "loss" in lines(folder)[1]
+
+
+def test_what_is_kept_is_the_mean_of_the_weights(world: Path, tmp_path: Path) -> None:
+    weight = "text.gru.weight_hh_l0"
+    for average in (0.9, 0.0):
+        folder = train(config(world, tmp_path / str(average), epochs=1, average=average))
+        last, best = (load_file(folder / f"{name}.safetensors") for name in ("last", "best"))
+        assert torch.equal(best[f"model/{weight}"], last[f"mean/{weight}"])
+        assert torch.equal(last[f"mean/{weight}"], last[f"model/{weight}"]) == (average == 0)
+    others = [
+        train(config(world, tmp_path / f"{n}", epochs=1, average=n, batch_size=540, dropout=0.0)) for n in (0.5, 0.999)
+    ]
+    one, other = (load_file(folder / "last.safetensors") for folder in others)
+    assert all(torch.equal(one[key], other[key]) for key in one)  # after a step all are the weights themselves
+
+
+def test_the_seed_decides(world: Path, tmp_path: Path) -> None:
+    folders = [train(config(world, tmp_path / str(n), seed=seed, epochs=1)) for n, seed in enumerate((3, 3, 4))]
+    one, same, other = (load_file(folder / "last.safetensors") for folder in folders)
+    assert all(torch.equal(one[key], same[key]) for key in one)
+    assert not any(torch.equal(one[key], other[key]) for key in one if "weight" in key)
+
+
+def test_negatives_teach_what_they_are_about(world: Path, tmp_path: Path) -> None:
+    from negcap.pipelines.models.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.trainer.evaluate import measure
+
+    right = {}
+    for name, given in {"vse++": {"model": "vse++"}, "vse-c": {"model": "vse-c"}}.items():
+        folder = train(config(world, tmp_path / name, epochs=6, batch_size=8, dropout=0.0, **given))
+        right[name] = measure(folder, world, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]["R@1"]
+    assert right["vse-c"] > right["vse++"] + 10
+
+
+def test_a_folder_of_another_model_is_refused(world: Path, tmp_path: Path) -> None:
+    given = config(world, tmp_path / "m", epochs=1)
+    train(given)
+    with pytest.raises(ValueError, match=r"trained otherwise: margin was 0.2, is now 0.3 \(--overwrite replaces it\)"):
+        train(replace(given, margin=0.3))
+    other = copytree(world, tmp_path / "other")
+    write_features(other, [f"scene{n:04d}" for n in range(360)], np.ones((360, 22), np.float16))
+    with pytest.raises(ValueError, match="its input features has changed"):
+        train(replace(given, run=other))
+    train(replace(given, margin=0.3), overwrite=True)
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
+    assert len(lines(tmp_path / "m")) == 1
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(ValueError, match="output must be a new or empty folder or a model's"):
+        train(replace(given, output=tmp_path / "full"), overwrite=True)
+    assert (tmp_path / "full" / "letter.txt").exists()
+
+
+def test_vectors_are_kept_where_they_shall_be(world: Path, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
+    given = config(world, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", tune_vectors=False)
+    train(given)
+    (tmp_path / "v.txt").unlink()  # a trained model does not need it
+    model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
+    assert model.text.embedding.weight[vocabulary.ids["red"]].tolist() == [1, 2, 3]
+
+
+def test_grids_are_averaged(world: Path, tmp_path: Path) -> None:
+    grid = copytree(world, tmp_path / "grid")
+    values = np.random.default_rng(0).random((360, 4, 6)).astype(np.float16)
+    write_features(grid, [f"scene{n:04d}" for n in range(360)], values)
+    train(config(grid, tmp_path / "m", epochs=1))
+    assert load_file(tmp_path / "m" / "best.safetensors")["model/image.linear.weight"].shape == (16, 6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "vse-d"}, "model must be one of vse, vse++, vse-c, univse, was: vse-d"),
+        ({"epochs": 0}, "epochs must be >= 1, was: 0"),
+        ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
+        ({"margin": float("nan")}, "margin must be > 0, was: nan"),
+        ({"average": 1.0}, "average must be in [0, 1), was: 1.0"),
+        ({"joint": 15}, "joint must be even for two directions, was: 15"),
+        ({"pooling": "mean"}, "pooling must be one of max, last, was: mean"),
+        ({"train_splits": ()}, "must not be empty"),
+    ],
+)
+def test_bad_config(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        TrainConfig(run=Path(), output=Path(), **given)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"train_splits": ("trian",)}, "train_splits must have captions of images with features"),
+        (
+            {"model": "vse-c", "negative_families": ("adverb",)},
+            "negative_families must have negatives of train captions",
+        ),
+        ({"validation_images": 0}, "validation needs captions"),
+        ({"validation_images": 300}, "have none"),
+        ({"learning_rate": 1e37}, "not finite|must be finite"),
+    ],
+)
+def test_what_cannot_be_trained(world: Path, tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(config(world, tmp_path / "m", epochs=2, **given))
+
+
+def test_a_damaged_model(world: Path, tmp_path: Path) -> None:
+    folder = train(config(world, tmp_path / "m", epochs=1))
+    (folder / "best.safetensors").write_bytes((folder / "best.safetensors").read_bytes()[:100])
+    with pytest.raises(ValueError, match="best.safetensors is damaged or of another model"):
+        load_model(folder, torch.device("cpu"))
+    (folder / "best.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="is missing: train the model first"):
+        load_model(folder, torch.device("cpu"))
+    (folder / "config.json").write_text("{")
+    with pytest.raises(ValueError, match="config.json must be JSON"):
+        load_model(folder, torch.device("cpu"))
+    with pytest.raises(FileNotFoundError, match="must be a model's folder"):
+        load_model(tmp_path, torch.device("cpu"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(world: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="this torch sees no GPU"):
+        train(config(world, tmp_path / "m", device="cuda"))

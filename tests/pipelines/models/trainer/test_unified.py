@@ -1,0 +1,82 @@
+"""Queries of objects, attributes and relations, their precision, and parsing by the image."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from negcap.pipelines.models.trainer.unified import Phrase, Queries, average_precision, frequent, unified, written_forms
+from negcap.pipelines.models.univse.parsing import Question, _answered
+
+Names = tuple[str, ...]
+
+
+def graph(objects: Sequence[str], attributes: Sequence[Names] = (), relations: Sequence[Names] = ()) -> dict[str, Any]:
+    return {
+        "objects": [{"object": name} for name in objects],
+        "attributes": [{"attribute": one, "object": other} for one, other in attributes],
+        "relations": [{"subject": a, "relation": b, "object": c, "tokens": [0, 2]} for a, b, c in relations],
+    }
+
+
+def test_queries_are_what_enough_images_are_said_to_have() -> None:
+    rows = [graph(["dog", "lake"], [("red", "dog")], [("dog", "swim in", "lake")])] * 6 + [graph(["cat"])] * 4
+    found = frequent(pa.Table.from_pylist(rows), [0, 1, 2, 3, 3, 4, *range(4)], 6, {"swim in": "swimming in"})
+    assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat: 4 images
+    assert found["object"].true.tolist() == [[True] * 5 + [False]] * 2
+    assert found["attribute"].phrases == [Phrase(("red", "dog"), "red dog")]
+    assert found["relation"].phrases == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
+
+
+def test_a_relation_is_written_as_it_is_most_often() -> None:
+    components = pa.Table.from_pylist([graph([], [], [("dog", "sit on", "mat")])] * 3)
+    texts = ["sits down on", "Sitting there on", "sitting here on"]
+    tokens = [[{"start": text.index(w), "end": text.index(w) + len(w)} for w in text.split()] for text in texts]
+    parses = pa.table({"tokens": tokens, "text": texts})
+    assert written_forms(components, parses) == {"sit on": "sitting on"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
+def test_precision_is_the_fields(items: list[tuple[int, bool]]) -> None:
+    items = [*items, (9, True)]
+    distinct = torch.tensor([[float(score) + n / 100 for n, (score, _) in enumerate(items)]])
+    true = torch.tensor([[flag for _, flag in items]])
+    expected = average_precision_score(true[0].numpy(), distinct[0].numpy())
+    assert average_precision(distinct, true).item() == pytest.approx(expected)
+
+
+def test_a_tie_counts_against_a_query() -> None:
+    assert (
+        average_precision(torch.zeros(1, 4), torch.tensor([[True, False, True, False]])).item() == (1 / 3 + 2 / 4) / 2
+    )
+
+
+def test_unified() -> None:
+    queries = {
+        "object": Queries([Phrase(("a",), "a"), Phrase(("b",), "b")], torch.tensor([[True, False], [False, True]])),
+        "relation": Queries([], torch.zeros(0, 2, dtype=torch.bool)),
+    }
+    images = torch.eye(2)
+    assert unified(queries, lambda phrases: torch.eye(2)[: len(phrases)], images) == {
+        "object": {"queries": 2, "mAP": 100.0, "images": 50.0}
+    }
+    swapped = unified(queries, lambda phrases: torch.eye(2).flip(0), images)
+    assert swapped["object"]["mAP"] == 50
+
+
+def test_answers_and_chance() -> None:
+    ends = [(one, other) for one in (True, False, False) for other in (True, False)]
+    questions = [Question(0, [(0, 0, 0)] * 6, ends), Question(0, [(0, 0, 0)] * 2, [(True, True), (False, False)])]
+    scores = [0.1, 0.9, 0.2, 0.3, 0.1, 0.0, 0.5, 0.4]  # the second: the subject is right; the first of two: both
+    made = _answered(questions, scores)
+    assert (made["subject"], made["object"], made["both"]) == (100, 50, 50)
+    assert made["subject, random"] == pytest.approx(100 * (2 / 6 + 1 / 2) / 2)
+    assert made["object, random"] == pytest.approx(100 * (3 / 6 + 1 / 2) / 2)
+    assert made["both, random"] == pytest.approx(100 * (1 / 6 + 1 / 2) / 2)
+    (alone,) = [_answered([Question(0, [(0, 0)] * 4, [(False,), (True,), (False,), (False,)])], [0, 1, 0, 0.5])]
+    assert alone == {"questions": 1, "noun": 100, "noun, random": 25}

@@ -1,0 +1,91 @@
+"""A small made-up world as a run: things of a colour, a number and a place, captions of them, negatives, features."""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+
+from negcap.augment.edits import Edit
+from negcap.pipelines.engine.shards import write_shard
+from negcap.schemas.captions import CAPTIONS
+from negcap.schemas.negatives import NEGATIVES
+
+NOUNS = ("dog", "cat", "horse", "bird", "car", "boat", "ball", "tree")
+COLOURS = ("red", "blue", "green", "white", "black")
+NUMBERS = ("one", "two", "three")
+PLACES = ("on the hill", "under the bridge", "near the lake", "behind the barn", "in the yard", "by the road")
+SLOTS = (NUMBERS, COLOURS, NOUNS, PLACES)
+FAMILY = {0: ("numeral", "numeral"), 2: ("noun", "noun"), 3: ("relation", "preposition")}
+
+
+def write_world(run: Path, images: Sequence[tuple[str, int]] = (("train", 300), ("test", 60)), seed: int = 0) -> Path:
+    """Captions (2 an image), negatives and features of distinct scenes; (split, number of images) each."""
+    random = Random(seed)
+    scenes = list(product(*SLOTS))
+    random.shuffle(scenes)
+    splits = [split for split, number in images for _ in range(number)]
+    chosen = list(zip([f"scene{n:04d}" for n in range(len(splits))], splits, scenes, strict=False))
+    captions, negatives = [], []
+    for image, split, scene in chosen:
+        for n, text in enumerate((caption(scene), f"A photo: {caption(scene)}")):
+            key = {"caption_id": f"world:{image}:{n}", "image_id": image, "split": split, "origin": "human"}
+            captions.append({**key, "image": f"{image}.png", "language": "en", "text": text})
+            negatives += list(negatives_of(key, text, scene, random))
+    write_table(run, "captions", pa.Table.from_pylist(captions, CAPTIONS))
+    write_table(run, "negatives", pa.Table.from_pylist(negatives, NEGATIVES))
+    write_features(run, [image for image, _, _ in chosen], np.array([seen(scene, seed) for _, _, scene in chosen]))
+    return run
+
+
+def caption(scene: Sequence[str]) -> str:
+    number, colour, noun, place = scene
+    return f"{number} {colour} {noun}{'' if number == 'one' else 's'} {place}."
+
+
+def negatives_of(key: dict[str, str], text: str, scene: Sequence[str], random: Random):  # type: ignore[no-untyped-def]
+    for slot, (family, operator) in FAMILY.items():
+        others = [word for word in SLOTS[slot] if word != scene[slot]]
+        for k, word in enumerate(random.sample(others, min(4, len(others)))):
+            false = caption([word if n == slot else old for n, old in enumerate(scene)])
+            at = text.index(scene[0])
+            edit = Edit(at, len(text), false)
+            yield {
+                **key,
+                "negative_id": f"{key['caption_id']}#{operator}:{k}",
+                "family": family,
+                "operator": operator,
+                "caption": text,
+                "text": text[:at] + false,
+                "edits": [{"start": edit.start, "end": edit.end, "old": text[at:], "new": false}],
+                "replaced": scene[slot],
+                "replacement": word,
+                "replaced_synset": None,
+                "replacement_synset": None,
+            }
+
+
+def seen(scene: Sequence[str], seed: int) -> np.ndarray:
+    """What a net would see: which of all words are true of the scene, and a little noise."""
+    true = np.concatenate([[word == of for word in words] for words, of in zip(SLOTS, scene, strict=True)])
+    noise = np.random.default_rng([seed, *map(ord, "".join(scene))]).uniform(0, 0.1, len(true))
+    return (true + noise).astype(np.float16)
+
+
+def write_features(
+    run: Path, images: Sequence[str], values: np.ndarray, backbone: str = "made up", table: str = "features"
+) -> None:
+    shape = list(values.shape[1:])
+    feature = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(shape)))
+    schema = pa.schema(
+        [pa.field("image_id", pa.string(), nullable=False), pa.field("feature", feature.type, nullable=False)],
+        {"table": "features", "schema_version": "1", "backbone": backbone, "shape": json.dumps(shape)},
+    )
+    write_table(run, table, pa.Table.from_arrays([pa.array(images), feature], schema=schema))
+
+
+def write_table(run: Path, name: str, table: pa.Table, index: int = 0) -> None:
+    write_shard(table, run / name, index, "made up", table.schema, {})

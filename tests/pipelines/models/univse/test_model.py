@@ -1,0 +1,233 @@
+"""Words, relations, compositions and losses of UniVSE, each against a plain computation."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from negcap.pipelines.models.components import lookup
+from negcap.pipelines.models.encoders import ImageEncoder
+from negcap.pipelines.models.texts import UNKNOWN_ID, Graphs, Lists, Texts, spans
+from negcap.pipelines.models.trainer.config import TrainConfig, configure
+from negcap.pipelines.models.trainer.unified import Phrase
+from negcap.pipelines.models.univse.losses import averaged, batch_hinges, made_hinges, relevance_hinges
+from negcap.pipelines.models.univse.model import UniVSE, blend
+from negcap.pipelines.models.univse.words import WordEncoder
+from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary
+
+DOG, CAT, RED, ON = 4, 5, 6, 7
+CONFIG = configure(Path(), Path(), "univse", joint=6, word_dim=5, modifier_dim=3)
+
+
+def model(**given: Any) -> UniVSE:
+    return UniVSE(replace(CONFIG, **given), 7, 9).eval()
+
+
+def texts() -> Texts:
+    """Two sentences: "red dog on cat", with all its components, and "dog", with none."""
+    objects = Lists(torch.tensor([[DOG], [CAT], [UNKNOWN_ID]]), torch.tensor([0, 3, 3]))
+    pairs = Lists(torch.tensor([[RED, DOG], [UNKNOWN_ID, CAT]]), torch.tensor([0, 2, 2]))
+    triples = Lists(torch.tensor([[DOG, ON, CAT]]), torch.tensor([0, 1, 1]))
+    tokens = torch.tensor([1, RED, DOG, ON, CAT, 2, 1, DOG, 2], dtype=torch.int32)
+    return Texts(tokens, torch.tensor([0, 6, 9]), 2, Graphs(objects, pairs, triples))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
+def test_spans_are_the_entries_of_the_rows(sizes: list[int], data: st.DataObject) -> None:
+    offsets = torch.tensor([0, *sizes]).cumsum(0)
+    rows = torch.tensor(data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=7)))
+    at, owner = spans(offsets, rows)
+    expected = [(i, n) for n, row in enumerate(rows.tolist()) for i in range(int(offsets[row]), int(offsets[row + 1]))]
+    assert list(zip(at.tolist(), owner.tolist(), strict=True)) == expected
+
+
+def test_components_with_unknown_words_are_left_out() -> None:
+    graphs = texts().graphs
+    assert graphs is not None
+    assert [part.tolist() for part in graphs.objects.of(torch.tensor([1, 0]))] == [[0, 1], [1, 1]]
+    assert [part.tolist() for part in graphs.pairs.of(torch.tensor([0]))] == [[0], [0]]
+
+
+def test_a_name_is_known_whole_or_by_its_last_word() -> None:
+    vocabulary = Vocabulary((*SPECIALS, "racket", "tennis racket", "game"))
+    assert lookup(vocabulary, ["tennis racket", "soccer game", "racket", "tennis", "ball"]) == [5, 6, 4, 3, 3]
+
+
+def test_a_noun_has_its_own_modifier_or_an_attributes() -> None:
+    encoder = WordEncoder(9, 5, 3, 4, Generator().manual_seed(0))
+
+    def phi(noun: int, modifier: int) -> Tensor:
+        word = torch.cat([encoder.basic.weight[noun], encoder.modifier.weight[modifier]])
+        gate, value = (encoder.linear.weight @ word + encoder.linear.bias).chunk(2)
+        return functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=0)
+
+    nouns, modifiers = torch.tensor([DOG, CAT, DOG, DOG]), torch.tensor([RED, RED, ON, RED])
+    own = torch.stack([phi(noun, noun) for noun in nouns.tolist()])
+    assert torch.allclose(encoder(nouns), own, atol=1e-6)
+    said = torch.stack([phi(noun, of) for noun, of in zip(nouns.tolist(), modifiers.tolist(), strict=True)])
+    assert torch.allclose(encoder(nouns, modifiers), said, atol=1e-6)
+    assert not torch.allclose(own, said, atol=1e-2)
+
+
+def test_relations_and_sentences_are_read_by_one_gru_forwards_to_the_last_word() -> None:
+    made = model()
+    gru, read = made.text.gru, made.word
+
+    def psi(words: list[int]) -> Tensor:
+        states, last = gru(read(torch.tensor(words))[:, None])
+        assert torch.equal(states[-1], last[0])
+        return functional.normalize(last[0, 0], dim=0)
+
+    sentences, triples = made.sequences(texts(), torch.tensor([1, 0]), torch.tensor([[CAT, ON, DOG], [DOG, ON, CAT]]))
+    assert torch.allclose(sentences, torch.stack([psi([1, DOG, 2]), psi([1, RED, DOG, ON, CAT, 2])]), atol=1e-6)
+    assert torch.allclose(triples, torch.stack([psi([CAT, ON, DOG]), psi([DOG, ON, CAT])]), atol=1e-6)
+    assert torch.allclose(made.triples(torch.tensor([[DOG, ON, CAT]]))[0], triples[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("components", [("obj", "attr", "rel"), ("obj",), ("attr", "rel")])
+@pytest.mark.parametrize("composition", ["average", "sum", "max"])
+def test_components_of_a_caption_are_composed(components: tuple[str, ...], composition: str) -> None:
+    made = model(components=components, composition=composition)
+    vectors = {
+        "obj": made.word(torch.tensor([DOG, CAT])),
+        "attr": made.word(torch.tensor([DOG]), torch.tensor([RED])),
+        "rel": made.triples(torch.tensor([[DOG, ON, CAT]])),
+    }
+    every = torch.cat([vectors[kind] for kind in components])
+    whole = {"average": every.mean(0), "sum": every.sum(0), "max": every.amax(0)}[composition]
+    sentences, composed, there = made.parts(texts(), torch.tensor([0, 1]))
+    assert torch.allclose(composed[0], functional.normalize(whole, dim=0), atol=1e-6)
+    assert there.tolist() == [True, False] and composed[1].abs().max() == 0
+    blended = functional.normalize(0.75 * sentences[0] + 0.25 * composed[0], dim=0)
+    captions = made.sentences(texts(), torch.tensor([0, 1]))
+    assert torch.allclose(captions[0], blended, atol=1e-6) and torch.allclose(captions[1], sentences[1], atol=1e-6)
+
+
+def test_without_components_a_caption_is_its_sentence() -> None:
+    one, other, row = model(), model(components=()), torch.tensor([0])
+    assert torch.allclose(blend(*one.parts(texts(), row), 1.0), other.sentences(texts(), row))
+    with pytest.raises(ValueError, match="UniVSE reads components"):
+        one.sentences(texts()._replace(graphs=None), torch.tensor([0]))
+
+
+def test_queries_are_words_pairs_or_triples() -> None:
+    made = model()
+    vocabulary = Vocabulary((*SPECIALS, "dog", "cat", "red", "on", "lake"))
+    assert torch.equal(made.queries(vocabulary, [Phrase(("cat",), "")])[0], made.word(torch.tensor([CAT]))[0])
+    pair = made.word(torch.tensor([DOG]), torch.tensor([RED]))
+    assert torch.equal(made.queries(vocabulary, [Phrase(("red", "dog"), "")]), pair)
+    triple = made.triples(torch.tensor([[DOG, ON, CAT]]))
+    assert torch.equal(made.queries(vocabulary, [Phrase(("dog", "on", "cat"), "")]), triple)
+
+
+@pytest.mark.parametrize(("pooling", "highest"), [("max", 1), ("max-k", 10)])
+def test_regions_are_mapped_and_then_pooled(pooling: str, highest: int) -> None:
+    encoder = ImageEncoder(6, 4, "none", Generator().manual_seed(0), pooling)
+    grid = torch.randn(3, 12, 6, generator=Generator().manual_seed(1))
+    regions = grid @ encoder.linear.weight.T + encoder.linear.bias
+    pooled = regions.sort(dim=1, descending=True).values[:, :highest].mean(1)
+    image, found = encoder.with_regions(grid)
+    assert torch.allclose(image, functional.normalize(pooled, dim=-1), atol=1e-6)
+    assert torch.allclose(encoder(grid), image) and torch.allclose(found, functional.normalize(regions, dim=-1))
+    assert encoder(grid[:, :2]).shape == (3, 4)  # fewer regions than k
+
+
+def test_an_averaged_grid_has_regions_too() -> None:
+    encoder = ImageEncoder(6, 4, "root", Generator().manual_seed(0))
+    grid = torch.randn(3, 5, 6, generator=Generator().manual_seed(1))
+    image, regions = encoder.with_regions(grid)
+    assert torch.equal(image, encoder(grid.mean(1))) and regions.shape == (3, 5, 4)
+    image, regions = encoder.with_regions(grid[:, 0])
+    assert torch.equal(regions[:, 0], image)
+
+
+def scores(*shape: int) -> Tensor:
+    return torch.rand(shape, generator=Generator().manual_seed(sum(shape))) * 2 - 1
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.1])
+def test_relevant_regions_cost(temperature: float) -> None:
+    true, false, there = (
+        scores(3, 4),
+        scores(3, 5, 4),
+        torch.tensor([[True] * 5, [True, False] * 2 + [True], [False] * 5]),
+    )
+    expected = []
+    for i in range(3):
+        weight = (true[i] / temperature).exp() / (true[i] / temperature).exp().sum()
+        costs = [
+            sum(float(weight[r] * max(0.0, 0.2 + false[i, n, r] - true[i, r])) for r in range(4))
+            for n in range(5)
+            if there[i, n]
+        ]
+        expected.append(max(costs, default=0.0))
+    assert relevance_hinges(true, false, there, 0.2, temperature).tolist() == pytest.approx(expected)
+
+
+def test_relations_cost_by_made_negatives_and_by_the_batch() -> None:
+    true, false, there = scores(2), scores(2, 3), torch.tensor([[True, True, False], [False] * 3])
+    hardest = max(0.0, *(0.2 + float(false[0, n] - true[0]) for n in (0, 1)))
+    assert made_hinges(true, false, there, 0.2).tolist() == pytest.approx([hardest, 0.0])
+    square = scores(4, 4)
+    apart = ~torch.eye(4, dtype=torch.bool)
+    apart[0, 2] = apart[2, 0] = False
+    expected = [
+        max(0.0, *(0.2 + float(square[i, j] - square[i, i]) for j in range(4) if apart[i, j])) for i in range(4)
+    ]
+    assert batch_hinges(square, apart, 0.2).tolist() == pytest.approx(expected)
+
+
+def test_a_caption_counts_once_however_many_components_it_has() -> None:
+    values, owner = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2])
+    assert averaged(values, owner, 4).item() == 2 + 5
+
+
+def test_gradients() -> None:
+    true, false = (scores(*shape).double().requires_grad_() for shape in ((2, 3), (2, 4, 3)))
+    there = torch.ones(2, 4, dtype=torch.bool)
+    assert torch.autograd.gradcheck(lambda t, f: relevance_hinges(t, f, there, 0.2), (true, false))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"components": ("obj", "verb")}, "components must be of obj, attr, rel, was: obj, verb"),
+        ({"contrast": ("all",)}, "contrast must be of obj, attr, rel, was: all"),
+        ({"composition": "mean"}, "composition must be one of average, sum, max, was: mean"),
+        ({"image_pooling": "last"}, "image_pooling must be one of average, max, max-k, was: last"),
+        ({"alpha": 1.5}, r"alpha must be in \[0, 1\], was: 1.5"),
+        ({"weights": (1.0, 1.0)}, "weights must be 4 numbers >= 0"),
+        ({"constant": -1}, "constant must be >= 0, was: -1"),
+    ],
+)
+def test_bad_config(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        configure(Path(), Path(), "univse", **given)
+
+
+def test_the_rate_is_constant_then_halved_to_its_least() -> None:
+    rates = [CONFIG.rate(epoch) for epoch in range(1, 15)]
+    assert rates[:6] == [1e-3] * 6 and rates[6:9] == pytest.approx([5e-4, 2.5e-4, 1.25e-4])
+    assert rates[11] == pytest.approx(1e-3 / 64) and rates[12:] == [1e-5] * 2
+    plain = TrainConfig(run=Path(), output=Path())
+    assert [plain.rate(epoch) for epoch in (1, 15, 16, 30, 31)] == pytest.approx([1e-3, 1e-3, 1e-4, 1e-4, 1e-5])
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.floats(0, 1))
+def test_a_blend_is_a_unit_vector(alpha: float) -> None:
+    one, other = functional.normalize(scores(3, 4), dim=-1), functional.normalize(scores(3, 4) + 1, dim=-1)
+    blended = blend(one, other, torch.tensor([True, True, False]), alpha)
+    assert torch.allclose(blended.norm(dim=1), torch.ones(3)) and torch.allclose(blended[2], one[2])
+
+
+def test_numbers_of_words_may_be_short_ones_of_a_large_vocabulary() -> None:
+    encoder = WordEncoder(50_000, 2, 2, 2, Generator().manual_seed(0))
+    words = torch.tensor([49_999, 46_400])
+    assert torch.equal(encoder(words.int()), encoder(words))

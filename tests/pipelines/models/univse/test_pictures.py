@@ -1,0 +1,129 @@
+"""Pictures of a small model: which photos and regions a query finds, and what is drawn."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.features.preprocess import Crops
+from negcap.pipelines.models.data import read_captions
+from negcap.pipelines.models.trainer.config import configure
+from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.trainer.unified import Phrase
+from negcap.pipelines.models.univse.model import UniVSE
+from negcap.pipelines.models.univse.neighbours import plane
+from negcap.pipelines.models.univse.pictures import PictureConfig, _common, draw_pictures
+from negcap.pipelines.models.univse.relevance import _seen, read_query, relevance
+from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary, build_vocabulary
+from tests.pipelines.models.univse.test_training import SMALL
+from tests.pipelines.models.univse.univse_world import write_univse_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_univse_world(tmp_path_factory.mktemp("world"), [("train", 60), ("test", 10)])
+
+
+@pytest.fixture(scope="module")
+def model(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(configure(world, tmp_path_factory.mktemp("model") / "m", "univse", **{**SMALL, "epochs": 1}))
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for n in range(4):
+        pixels = np.random.default_rng(n).integers(0, 255, (20, 30, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"scene{n:04d}.png")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a dog", ("dog",)),
+        ("a black dog", ("black", "dog")),
+        ("a black dog on a couch", ("dog", "on", "couch")),
+    ],
+)
+def test_a_query_is_read_as_a_caption(text: str, words: tuple[str, ...]) -> None:
+    assert read_query(text) == Phrase(words, text)
+
+
+def test_a_query_must_name_a_thing() -> None:
+    with pytest.raises(ValueError, match="query must name a thing, was: 'very slowly'"):
+        read_query("very slowly")
+
+
+def test_the_best_photos_come_first_with_the_scores_of_their_regions() -> None:
+    vocabulary = Vocabulary((*SPECIALS, "dog"))
+    made = UniVSE(configure(Path(), Path(), "univse", joint=4, word_dim=3, modifier_dim=2), 5, 5)
+    dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
+    regions = torch.zeros(3, 4, 4)
+    regions[2, 1], regions[0, 3] = dog, 0.5 * dog
+    names = [Path("a"), Path("b"), Path("c")]
+    (row,) = relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, names, 2)
+    assert row.query == "a dog" and row.photos == [Path("c"), Path("a")]
+    assert torch.allclose(row.maps, torch.tensor([[[0, 1.0], [0, 0]], [[0, 0], [0, 0.5]]]), atol=1e-6)
+    with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
+        relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, names, 2)
+    with pytest.raises(ValueError, match="must be a square grid of regions, have 3 a photo"):
+        relevance(made, vocabulary, [], regions[:, :3], names, 2)
+
+
+def test_what_is_alike_lies_close_in_the_plane() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.eye(3).repeat_interleave(8, 0) + 0.05 * torch.randn(24, 3, generator=generator)
+    places = plane(vectors, 0)
+    assert places.shape == (24, 2) and (places == plane(vectors, 0)).all()
+    distance = np.linalg.norm(places[:, None] - places[None], axis=-1)
+    nearest = (distance + np.diag([np.inf] * 24)).argmin(1)
+    assert (nearest // 8 == np.arange(24) // 8).all()
+
+
+def test_by_the_command_line(
+    world: Path, model: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--images", str(photos), "--query", "a red dog", "--query", "a hill", "--best", "2"]
+    assert main(["picture", str(model), str(world), "--output", str(tmp_path / "p"), *given]) == 0
+    files = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert [file.name for file in files] == ["relevance.png", "neighbours.png"]
+    for file in files:
+        with Image.open(file) as image:
+            assert image.width > 300 and len(np.unique(np.asarray(image.convert("L")))) > 20
+    assert main(["picture", str(model), str(world), "--images", str(tmp_path / "none")]) == 2
+    assert "images must be a folder" in capsys.readouterr().err
+
+
+def test_a_map_lies_over_what_the_features_saw(tmp_path: Path) -> None:
+    pixels = np.zeros((100, 300, 3), np.uint8)
+    pixels[:, 100:200] = 255
+    Image.fromarray(pixels).save(tmp_path / "wide.png")
+    assert np.asarray(_seen(tmp_path / "wide.png", None)).shape == (100, 300, 3)
+    seen = np.asarray(_seen(tmp_path / "wide.png", Crops(100, 80)))
+    assert seen.shape == (80, 80, 3) and seen.min() == 255
+
+
+def test_the_usual_queries_are_of_words_that_the_model_knows(world: Path) -> None:
+    captions = read_captions(world)
+    vocabulary = build_vocabulary(captions.texts.to_pylist(), 10_000)
+    with pytest.raises(ValueError, match="must say something that the model knows"):
+        _common(world, captions, {0, 1}, vocabulary)
+    everything = _common(world, captions, set(range(10)), build_vocabulary(captions.texts.to_pylist(), 1))
+    assert everything
+
+
+def test_what_cannot_be_drawn(world: Path, model: Path, photos: Path, tmp_path: Path) -> None:
+    assert draw_pictures(model, world, photos, tmp_path / "p", PictureConfig(best=1))[0].name == "relevance.png"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="must have photos of images with features"):
+        draw_pictures(model, world, tmp_path / "empty", tmp_path / "q", PictureConfig())
+    other = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 1}))
+    with pytest.raises(ValueError, match=r"pictures are of a univse model, .* is: vse\+\+"):
+        draw_pictures(other, world, None, tmp_path / "r", PictureConfig())
+    with pytest.raises(ValueError, match="best must be >= 1, was: 0"):
+        PictureConfig(best=0)

@@ -1,0 +1,245 @@
+"""UniVSE trained and evaluated on a made-up world with components and a grid."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree, rmtree
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Generator
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.models.checkpoint import load_model
+from negcap.pipelines.models.components import read_graphs
+from negcap.pipelines.models.data import encode_run, read_captions, read_features
+from negcap.pipelines.models.trainer.config import EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.trainer.evaluate import measure
+from negcap.pipelines.models.trainer.material import gather
+from negcap.pipelines.models.trainer.negative_components import with_negatives
+from negcap.pipelines.models.trainer.objective import Batch
+from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.univse.objective import PLACES, UNIVSE, _replaced
+from tests.pipelines.models.univse.univse_world import region_of, write_univse_world
+
+CPU = torch.device("cpu")
+SMALL: dict[str, Any] = {
+    **{"features": "grid", "joint": 16, "word_dim": 8, "modifier_dim": 4, "batch_size": 32, "learning_rate": 0.01},
+    **{"validation_images": 20, "min_count": 2, "threads": 1, "average": 0.9, "dropout": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_univse_world(tmp_path_factory.mktemp("world"), [("train", 150), ("test", 40)])
+
+
+@pytest.fixture(scope="module")
+def trained(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(config(world, tmp_path_factory.mktemp("trained") / "m", epochs=8))
+
+
+def config(world: Path, output: Path, **given: Any) -> TrainConfig:
+    return configure(world, output, "univse", **{**SMALL, **given})
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_it_learns_sentences_and_components(trained: Path) -> None:
+    first, *_, last = lines(trained)
+    assert last["validation"]["rsum"] > 400  # chance: 150
+    assert last["terms"].keys() == {"sent", "comp", "obj", "attr", "rel"}
+    for name in ("obj", "attr"):
+        assert last["terms"][name] < 0.75 * first["terms"][name]
+    related = [line["terms"]["rel"] for line in lines(trained)]
+    assert related[:2] == [0, 0] and min(related[2:]) > 0 and related[-1] < 0.9 * related[2]
+    assert last["loss"] == pytest.approx(sum(last["terms"].values()))
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(world: Path, tmp_path: Path) -> None:
+    whole = train(config(world, tmp_path / "whole", epochs=4))
+    part = train(config(world, tmp_path / "part", epochs=2))
+    train(config(world, part, epochs=4))
+    one, other = (load_file(folder / "last.safetensors") for folder in (whole, part))
+    assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize(
+    ("given", "terms"),
+    [
+        ({"components": (), "contrast": ()}, {"sent"}),
+        ({"components": ("obj",), "contrast": ("obj",)}, {"sent", "comp", "obj"}),
+        ({"contrast": ("attr",)}, {"sent", "comp", "attr"}),
+        ({"components": (), "contrast": ("rel",)}, {"sent", "rel"}),
+    ],
+)
+def test_parts_may_be_left_out(world: Path, tmp_path: Path, given: dict[str, Any], terms: set[str]) -> None:
+    folder = train(config(world, tmp_path / "m", epochs=1, relations_after=0, **given))
+    assert lines(folder)[0]["terms"].keys() == terms
+    assert all(value > 0 for value in lines(folder)[0]["terms"].values())
+
+
+def test_what_is_drawn_is_false_and_of_the_right_captions(world: Path, tmp_path: Path) -> None:
+    told = config(world, tmp_path)
+    material = gather(told)
+    captions = material.train[:20]
+    source, graphs = material.source, material.texts.graphs
+    assert graphs is not None
+    drawn = UNIVSE.draw(source, captions, told, Generator().manual_seed(3))
+    rows = {row["caption_id"]: row for row in pq.read_table(world / "components").to_pylist()}
+    all_captions = read_captions(world)
+    said = [rows[all_captions.ids[n]] for n in captions.tolist()]
+    word = material.vocabulary.words
+    objects = [
+        (int(n), word[graphs.objects.words[at, 0]]) for at, n in zip(drawn.objects.at, drawn.objects.owner, strict=True)
+    ]
+    assert objects == [(n, item["object"]) for n, row in enumerate(said) for item in row["objects"]]
+    assert drawn.absent.shape == (20, 16) and drawn.objects.there.all()
+    for row, absent in zip(said, drawn.absent, strict=True):
+        assert not {item["object"] for item in row["objects"]} & {word[n] for n in absent}
+    for at, owner, false, there in zip(*drawn.pairs, strict=True):
+        attribute, noun = (word[n] for n in graphs.pairs.words[at])
+        assert {"attribute": attribute, "object": noun}.items() <= said[owner]["attributes"][0].items() or len(
+            said[owner]["attributes"]
+        ) > 1
+        assert attribute not in {word[n] for n, real in zip(false[:8], there[:8], strict=True) if real}
+        assert (false[8:] == drawn.absent[owner]).all()
+    assert drawn.triples.owner.tolist() == sorted(set(drawn.triples.owner.tolist()))  # one of a caption
+    assert (drawn.every[0][drawn.chosen] == drawn.triples.at).all()
+    made = _replaced(graphs.triples.words, drawn.triples, CPU).view(-1, len(PLACES), 3)
+    for at, false in zip(drawn.triples.at, made, strict=True):
+        changed = false != graphs.triples.words[at]
+        assert all(set(row.nonzero()[:, 0].tolist()) <= {place} for row, place in zip(changed, PLACES, strict=True))
+    again = UNIVSE.draw(source, captions, told, Generator().manual_seed(3))
+    other = UNIVSE.draw(source, captions, told, Generator().manual_seed(4))
+    assert torch.equal(again.absent, drawn.absent) and not torch.equal(other.absent, drawn.absent)
+
+
+def test_captions_without_components_cost_only_as_sentences(world: Path, tmp_path: Path) -> None:
+    told = config(world, tmp_path)
+    material = gather(told)
+    graphs = material.texts.graphs
+    assert graphs is not None
+    empty = [lists._replace(offsets=torch.zeros_like(lists.offsets)) for lists in graphs]
+    bare = material.texts._replace(graphs=type(graphs)(*empty))
+    captions = material.train[:8]
+    source = material.source._replace(graphs=bare.graphs)
+    drawn = UNIVSE.draw(source, captions, told, Generator().manual_seed(0))
+    model = UNIVSE.build(told, 22, len(material.vocabulary), None)
+    batch = Batch(captions, material.features[material.image[captions]], torch.eye(8, dtype=torch.bool), bare)
+    terms = UNIVSE.losses(model, batch, drawn, told, 5)
+    assert terms["sent"].item() > 0 and [terms[name].item() for name in ("comp", "obj", "attr", "rel")] == [0] * 4
+
+
+def test_the_thing_is_found_where_it_is_seen(world: Path, trained: Path) -> None:
+    model, vocabulary, _ = load_model(trained, CPU)
+    captions = read_captions(world)
+    test = captions.of_splits(["test"])
+    features = read_features(world, captions.image_ids, "features_grid").values[captions.image[test]]
+    _, regions = model.image.with_regions(features)
+    rows = {row["caption_id"]: row for row in pq.read_table(world / "components").to_pylist()}
+    right = []
+    for number, grid in zip(test.tolist(), regions, strict=True):
+        thing = rows[captions.ids[number]]["attributes"]
+        if thing:
+            scores = grid @ model.word(torch.tensor([vocabulary.ids[thing[0]["object"]]]))[0]
+            right.append(int(scores.argmax()) == region_of(captions.image_ids[captions.image[number]]))
+    assert len(right) > 40 and np.mean(right) > 0.5  # chance: 0.25
+
+
+def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) -> None:
+    run = copytree(world, tmp_path / "run")
+    captions = read_captions(run)
+    told = config(run, tmp_path)
+    vocabulary = gather(told).vocabulary
+    corpus = encode_run(run, captions, vocabulary)
+    graphs = read_graphs(run, captions, vocabulary, CPU)
+    rows = torch.tensor([3, 10, 700])
+    made = with_negatives(run, graphs, rows, len(corpus.operator), vocabulary)
+    total = corpus.captions + len(corpus.operator)
+    for lists, before in zip(made, graphs, strict=True):
+        assert len(lists.offsets) == total + 1
+        assert torch.equal(lists.offsets[: corpus.captions + 1], before.offsets)
+    texts = pq.read_table(run / "negatives")["text"].to_pylist()
+    for row in rows.tolist():
+        at, _ = made.objects.of(torch.tensor([corpus.captions + row]))
+        names = {vocabulary.words[n] for n in made.objects.words[at, 0]}
+        assert names and all(name in texts[row] for name in names)
+    assert len(made.objects.of(corpus.captions + torch.tensor([4, 11]))[0]) == 0  # not asked for
+    (kept,) = (run / "encoded").glob("components-*.safetensors")
+    again = with_negatives(run, graphs, rows, len(corpus.operator), vocabulary)
+    assert all(
+        torch.equal(a, b) for one, other in zip(made, again, strict=True) for a, b in zip(one, other, strict=True)
+    )
+    kept.write_bytes(b"broken")
+    with pytest.raises(ValueError, match="is damaged"):
+        with_negatives(run, graphs, rows, len(corpus.operator), vocabulary)
+
+
+def test_an_evaluation(world: Path, trained: Path) -> None:
+    plain = EvaluateConfig(threads=1)
+    metrics = measure(trained, world, plain).metrics
+    assert metrics["unified"].keys() == metrics["unified"].keys() & {"object", "attribute", "relation"}
+    assert metrics["unified"]["object"]["mAP"] > 2 * metrics["unified"]["object"]["images"]
+    assert metrics["alpha"].keys() == {f"{n / 10:.1f}" for n in range(11)}
+    for alpha in (0.3, 1.0):
+        other = measure(trained, world, replace(plain, alpha=alpha)).metrics
+        assert other["retrieval"]["rsum"] == pytest.approx(metrics["alpha"][str(alpha)]["rsum"])
+        assert other["univse"]["object"]["R@1"] == pytest.approx(metrics["alpha"][str(alpha)]["object R@1"])
+    alone = measure(trained, world, replace(plain, components=())).metrics
+    assert alone["retrieval"] == measure(trained, world, replace(plain, alpha=1.0)).metrics["retrieval"]
+    told = metrics["parsing"]["relation"]
+    assert told["both"] > told["both, random"] and told["subject"] >= told["both"] <= told["object"]
+
+
+def test_by_the_command_line(world: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--features", "grid", "--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10"]
+    options = ["--contrast", "obj,rel", "--components", "none", "--alpha", "0.5", "--threads", "1"]
+    assert main(["train", str(world), "--model", "univse", "--output", str(tmp_path / "m"), *given, *options]) == 0
+    told = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert told["config"]["components"] == [] and told["config"]["contrast"] == ["obj", "rel"]
+    assert {"components", "component_vocabulary", "component_exclusions", "features_grid"} <= told["inputs"].keys()
+    capsys.readouterr()
+    assert (
+        main(
+            ["evaluate", str(trained), str(world), "--alpha", "0.4", "--output", str(tmp_path / "e"), "--threads", "1"]
+        )
+        == 0
+    )
+    shown = capsys.readouterr().out
+    for title in (
+        "text to image by",
+        "| α | rsum |",
+        "told by the image",
+        "**univse (α 0.4, obj+attr+rel)** on test",
+        "add up to",
+    ):
+        assert title in shown
+    assert main(["evaluate", str(trained), str(world), "--alpha", "4"]) == 2
+    assert "alpha must be in [0, 1], was: 4.0" in capsys.readouterr().err
+
+
+def test_other_models_are_asked_the_same_queries(world: Path, trained: Path, tmp_path: Path) -> None:
+    plain = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 6, "image_pooling": "max-k"}))
+    metrics = measure(plain, world, EvaluateConfig(threads=1)).metrics
+    asked = {level: entry["queries"] for level, entry in metrics["unified"].items()}
+    ours = measure(trained, world, EvaluateConfig(threads=1)).metrics["unified"]
+    assert asked == {level: entry["queries"] for level, entry in ours.items()} and "alpha" not in metrics
+    assert metrics["unified"]["object"]["mAP"] > metrics["unified"]["object"]["images"]
+    with pytest.raises(ValueError, match="alpha can be set for a univse model, .* is: vse"):
+        measure(plain, world, EvaluateConfig(alpha=0.5))
+
+
+def test_what_a_run_must_have(world: Path, tmp_path: Path) -> None:
+    run = copytree(world, tmp_path / "run")
+    rmtree(run / "components")
+    with pytest.raises(FileNotFoundError, match="has no components: run negcap components first"):
+        train(config(run, tmp_path / "m"))
+    with pytest.raises(FileNotFoundError, match="has no features_map: run negcap features first"):
+        train(config(world, tmp_path / "m", features="map"))

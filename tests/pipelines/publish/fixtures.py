@@ -1,0 +1,103 @@
+"""A small run with two splits and its images, to publish from."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from PIL import Image
+
+from negcap.pipelines.engine.shards import write_shard
+from negcap.pipelines.publish.publish import PublishConfig, publish
+from negcap.schemas.captions import CAPTIONS
+from negcap.schemas.negatives import NEGATIVES
+
+IMAGES, TESTS = 24, 9
+COLOURS = "red green blue yellow black white".split()
+THINGS = "kite boat lamp bench drum cart sled tent".split()
+PLACES = "by the river|in the yard|on the hill|under the bridge|at the fair".split("|")
+PROVENANCE = {"negcap_version": "0.0.1", "seed": "7", "parser": "en_toy-1", "config": '{"per_family":3}'}
+
+
+def sentence(colour: str, thing: str, place: str, number: int) -> str:
+    return f"A {colour} {thing} with the number {number} stands {place}."
+
+
+def rows(images: int, tests: int, draws: int = 3) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Captions and negatives of `images` images, the last `tests` of them the test split; five captions an image.
+
+    noun and place are exchanged alike often in both directions; numeral says "dozen" in every negative.
+    """
+    rng = Random(3)
+    captions: list[dict[str, Any]] = []
+    negatives: list[dict[str, Any]] = []
+    for i in range(images):
+        split = "train" if i < images - tests else "test"
+        thing = rng.choice(THINGS)
+        for n, place in enumerate(PLACES):
+            colour, number = rng.choice(COLOURS), 100 + 7 * i + n
+            text = sentence(colour, thing, place, number)
+            key = {"caption_id": f"toy:p{i:03d}:{n}", "image_id": f"p{i:03d}", "split": split, "origin": "human"}
+            captions.append({**key, "image": f"p{i:03d}.jpg", "language": "en", "text": text})
+            others = rng.sample([other for other in THINGS if other != thing], draws)
+            for k, other in enumerate(others):
+                negatives.append(negative(key, "noun", k, text, sentence(colour, other, place, number), thing, other))
+            if n != 4:
+                false = text.replace(str(number), "dozen")
+                negatives.append(negative(key, "numeral", 0, text, false, str(number), "dozen"))
+    return captions, negatives
+
+
+def negative(key: dict[str, Any], operator: str, k: int, caption: str, text: str, old: str, new: str) -> dict[str, Any]:
+    start = caption.index(old)
+    edit = {"start": start, "end": start + len(old), "old": old, "new": new}
+    return {
+        **key,
+        "negative_id": f"{key['caption_id']}#{operator}:{k}",
+        "family": operator,
+        "operator": operator,
+        "caption": caption,
+        "text": text,
+        "edits": [edit],
+        "replaced": old,
+        "replacement": new,
+        "replaced_synset": None,
+        "replacement_synset": None,
+        "p_true": None if operator == "numeral" else (k + 1) / 100,
+    }
+
+
+def write_run(run: Path, captions: list[dict[str, Any]], negatives: list[dict[str, Any]], images: int = 7) -> Path:
+    """Write the tables, `images` images a shard."""
+    names = list(dict.fromkeys(row["image_id"] for row in captions))
+    for number, first in enumerate(range(0, len(names), images)):
+        here = set(names[first : first + images])
+        for table, schema, all_rows in (("captions", CAPTIONS, captions), ("negatives", NEGATIVES, negatives)):
+            mine = [row for row in all_rows if row["image_id"] in here]
+            filled = [{**dict.fromkeys(schema.names), **row} for row in mine]
+            kept = [{name: row[name] for name in schema.names} for row in filled]
+            write_shard(pa.Table.from_pylist(kept, schema), run / table, number, "toy", schema, PROVENANCE)
+    return run
+
+
+def write_images(folder: Path, names: list[str]) -> Path:
+    """A picture of 16 + i times 12 pixels for the i-th name."""
+    for i, name in enumerate(names):
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16 + i, 12), (9 * i % 256, 80, 160)).save(file)
+    return folder
+
+
+def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
+    """What is published, by path; without asking how guessable it is."""
+    config = PublishConfig(format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
+    publish(run, output, config, say=lambda _: None)
+    return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+
+
+def changed(tmp_path: Path, edit: Any) -> Path:
+    """A run whose captions and negatives `edit(captions, negatives)` has changed in place."""
+    captions, negatives = rows(IMAGES, TESTS)
+    edit(captions, negatives)
+    return write_run(tmp_path / "changed", captions, negatives)

@@ -1,0 +1,305 @@
+"""What is published of a run: the rows, the images, the folder, the card; and what bad input is answered."""
+
+import hashlib
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from negcap.pipelines.cli import main, negcap
+from negcap.pipelines.engine.manifest import MANIFEST
+from negcap.pipelines.publish.formats import FORMATS
+from negcap.pipelines.publish.publish import PublishConfig, publish
+from negcap.pipelines.publish.selection import select
+from negcap.pipelines.tables.images import Box, Images, inside, read_boxes
+from tests.conftest import ROOT
+from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_images, write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    return write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
+
+
+# which rows
+
+
+def test_first_draws_or_random_ones(run: Path) -> None:
+    def chosen(**given: Any) -> list[str]:
+        selection = select(run, ["test"], ["noun"], **given)
+        return [n.negative_id for examples in selection.images() for e in examples for n in e.negatives]
+
+    assert len(chosen()) == 3 * 5 * TESTS
+    assert chosen(per_caption=1) == [name for name in chosen() if name.endswith(":0")]
+    assert len(chosen(per_caption=2)) == 2 * 5 * TESTS
+    assert chosen(per_caption=1, seed=1) == chosen(per_caption=1)
+    any_one = [chosen(per_caption=1, pick="random", seed=seed) for seed in (1, 1, 2)]
+    assert any_one[0] == any_one[1] != any_one[2]
+    assert {name[-1] for name in any_one[0]} == {"0", "1", "2"}
+
+
+def test_an_example_knows_its_siblings_and_no_other_split(run: Path) -> None:
+    for examples in select(run).images():
+        assert len(examples) == (5 if any(e.negatives for e in examples) else 0)
+        for example in examples:
+            assert len(example.siblings) == 4 and example.caption_id not in {id for id, _ in example.siblings}
+    assert {e.split for examples in select(run, ["test"]).images() for e in examples} == {"test"}
+
+
+def test_shards_do_not_matter(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", *rows(IMAGES, TESTS), images=100)
+    many = write_run(tmp_path / "many", *rows(IMAGES, TESTS), images=2)
+    assert published(one, tmp_path / "a") == published(many, tmp_path / "b")
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_bytes_depend_on_nothing_else(format: str, run: Path, images: Path, tmp_path: Path) -> None:
+    first = published(run, tmp_path / "a", format, images=images)
+    assert published(run, tmp_path / "deeper" / "b", format, images=images) == first
+    everything = b"".join(first.values())
+    assert str(tmp_path).encode() not in everything
+
+
+def test_positives_are_never_negatives(tmp_path: Path) -> None:
+    def add_positives(captions: list[dict], negatives: list[dict]) -> None:
+        negatives += [
+            {**row, "operator": "paraphrase", "family": "positive"} for row in negatives if row["operator"] == "noun"
+        ]
+
+    run = changed(tmp_path, add_positives)
+    assert {name for name in published(run, tmp_path / "out") if name.endswith(".json")} == {
+        "croissant.json",
+        "noun.json",
+        "numeral.json",
+    }
+    with pytest.raises(ValueError, match="operator paraphrase makes true captions"):
+        published(run, tmp_path / "other", operators=("paraphrase",))
+
+
+# images
+
+
+@pytest.mark.parametrize(
+    "image", ["../a.jpg", "a/../../b.jpg", "/etc/a.jpg", "a\\..\\b.jpg", "c:/a.jpg", "~/a.jpg", ""]
+)
+def test_no_image_leads_out(image: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="image must be a path inside the image folder"):
+        inside(image)
+
+    def lead_out(captions: list[dict], negatives: list[dict]) -> None:
+        captions[-1]["image"] = image
+
+    with pytest.raises(ValueError, match="image must be a path inside"):
+        published(changed(tmp_path, lead_out), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
+    folder = Images(write_images(tmp_path / "images", ["val/a.jpg", "b.png"]))
+    found = [folder.find(name) for name in ("val/a.jpg", "val/a", "b", "x/b.png", "c")]
+    assert found == ["val/a.jpg", "val/a.jpg", "b.png", "b.png", None]
+    assert folder.box("b.png") == Box(0, 0, 17, 12)
+    outside = write_images(tmp_path / "outside", ["d.jpg"])
+    (tmp_path / "images" / "d.jpg").symlink_to(outside / "d.jpg")
+    assert folder.find("d.jpg") is None
+    (tmp_path / "images" / "e.jpg").write_text("no image")
+    with pytest.raises(ValueError, match=r"e.jpg: must be an image file"):
+        folder.box("e.jpg")
+
+
+def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:
+    for i in (IMAGES - 1, IMAGES - 2):
+        (images / f"p{i:03d}.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --skip-missing"):
+        published(run, tmp_path / "out", images=images)
+    files = published(run, tmp_path / "out", images=images, skip_missing=True)
+    assert b"p022.jpg" not in files["noun.json"] and b"p021.jpg" in files["noun.json"]
+    assert b"10 captions were left out because their image file was not found" in files["README.md"]
+
+
+def test_images_are_copied_when_asked(run: Path, images: Path, tmp_path: Path) -> None:
+    files = published(run, tmp_path / "out", "open_clip", images=images, copy_images=True)
+    paths = [line.split(b"\t")[0].decode() for line in files["test.tsv"].splitlines()[1:]]
+    assert len(set(paths)) == TESTS and set(paths) == {name for name in files if name.startswith("images/")}
+    assert files[paths[0]] == (images / paths[0].removeprefix("images/")).read_bytes()
+
+
+# the folder, the card
+
+
+def test_a_folder_with_something_in_it_is_refused(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    published(run, out)
+    (out / "mine.txt").write_text("mine")
+    config = PublishConfig("sugarcrepe", "CC0-1.0", split=("test",), operators=("noun",), allow_blind=True)
+    with pytest.raises(FileExistsError, match="output must be an empty folder"):
+        publish(run, out, config, say=lambda _: None)
+    publish(run, out, config, overwrite=True, say=lambda _: None)
+    assert (out / "noun.json").exists() and not (out / "numeral.json").exists()
+    assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_overwriting_removes_no_folder_of_others_and_follows_no_link(run: Path, images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    published(run, out, images=images, copy_images=True)
+    (out / "mine").mkdir()
+    config = PublishConfig("sugarcrepe", "CC0-1.0", split=("test",), allow_blind=True)
+    publish(run, out, config, overwrite=True, say=lambda _: None)
+    assert (out / "mine").is_dir() and not (out / "images").exists()
+    (out / "images").symlink_to(tmp_path / "mine", target_is_directory=True)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ValueError, match="leads out of the output folder"):
+        published_again = PublishConfig(
+            "sugarcrepe", "CC0-1.0", split=("test",), allow_blind=True, images=images, copy_images=True
+        )
+        publish(run, out, published_again, overwrite=True, say=lambda _: None)
+    assert not any((tmp_path / "mine").iterdir())
+
+
+def test_help_and_readme_list_every_format() -> None:
+    options = {option.name: option for option in negcap.commands["publish"].params if isinstance(option, click.Option)}
+    assert re.split(r", | or ", (options["format"].help or "").rstrip(".")) == list(FORMATS)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Publish")[2].partition("## ")[0]
+    listed = re.findall(r"^\| `(.+?)` \| .+ \| (\S+) \|$", readme, re.M)
+    shown = {name: "–" if not f.negatives else "all" if f.per_caption is None else "1" for name, f in FORMATS.items()}
+    assert dict(listed) == shown
+
+
+def test_every_file_has_its_digest(run: Path, images: Path, tmp_path: Path) -> None:
+    files = published(run, tmp_path / "out", "aro", images=images)
+    listed = dict(re.findall(r"\| `(.+?)` \| [\d,]+ \| `([0-9a-f]{64})` \|", files["README.md"].decode()))
+    assert listed == {n: hashlib.sha256(d).hexdigest() for n, d in files.items() if n != "README.md"}
+    sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
+    assert sums == {name: listed[name] for name in ("noun.json", "numeral.json")}
+
+
+def test_the_card_tells_what_how_and_how_many(run: Path, tmp_path: Path) -> None:
+    card = published(run, tmp_path / "out", name="Toys")["README.md"].decode()
+    assert card.startswith('---\nlicense: "cc0-1.0"\nlanguage: ["en"]\npretty_name: "Toys"\n---\n# Toys\n')
+    assert "45 English captions of 9 images with 81 negative captions (noun, numeral)" in card
+    assert "| test | 9 | 45 | 45 | 36 |" in card
+    assert "| negcap\\_version | `0.0.1` |" in card and '| config | `{"per_family":3}` |' in card
+    assert re.search(r"\| noun \| 45 \| 50.0 \(", card)
+
+
+def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
+    def mark_up(captions: list[dict], negatives: list[dict]) -> None:
+        for row in [*captions, *negatives]:
+            for name in ("text", "caption", "replaced"):
+                if name in row:
+                    row[name] = row[name].replace("A ", "A <script>alert(1)</script> | `x` ")
+
+    files = published(changed(tmp_path, mark_up), tmp_path / "out", license="<b>mine</b> | x")
+    card = files["README.md"].decode()
+    assert "<script" not in card.replace("`<script`", "") and "&lt;b&gt;mine&lt;/b&gt; \\| x" in card
+    assert json.loads(files["noun.json"])["0"]["caption"].startswith("A <script>alert(1)</script> | `x` ")
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (["--format", "sugar"], "format must be one of sugarcrepe, sugarcrepe++, aro"),
+        (["--license", " "], "license must be given"),
+        (["--split", "dev"], "split must be one of train, test in"),
+        (["--operators", "verb"], "operator verb has no negatives in"),
+        (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
+        (["--pick", "last"], "pick must be one of first, random, was: last"),
+        (["--date", "spring"], "date must be YYYY-MM-DD, was: spring"),
+        (["--max-blind", "20"], "max_blind must be from 50 to 100, was: 20"),
+        (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),
+        (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --boxes FILE"),
+        (["--copy-images"], "copying or skipping images needs the image files"),
+        (["--images", "{tmp}/none"], "images must be a folder, was: {tmp}/none"),
+        (["--format", "open_clip", "--operators", "noun"], "format open_clip holds no negatives"),
+        (["--output", "{tmp}/run/captions/part-00000.parquet"], "output must be a folder"),
+        (["--output", "{tmp}/run"], "output must be an empty folder"),
+        (["--images", "{tmp}/empty"], "9 images are not in {tmp}/empty: p015.jpg, p016.jpg"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    given: list[str], said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    usual = ["--format", "sugarcrepe", "--license", "CC0-1.0", "--output", "{tmp}/out", "--split", "test"]
+    arguments = [text.format(tmp=tmp_path) for text in [*usual, *given]]
+    assert main(["publish", str(run), *arguments]) == 2
+    shown = capsys.readouterr()
+    assert said.format(tmp=tmp_path) in shown.err and shown.err.count("\n") == 1 and shown.out == ""
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_license_must_be_given(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publish", str(run), "--format", "coco", "--output", str(tmp_path / "out")]) == 2
+    assert "Missing option '--license'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table, column", [("captions", "image"), ("negatives", "replaced")])
+def test_a_missing_column_is_named(table: str, column: str, run: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    shard = run / table / "part-00000.parquet"
+    pq.write_table(pq.read_table(shard).drop_columns([column]), shard)
+    with pytest.raises(ValueError, match=f"^{table}/part-00000.parquet lacks the column {column}$"):
+        published(run, tmp_path / "out")
+
+
+def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="has no captions: run negcap ingest first"):
+        published(tmp_path / "none", tmp_path / "out")
+    for path in (run / "negatives").iterdir():
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="has no negatives: run negcap negatives"):
+        published(run, tmp_path / "out")
+    assert published(run, tmp_path / "out", "open_clip")
+
+
+@pytest.mark.parametrize("name, value", [("split", "../../up"), ("operator", "a/b"), ("family", "..")])
+def test_no_name_leads_out(name: str, value: str, tmp_path: Path) -> None:
+    def rename(captions: list[dict], negatives: list[dict]) -> None:
+        for row in [*captions, *negatives]:
+            if name in row and row["split"] == "test":
+                row[name] = value
+
+    with pytest.raises(ValueError, match="must be able to name a file"):
+        published(changed(tmp_path, rename), tmp_path / "out", "vse-c", split=())
+
+
+def test_negatives_that_are_not_complete_are_refused(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+    manifest = run / "negatives" / MANIFEST
+    assert published(run, tmp_path / "whole", split=())
+    manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
+    with pytest.raises(ValueError, match="negatives is not complete: run negcap negatives .* again"):
+        published(run, tmp_path / "out", split=())
+
+
+def test_boxes_are_read_and_checked(tmp_path: Path) -> None:
+    file = tmp_path / "boxes.csv"
+    file.write_text("image_id,x,y,width,height\np001,1,2,3,4\n")
+    assert read_boxes(file) == {"p001": Box(1, 2, 3, 4)}
+    file.write_text("image_id,x,y,width,height\np001,1,2,3,4\np002,1,2,0,4\n")
+    with pytest.raises(ValueError, match=r"boxes.csv:3: a box must be whole pixels"):
+        read_boxes(file)
+    file.write_text("image_id,x,y,width\n")
+    with pytest.raises(ValueError, match="boxes.csv: lacks the column height"):
+        read_boxes(file)
+
+
+def test_without_pillow_the_extra_is_named(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[publish\]"):
+        Images(images).box("p001.jpg")

@@ -1,0 +1,431 @@
+import re
+import shutil
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
+from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts
+from negcap.pipelines.quality.audit.words import Use, exchanges, uses
+from negcap.pipelines.quality.audit.words import Words as Counted
+from negcap.schemas.audit import AUDIT, MEASURES
+from negcap.schemas.fields import check
+from tests.pipelines.publish.fixtures import changed, rows, write_run
+
+VOID = {"meta", "input", "br"}
+MARKUP = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style></title><svg onload=alert(1)>",
+    "{{ 7 * 7 }} {% raw %}",
+    "' & &lt;b&gt; <!--",
+)
+
+
+class Page(HTMLParser):
+    """Elements with their attributes; by where they stand, the rows shown: their texts before and after the edits."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.shown: dict[str, list[tuple[str, str]]] = {"made": [], "refused": [], "controls": []}
+        self.rows = self.shown["made"]
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        for name in (*(dict(attrs).get("class") or "").split(), dict(attrs).get("id")):
+            self.rows = self.shown.get(name or "", self.rows)
+        if tag == "q" and "li" in self.open:
+            self.rows.append(("", ""))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if "li" in self.open and "q" in self.open:
+            true, false = self.rows[-1]
+            self.rows[-1] = (true + data * ("ins" not in self.open), false + data * ("del" not in self.open))
+
+
+def audited(run: Path, output: Path, **given: Any) -> tuple[str, pa.Table]:
+    audit(run, output, AuditConfig(**given), Silent())
+    return (output / PAGE).read_text(encoding="utf-8"), pq.read_table(output / TABLE)
+
+
+@pytest.fixture(scope="module")
+def sample(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pa.Table]:
+    return audited(sample_run, tmp_path_factory.mktemp("audit"), n=6)
+
+
+def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
+    return [row for part in read_table(run, table) for row in part.to_pylist()]
+
+
+def values(audited: pa.Table, **wanted: str) -> dict[tuple[str, str], float]:
+    found = [row for row in audited.to_pylist() if all(row[name] == value for name, value in wanted.items())]
+    return {(row["operator"], row["item"]): row["value"] for row in found}
+
+
+# figures
+
+
+def test_the_table_keeps_its_schema(sample: tuple[str, pa.Table]) -> None:
+    _, table = sample
+    check(table, AUDIT)
+    metadata = table.schema.metadata
+    assert metadata[b"table"] == b"audit" and metadata[b"seed"] == b"0" and b"negcap_version" in metadata
+    assert set(table["measure"].to_pylist()) | {"p_true"} == set(MEASURES)
+
+
+def test_the_counts_are_those_of_the_tables(sample: tuple[str, pa.Table], sample_run: Path) -> None:
+    _, table = sample
+    negatives, rejections = rows_of(sample_run, "negatives"), rows_of(sample_run, "rejections")
+    positives = rows_of(sample_run, "positives")
+    assert values(table, measure="captions") == {("", ""): 200}
+    assert values(table, measure="images") == {("", ""): 40}
+    for name, some in (("negatives", negatives), ("positives", positives)):
+        count = Counter((row["operator"], "") for row in some)
+        assert values(table, table=name, measure="rows") == count
+        covered = {(operator, ""): set() for operator, _ in count}
+        for row in some:
+            covered[row["operator"], ""].add(row["caption_id"])
+        if name == "negatives":
+            covered["all", ""] = {row["caption_id"] for row in some}
+        assert values(table, table=name, measure="covered") == {key: len(ids) for key, ids in covered.items()}
+    refused = Counter((row["operator"], row["reason"]) for row in rejections)
+    assert values(table, measure="refused") == refused
+
+
+def test_plots_are_of_the_first_draws(sample: tuple[str, pa.Table], sample_run: Path) -> None:
+    _, table = sample
+    first = [row for row in rows_of(sample_run, "negatives") if row["negative_id"].endswith(":0")]
+    assert len(first) > 500
+    for measure, measured in (
+        ("words_caption", lambda row: len(row["caption"].split())),
+        ("words_negative", lambda row: len(row["text"].split())),
+        ("characters_added", lambda row: len(row["text"]) - len(row["caption"])),
+    ):
+        expected = Counter((row["operator"], str(measured(row))) for row in first)
+        assert values(table, table="negatives", measure=measure) == expected
+    tenths = Counter()  # type: ignore[var-annotated]
+    for row in first:
+        for edit in row["edits"]:
+            tenth = min(int(5 * (edit["start"] + edit["end"]) / len(row["caption"])), 9)
+            tenths[row["operator"], f"{10 * tenth}–{10 * tenth + 10} %"] += 1
+    found = {key: n for key, n in values(table, table="negatives", measure="edit_position").items() if n}
+    assert found == tenths
+
+
+def test_words_are_counted_where_they_leave_and_enter(sample: tuple[str, pa.Table], sample_run: Path) -> None:
+    _, table = sample
+    first = [row for row in rows_of(sample_run, "negatives") if row["negative_id"].endswith(":0")]
+    nouns = [row for row in first if row["operator"] == "noun"]
+    for measure, column in (("taken_out", "replaced"), ("put_in", "replacement")):
+        expected = Counter(row[column] for row in nouns)
+        found = values(table, table="negatives", operator="noun", measure=measure)
+        assert {word: n for (_, word), n in found.items() if n} == expected
+    lexicon = {
+        row["entry"]: row["count"]
+        for row in rows_of(sample_run, "lexicon")
+        if (row["kind"], row["place"]) == ("noun", "")
+    }
+    found = values(table, table="negatives", operator="noun", measure="corpus_count")
+    assert {word: n for (_, word), n in found.items()} == {
+        word: n for word, n in lexicon.items() if ("noun", word) in found
+    }
+    assert len(found) > 20
+    assert not values(table, operator="shuffle", measure="taken_out")  # what is swapped leaves and enters
+    assert values(table, table="negatives", operator="shuffle", measure="exchange")
+
+
+def test_the_blind_figures_are_those_of_blind(sample: tuple[str, pa.Table], sample_run: Path) -> None:
+    from negcap.pipelines.quality.bias import measure_run
+
+    _, table = sample
+    reports = measure_run(sample_run, operators=("noun", "preposition"))
+    for report in reports:
+        mine = values(table, table="negatives", operator=report.name, measure="blind")
+        assert mine == {(report.name, name): value.percent for name, value in report.baselines.items()}
+        words = values(table, table="negatives", operator=report.name, measure="word_true")
+        assert words == {(report.name, cue.word): cue.true for cue in report.words}
+    row = next(row for row in table.to_pylist() if row["measure"] == "blind" and row["item"] == "word log-odds")
+    assert row["low"] < row["value"] < row["high"] and row["n"] > 100
+
+
+# the page
+
+
+def pairs(run: Path, table: str) -> set[tuple[str, str]]:
+    return {(row["caption"], row["text"]) for row in rows_of(run, table)}
+
+
+def test_rows_on_the_page_are_rows_of_the_run_their_edits_marked(
+    sample: tuple[str, pa.Table], sample_run: Path
+) -> None:
+    shown = Page(sample[0]).shown
+    operators = {row["operator"] for row in rows_of(sample_run, "negatives")}
+    assert 6 * len(operators) - 12 < len(shown["made"]) <= 6 * len(operators)  # swaps are rare
+    assert set(shown["made"]) <= pairs(sample_run, "negatives")
+    assert 0 < len(shown["controls"]) <= 6 and set(shown["controls"]) <= pairs(sample_run, "positives")
+    proposed, strata = set(), Counter[tuple[str, str]]()
+    for row in rows_of(sample_run, "rejections"):
+        text, end = "", 0
+        for edit in row["edits"]:
+            text += row["caption"][end : edit["start"]] + edit["new"]
+            end = edit["end"]
+        proposed.add((row["caption"], text + row["caption"][end:]))
+        strata[row["operator"], row["reason"]] += 1
+    assert set(shown["refused"]) <= proposed
+    assert len(shown["refused"]) == sum(min(n, 2) for n in strata.values())
+
+
+def test_the_page_needs_nothing_else(sample: tuple[str, pa.Table]) -> None:
+    html, _ = sample
+    page = Page(html)
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+    for _, attributes in page.elements:
+        assert not {"src", "srcset", "action", "data", "background"} & set(attributes)
+        assert not [name for name in attributes if name.startswith("on")]
+        assert (attributes.get("href") or "#").startswith("#")
+    style = re.findall(r"<style>(.*?)</style>", html, re.S)
+    assert len(style) == 1 and "url(" not in style[0] and "@import" not in style[0]
+    policy = next(a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_the_page_is_put_together_rightly(sample: tuple[str, pa.Table]) -> None:
+    page = Page(sample[0])
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert links and all((link or "")[1:] in ids for link in links)
+    assert all(a.get("aria-label") for tag, a in page.elements if tag == "svg")
+    assert [a.get("lang") for tag, a in page.elements if tag == "html"] == ["en"]
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    style = sample[0]
+    for number in re.findall(r'id="([or]\d+)"', style):
+        assert f"body:has(#{number}:checked)" in style
+
+
+def test_the_same_run_gives_the_same_bytes(sample_run: Path, sample: tuple[str, pa.Table], tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(sample_run, tmp_path / "elsewhere"))
+    audited(moved, tmp_path / "first", n=6)
+    assert (tmp_path / "first" / PAGE).read_text(encoding="utf-8") == sample[0]
+    again = audited(moved, tmp_path / "second", n=6)
+    assert [(tmp_path / "second" / name).read_bytes() for name in (PAGE, TABLE)] == [
+        (tmp_path / "first" / name).read_bytes() for name in (PAGE, TABLE)
+    ]
+    assert again[0] != audited(moved, tmp_path / "third", n=6, seed=1)[0]
+    assert str(tmp_path) not in again[0] and not re.search(r"\b20\d\d-\d\d-\d\d|\d\d:\d\d:\d\d", again[0])
+
+
+@pytest.mark.parametrize("markup", MARKUP)
+def test_markup_stays_text(markup: str, tmp_path: Path) -> None:
+    def edit(captions: list[dict[str, Any]], negatives: list[dict[str, Any]]) -> None:
+        for row in captions:
+            row["text"] = f"{row['text']} {markup}"
+        for row in negatives:
+            row["caption"], row["text"] = f"{row['caption']} {markup}", f"{row['text']} {markup}"
+            row["edits"][0]["new"] = row["replacement"] = f"{row['replacement']} {markup}"
+            row["operator"] = f"{row['operator']} {markup}"
+            row["negative_id"] = f"{row['caption_id']}#{row['operator']}:{row['negative_id'][-1]}"
+
+    run = changed(tmp_path, edit)
+    html, _ = audited(run, tmp_path / "audit", title=f"Title {markup}")
+    page = Page(html)
+    tags = [tag for tag, _ in page.elements]
+    assert not {"script", "img"} & set(tags) and tags.count("style") == 1
+    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
+    assert all(true.endswith(markup) and false.endswith(markup) for true, false in page.shown["made"])
+    assert len(page.shown["made"]) == 24
+    assert page.text.count(markup) > 50
+
+
+def test_what_steers_a_terminal_or_turns_text_round_is_not_shown(tmp_path: Path) -> None:
+    def edit(captions: list[dict[str, Any]], negatives: list[dict[str, Any]]) -> None:
+        for row in negatives:
+            row["caption"] += "\u202eolleh\x1b[31m"
+
+    html, _ = audited(changed(tmp_path, edit), tmp_path / "audit", blind=False)
+    assert "\u202e" not in html and "\x1b" not in html and "\ufffdolleh\ufffd[31m" in html
+
+
+# runs of other kinds
+
+
+def test_refined_rows_are_set_beside_all(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+    assert (
+        main(["refine", str(run), "--operators", "noun", "--rounds", "2", "--scheduler", "synchronous", "--quiet"]) == 0
+    )
+    kept = rows_of(run, "refined")
+    html, table = audited(run, tmp_path / "both")
+    assert values(table, table="refined", measure="covered") == {("noun", ""): len(kept)}
+    assert ("noun", "n-gram regression") in values(table, table="refined", measure="blind")
+    assert "What negcap refine kept" in html
+    html, _ = audited(run, tmp_path / "refined", refined=True, n=500)
+    assert set(Page(html).shown["made"]) == pairs(run, "refined") != pairs(run, "negatives")
+
+
+def test_an_operator_of_others_is_shown_like_any(tmp_path: Path) -> None:
+    def edit(captions: list[dict[str, Any]], negatives: list[dict[str, Any]]) -> None:
+        for row in negatives:
+            row["operator"] = row["operator"].replace("numeral", "colour")
+
+    html, table = audited(changed(tmp_path, edit), tmp_path / "audit")
+    assert values(table, measure="covered").keys() == {("all", ""), ("noun", ""), ("colour", "")}
+    assert "Nothing was refused" in html and "Positive controls" not in html
+    assert html.index(">noun</h3>") < html.index(">colour</h3>")
+
+
+def test_estimates_of_truth_are_shown_where_there_are_some(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", *rows(24, 9))
+    for number, shard in enumerate(list_shards(run / "negatives")):
+        table = pq.read_table(shard)
+        table = table.select([name for name in table.column_names if name != "p_true"])
+        estimate = pa.array([0.02 if name == "noun" else None for name in table["operator"].to_pylist()], pa.float32())
+        pq.write_table(table.append_column("p_true", estimate), shard_path(run / "negatives", number))
+    html, table = audited(run, tmp_path / "audit", blind=False)
+    assert values(table, measure="p_true") == {("noun", ""): pytest.approx(0.02)}
+    assert '<th scope="col">likely true</th>' in html and "true after all 2.0 %" in html
+
+
+def test_a_split_is_shown_alone(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", *rows(24, 9))
+    whole = audited(run, tmp_path / "whole", blind=False)[1]
+    html, table = audited(run, tmp_path / "test", splits=("test",), n=500)
+    assert values(table, measure="images")[("", "")] == 9 < values(whole, measure="images")[("", "")]
+    wanted = {row["text"] for row in rows_of(run, "negatives") if row["split"] == "test"}
+    assert {false for _, false in Page(html).shown["made"]} == wanted
+    assert values(table, measure="rows")[("numeral", "")] == 36
+    assert "what follows is of the split test only" in html
+    with pytest.raises(ValueError, match="split must be one of 'test', 'train' in .*, was: 'val'"):
+        audited(run, tmp_path / "val", splits=("val",))
+
+
+def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run", *rows(24, 9))
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    html, table = audited(run, tmp_path / "audit")
+    assert "noun: not measured, the blind baselines need scikit-learn" in html
+    assert not values(table, measure="blind") and values(table, measure="rows")
+
+
+def test_too_few_images_are_told(tmp_path: Path) -> None:
+    html, _ = audited(write_run(tmp_path / "run", *rows(4, 1)), tmp_path / "audit")
+    assert "noun: not measured, images must be &gt;= 5 for 5 folds, were: 4." in html
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"n": 0}, "n must be >= 1, was: 0"),
+        ({"limit": 0}, "limit must be >= 1, was: 0"),
+        ({"title": " "}, "title must not be empty"),
+    ],
+)
+def test_config_names_what_breaks_its_rule(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        AuditConfig(**given)
+
+
+def test_bad_runs_are_one_line_and_leave_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    captions, negatives = rows(24, 9)
+    run = write_run(tmp_path / "run", captions, negatives)
+
+    def said(*arguments: str) -> str:
+        assert main(["audit", *arguments, "--quiet"]) == 2
+        shown = capsys.readouterr()
+        assert shown.out == "" and shown.err.count("\n") == 1
+        return shown.err
+
+    assert f"{tmp_path / 'none'} has no captions: run negcap ingest first" in said(str(tmp_path / "none"))
+    assert f"has no refined: run negcap refine {run} first" in said(str(run), "--refined")
+    assert "n must be >= 1" in said(str(run), "--n", "0")
+    (tmp_path / "file").write_text("")
+    assert "output must be a folder" in said(str(run), "--output", str(tmp_path / "file"))
+    shard = shard_path(run / "negatives", 0)
+    pq.write_table(pq.read_table(shard).drop_columns(["edits"]), shard)
+    assert "lacks: edits" in said(str(run))
+    shutil.rmtree(run / "negatives")
+    assert f"has no negatives: run negcap negatives {run} first" in said(str(run))
+    assert not (run / "audit").exists()
+
+
+def test_the_command_writes_into_the_run_and_verify_minds_it_not(
+    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+    assert main(["audit", str(run), "--no-blind", "--n", "2", "--quiet"]) == 0
+    assert capsys.readouterr().out.split() == [str(run / "audit" / name) for name in (PAGE, TABLE)]
+    assert sorted(path.name for path in (run / "audit").iterdir()) == [PAGE, TABLE]
+    assert main(["verify", str(run), "--quiet"]) == 0
+
+
+# charts and words
+
+
+def test_a_length_chart_says_its_means_and_bars_stand_on_the_axis() -> None:
+    chart = charts.lengths(Counter({8: 30, 9: 10}), Counter({8: 10, 9: 30}))
+    assert chart.summary == "Words a text: captions 8.25 on average, negatives 8.75"
+    short, long = chart.bars
+    assert long.height == pytest.approx(3 * short.height, abs=0.2)
+    assert short.y + short.height == pytest.approx(long.y + long.height)
+
+
+def test_a_change_of_length_beyond_the_ends_is_collected_there() -> None:
+    chart = charts.added(Counter({-40: 1, 0: 2, 5: 4, 99: 1}))
+    assert chart.summary.endswith("shorter than their caption 12.5 %, as long 25.0 %, longer 62.5 %")
+    heights = [bar.height for bar in chart.bars]
+    assert heights[0] == heights[-1] == pytest.approx(heights[charts.SPAN] / 2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "percent, kind, starts", [(50.0, "good", 40.0), (57.0, "some", 40.0), (72.5, "high", 40.0), (35.0, "high", 16.0)]
+)
+def test_a_blind_bar_starts_at_50_and_tells_by_how_much(percent: float, kind: str, starts: float) -> None:
+    (bar,) = charts.accuracy(percent, percent - 2, percent + 2).bars
+    assert bar.kind == kind and bar.x == starts
+    assert bar.x + bar.width == pytest.approx(max(40.0, 40 + (percent - 50) * 1.6), abs=0.5)
+
+
+def test_words_that_lean_are_named_and_unknown_ones_left_out() -> None:
+    found = [Use("dog", 500, 90, 90), Use("cat", 400, 10, 100), Use("emu", None, 5, 0), Use("cow", 90, 4, 0)]
+    chart = charts.words(found)
+    assert chart is not None and len(chart.dots) == 2 * 3
+    assert "cat" in [label.text for label in chart.labels]
+    assert "emu" not in str(chart.dots)
+    titles = {dot.title for dot in chart.dots}
+    assert "cat: 400 in the corpus, taken out 10, put in 100" in titles
+    assert charts.words([Use("emu", None, 5, 0)]) is None
+
+
+def test_uses_join_both_sides_of_a_word() -> None:
+    words = Counted()
+    words.out.update({("ride", "verb"): 3, ("red", ""): 2})
+    words.put.update({("ride", "verb"): 1, ("ride", "noun"): 4})
+    corpus = {("ride", "verb"): 70, ("red", "attribute"): 30}
+    assert uses(words, corpus) == [Use("ride", None, 0, 4), Use("ride", 70, 3, 1), Use("red", 30, 2, 0)]
+    words.exchanges.update({("a", "two"): 5, ("two", "a"): 2})
+    assert exchanges(words, 1) == [("a", "two", 5, 2)]

@@ -1,0 +1,219 @@
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines.quality.bias import (
+    Pair,
+    accuracy,
+    blind,
+    flow_table,
+    format_faults,
+    format_rule,
+    measure_run,
+    ngram_regression,
+    one_per_caption,
+    read_pairs,
+    shorter,
+    to_markdown,
+)
+from negcap.pipelines.quality.bias.learned import folds_of
+
+WORDS = "red green blue tall short old young wet dry warm".split()
+THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
+
+
+def symmetric(n: int = 400) -> list[Pair]:
+    """Pairs whose texts are drawn alike."""
+    rng = Random(0)
+    made = []
+    while len(made) < n:
+        a, b, c = rng.choice(WORDS), rng.choice(THINGS), rng.choice(THINGS)
+        if b != c:
+            made.append(Pair(f"A {a} {b}.", f"A {a} {c}.", str(len(made) // 2)))
+    return made
+
+
+def planted() -> list[Pair]:
+    """Negatives that say "zebra" every time."""
+    return [pair._replace(negative=f"{pair.true[:-1]} zebra.") for pair in symmetric()]
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("A dog runs.", 0),
+        ("a dog runs.", 1),
+        ("A dog runs", 1),
+        ("A dog runs .", 1),
+        ("A  dog runs.", 1),
+        ("An dog runs.", 1),
+        ("A hour ago.", 1),
+        ("A dog dog runs.", 1),
+        ("a <unk>  runs .", 4),
+        ("A <UNK> runs.", 1),
+        ("A dog , a cat.", 1),
+        ("A dog runs !", 1),
+        ("What i saw.", 1),
+        ("A dog i'm walking.", 1),
+        ("A dog I'm walking.", 0),
+        ("The i-beam, i.e. this one.", 0),
+        ("An hour on an 8 lane road, a one-way street.", 0),
+        ("A apple, an pear.", 2),
+    ],
+)
+def test_format_faults(text: str, faults: int) -> None:
+    assert format_faults(text) == faults
+
+
+def test_format_rule_takes_the_cleaner_and_halves_ties() -> None:
+    assert format_rule([Pair("A dog.", "a dog .", "1")]).percent == 100
+    assert format_rule([Pair("A dog.", "A cat.", "1")]).percent == 50
+
+
+def test_shorter() -> None:
+    assert shorter([Pair("A dog.", "A horse.", "1"), Pair("A dog.", "A cat.", "2")]).percent == 75
+
+
+@given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, 2 * n), st.just(n))))
+def test_interval_contains_the_estimate(case: tuple[int, int]) -> None:
+    halves, pairs = case
+    found = accuracy(halves / 2, pairs)
+    assert -1e-9 <= found.low <= found.percent + 1e-9 and found.percent - 1e-9 <= found.high <= 100 + 1e-9
+    assert found.low < found.high and found.percent == pytest.approx(50 * halves / pairs)
+
+
+def test_interval_is_wilsons() -> None:
+    found = accuracy(70, 100)
+    assert (found.low, found.high) == pytest.approx((60.42, 78.11), abs=0.01)
+    with pytest.raises(ValueError, match="pairs must be >= 1, was: 0"):
+        accuracy(0, 0)
+
+
+def test_a_planted_cue_is_found_and_named() -> None:
+    report = blind("planted", planted())
+    assert report.ngrams.percent > 99
+    assert any("zebra" in gram for gram, _ in report.false_cues)
+
+
+def test_symmetric_pairs_are_near_chance() -> None:
+    assert 38 < blind("symmetric", symmetric()).ngrams.percent < 62
+
+
+def test_same_pairs_same_report() -> None:
+    assert blind("x", symmetric()) == blind("x", symmetric())
+
+
+def test_one_image_cannot_be_learned_by_heart() -> None:
+    """Each image has its own give-away word in all its pairs: no other fold knows it."""
+    pairs = [Pair("A dog.", f"A word{i}x.", str(i)) for i in range(50) for _ in range(4)]
+    held_out, _, _ = ngram_regression([pair._replace(true=f"A thing{pair.image_id}x.") for pair in pairs])
+    assert held_out.percent < 80
+
+
+def test_too_few_images_are_refused() -> None:
+    with pytest.raises(ValueError, match="images must be >= 5 for 5 folds, were: 1"):
+        ngram_regression([Pair("A dog.", "A cat.", "1")])
+
+
+@given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
+def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
+    if len(set(images)) < 5:
+        with pytest.raises(ValueError, match="images must be >= 5 for 5 folds, were: "):
+            folds_of(images, seed=seed)
+        return
+    folds = folds_of(images, seed=seed).tolist()
+    assert set(folds) == set(range(5))
+    assert len(set(zip(images, folds, strict=True))) == len(set(images))
+
+
+def test_first_draw_or_any() -> None:
+    rows = [(f"c#noun:{k}", Pair("t", f"n{k}", "i")) for k in (2, 0, 1)]
+    assert [pair.negative for pair in one_per_caption(rows)] == ["n0"]
+    picked = {one_per_caption(rows, seed, "random")[0].negative for seed in range(20)}
+    assert picked == {"n0", "n1", "n2"}
+    with pytest.raises(ValueError, match="pick must be one of first, random, was: last"):
+        one_per_caption(rows, 0, "last")  # type: ignore[arg-type]
+
+
+def test_draws_are_ordered_as_numbers() -> None:
+    assert one_per_caption([(f"c#noun:{k}", Pair("t", f"n{k}", "i")) for k in (10, 2)])[0].negative == "n2"
+
+
+def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
+    """A negatives table of 2 captions an image and 4 draws each, cut into shards at these images."""
+    rows = [
+        {
+            "negative_id": f"s:{image}:{n}#{operator}:{draw}",
+            "operator": operator,
+            "family": operator,
+            "split": "train" if image < images // 2 else "test",
+            "image_id": f"s:{image}",
+            "caption": f"A {THINGS[(image + n) % 10]} {image}.",
+            "text": f"A {THINGS[(image + n + draw + 1) % 10]} {image}.",
+            "replaced": "a" if draw else "b",
+            "replacement": "b" if draw else "a",
+        }
+        for image in range(images)
+        for n in range(2)
+        for operator in ("noun", "numeral")
+        for draw in range(4)
+    ]
+    (run / "negatives").mkdir(parents=True)
+    for i, (low, high) in enumerate(zip([0, *cuts], [*cuts, images], strict=True)):
+        shard = [row for row in rows if low <= int(row["image_id"][2:]) < high]
+        pq.write_table(pa.Table.from_pylist(shard), run / "negatives" / f"part-{i:05d}.parquet")
+    return run
+
+
+@pytest.mark.parametrize("pick", ["first", "random"])
+def test_a_pick_does_not_depend_on_shards(tmp_path: Path, pick: str) -> None:
+    one = read_pairs(negatives(tmp_path / "one", []), "noun", 3, pick)  # type: ignore[arg-type]
+    many = read_pairs(negatives(tmp_path / "many", [1, 5]), "noun", 3, pick)  # type: ignore[arg-type]
+    assert len(one) == 16
+    assert sorted(one) == sorted(many)
+
+
+def test_a_run_has_a_report_an_operator(tmp_path: Path) -> None:
+    run = negatives(tmp_path, [4])
+    reports = measure_run(run)
+    assert [(report.name, report.ngrams.pairs) for report in reports] == [("noun", 16), ("numeral", 16)]
+    assert measure_run(run, operators=["numeral"]) == reports[1:]
+    with pytest.raises(ValueError, match="operator must be one of noun, numeral in .*, was: verb"):
+        measure_run(run, operators=["verb"])
+    with pytest.raises(FileNotFoundError, match="no negatives"):
+        measure_run(tmp_path / "nowhere")
+
+
+def test_too_few_images_name_the_operator(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="noun: images must be >= 5 for 5 folds, were: 3"):
+        measure_run(negatives(tmp_path, [], images=3))
+
+
+def test_flow_table_has_the_reverse_beside(tmp_path: Path) -> None:
+    run = negatives(tmp_path, [4])
+    assert flow_table(run, "noun") == [("a", "b", 48, 16), ("b", "a", 16, 48)]
+    assert flow_table(run, "noun", top=1) == [("a", "b", 48, 16)]
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[quality\]"):
+        blind("symmetric", symmetric())
+
+
+def test_importing_is_light() -> None:
+    heavy = "{'numpy', 'sklearn', 'scipy', 'pyarrow', 'pandas', 'spacy', 'dask', 'inflect'}"
+    code = f"import sys, negcap.pipelines.quality.bias; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_markdown_has_a_row_a_report() -> None:
+    assert to_markdown([blind("symmetric", symmetric())]).splitlines()[2].startswith("| symmetric | 400 |")

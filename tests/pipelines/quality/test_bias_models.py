@@ -1,0 +1,175 @@
+"""The parts of the blind baselines: n-gram differences, the language model, word odds, clustered intervals."""
+
+import json
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines.quality.bias import Pair, accuracy, by_image, measure, read_corpus, some_images, to_json, to_text
+from negcap.pipelines.quality.bias.language_model import train
+from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
+from negcap.pipelines.quality.bias.ngrams import START, Texts, Vocabulary, windows
+
+TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
+PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5)
+
+
+def grams(text: str) -> Counter[str]:
+    tokens = ["<s>", *text.split(), "</s>"]
+    return Counter(" ".join(tokens[i : i + n]) for n in (1, 2, 3) for i in range(len(tokens) - n + 1))
+
+
+@given(PAIRS)
+def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
+    vocabulary = Vocabulary()
+    found = features(vocabulary.encode([true for true, _ in pairs]), vocabulary.encode([other for _, other in pairs]))
+    names = vocabulary.spell(found.keys)
+    for row, (true, other) in enumerate(pairs):
+        expected = grams(true)
+        expected.subtract(grams(other))
+        line = found.matrix[row].tocoo()
+        assert {names[i]: v for i, v in zip(line.col, line.data, strict=True)} == {
+            g: n for g, n in expected.items() if n
+        }
+
+
+@given(PAIRS)
+def test_texts_agree_outside_their_windows(pairs: list[tuple[str, str]]) -> None:
+    vocabulary = Vocabulary()
+    true, other = (vocabulary.encode([pair[side] for pair in pairs]) for side in (0, 1))
+    around = windows(true, other)
+    for row in range(len(pairs)):
+        parts = []
+        for texts, (start, end) in ((true, around.true), (other, around.negative)):
+            low, high = texts.offsets[row : row + 2]
+            assert low <= start[row] <= end[row] <= high
+            parts.append((texts.flat[low : start[row]].tolist(), texts.flat[end[row] : high].tolist()))
+        assert parts[0] == parts[1]
+    same = np.array([a.split() == b.split() for a, b in pairs])
+    assert np.array_equal(same, (around.true[0] == around.true[1]) & (around.negative[0] == around.negative[1]))
+
+
+def test_words_are_lower_case_with_punctuation_apart() -> None:
+    vocabulary = Vocabulary()
+    texts = vocabulary.encode(["A dog's t-shirt.", ""])
+    assert [list(vocabulary.number)[k] for k in texts.flat[:6]] == ["<s>", "a", "dog's", "t-shirt", ".", "</s>"]
+    assert len(texts) == 2 and texts.offsets.tolist() == [0, 6, 8]
+    assert texts.take(np.array([1, 0])).offsets.tolist() == [0, 2, 8]
+
+
+CORPUS = ["a dog runs", "a dog sits", "a cat sits", "a cat sits", "the dog runs .", "a red dog"]
+
+
+@pytest.mark.parametrize("context", ["a", "dog", "a dog", "the cat", "red", "unseen a"])
+def test_the_probabilities_of_a_context_sum_to_one(context: str) -> None:
+    vocabulary = Vocabulary()
+    texts = vocabulary.encode([*CORPUS, context])
+    entries = len(vocabulary.number)
+    given_ = texts.flat[texts.offsets[-2] : -1].tolist()
+    model = train(texts.take(np.arange(len(CORPUS))), np.arange(len(CORPUS)) % 2, 2, entries)
+    flat = np.array([[*given_, word] for word in range(entries)]).astype(np.int32)
+    asked = Texts(flat.ravel(), np.arange(entries + 1) * flat.shape[1])
+    window = asked.offsets[1:] - 1, asked.offsets[1:]
+    for fold in (0, 1):
+        logs = model.score(asked, window, np.full(entries, fold))
+        assert np.exp(logs).sum() == pytest.approx(1)
+        assert logs[START] == logs.min()
+
+
+def test_a_fold_is_judged_by_what_others_say() -> None:
+    vocabulary = Vocabulary()
+    texts = vocabulary.encode(["a dog runs"] * 5 + ["a cat runs"])
+    folds = np.array([0] * 5 + [1])
+    model = train(texts, folds, 2, len(vocabulary.number))
+    pair = vocabulary.encode(["a dog runs"]), vocabulary.encode(["a cat runs"])
+    assert model.gaps(*pair, np.array([0]))[0] < 0 < model.gaps(*pair, np.array([1]))[0]
+
+
+def test_gaps_are_those_of_whole_texts() -> None:
+    """What lies outside of the window changes nothing."""
+    vocabulary = Vocabulary()
+    true, other = vocabulary.encode(CORPUS), vocabulary.encode([text.replace("dog", "red cat") for text in CORPUS])
+    folds = np.arange(len(CORPUS)) % 2
+    model = train(true, folds, 2, len(vocabulary.number))
+    whole = [model.score(texts, (texts.offsets[:-1], texts.offsets[1:]), folds) for texts in (true, other)]
+    assert model.gaps(true, other, folds) == pytest.approx(whole[0] - whole[1])
+
+
+def test_word_odds_are_counts_of_other_folds() -> None:
+    vocabulary = Vocabulary()
+    true, other = vocabulary.encode(["a dog", "a dog", "a cat"]), vocabulary.encode(["a cat", "a cat", "a dog"])
+    single = words(features(true, other))
+    assert vocabulary.spell(single.keys) == ["dog", "cat"]
+    assert log_odds(single.matrix) == pytest.approx([np.log(3 / 2), np.log(2 / 3)])
+    folds = np.array([0, 0, 1])
+    told = right(scores(single.matrix, fold_weights(single.matrix, folds, 2, log_odds), folds))
+    assert told.tolist() == [0, 0, 0]
+
+
+def test_pairs_of_one_image_count_for_fewer() -> None:
+    told = [1.0, 1.0, 0.0, 1.0] * 25
+    apart = by_image(told, map(str, range(100)))
+    plain = accuracy(75, 100)
+    assert (apart.percent, apart.pairs) == (75, 100)
+    assert apart.low == pytest.approx(plain.low, abs=0.2) and apart.high == pytest.approx(plain.high, abs=0.2)
+    copied = by_image([value for value in told for _ in range(4)], [str(i) for i in range(100) for _ in range(4)])
+    assert copied.low == pytest.approx(apart.low, abs=0.1) and copied.pairs == 400
+    certain = by_image([1.0] * 40, [str(i % 10) for i in range(40)])
+    assert certain.low == pytest.approx(accuracy(10, 10).low)
+    with pytest.raises(ValueError, match="pairs must be >= 1, was: 0"):
+        by_image([], [])
+    with pytest.raises(ValueError, match="effect must be >= 1, was: 0.5"):
+        accuracy(1, 2, 0.5)
+
+
+def pairs(cue: str, images: int = 60) -> list[Pair]:
+    rng = Random(0)
+    things = "dog cat bus tree house".split()
+    made = []
+    for image in range(images):
+        a, b = rng.sample(things, 2)
+        made.append(Pair(f"A {a} runs.", f"A {b}{cue} runs.", str(image)))
+    return made
+
+
+def test_operators_are_measured_apart_and_together() -> None:
+    reports = measure({"noun": pairs(""), "verb": pairs(" zebra")})
+    assert list(reports) == ["noun", "verb", "all"]
+    assert reports["all"].ngrams.pairs == 120
+    assert reports["verb"].worst[1].percent == 100 and reports["noun"].worst[1].percent < 75
+    assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
+    assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
+    assert list(measure({"noun": pairs("")})) == ["noun"]
+    said = to_text(list(reports.values()))
+    assert "zebra 0:60" in said and "language model" in said
+    assert json.loads(to_json(list(reports.values())))["verb"]["odds"]["percent"] == 100
+
+
+def test_a_corpus_trains_the_language_model() -> None:
+    corpus = [(f"A {thing} runs.", f"other {i}") for i in range(40) for thing in ("dog", "cat", "bus", "tree", "house")]
+    said = [Pair(pair.true, pair.true.replace("runs", "flies"), pair.image_id) for pair in pairs("")]
+    assert measure({"verb": said}, corpus=corpus)["verb"].language_model.percent == 100
+
+
+def test_a_limit_takes_whole_images() -> None:
+    some = [Pair("t", f"n{k}", str(i)) for i in range(10) for k in range(3)]
+    kept = some_images(some, 10)
+    assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
+    assert some_images(some, 30) == some
+    assert {pair.image_id for pair in some_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
+    with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
+        some_images(some, 0)
+
+
+def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("negcap.pipelines.quality.bias.ngrams.BITS", 3)
+    with pytest.raises(ValueError, match="texts must have at most 8 different words, have: 9"):
+        Vocabulary().encode(["one two three four five six"])
+
+
+def test_a_run_without_captions_has_no_corpus(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    assert read_corpus(tmp_path) == []

@@ -1,0 +1,594 @@
+"""Readers: every format, its detection, bad records and broken files. The sentences are made up for these tests."""
+
+import bz2
+import gzip
+import json
+import lzma
+import uuid
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines import readers
+from negcap.pipelines.readers import ReadOptions, Record, Rejected
+from negcap.pipelines.readers.files import folder_of, join, name_of, split_in
+from negcap.pipelines.readers.record import clean, excerpt, image_id
+from negcap.schemas.captions import RECORD_REASONS
+from tests.conftest import DATA
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real captions are not in {DATA} (NEGCAP_DATA)")
+
+HEN, OWL = "A speckled hen guards three eggs.", "Two owls stare at a lantern ."
+TEN = [f"Sentence number {number} about a kite ." for number in range(10)]
+COCO = {
+    "info": {"year": 2017},
+    "images": [{"id": 7, "file_name": "000000000007.jpg"}, {"id": 9, "file_name": "000000000009.jpg"}],
+    "annotations": [
+        {"id": 1, "image_id": 9, "caption": OWL},
+        {"id": 2, "image_id": 7, "caption": HEN},
+        {"id": 3, "image_id": 9, "caption": HEN},
+    ],
+}
+KARPATHY = {
+    "images": [
+        {"filepath": "val2014", "filename": "owl.jpg", "split": "restval", "sentences": [{"raw": OWL}, {"raw": HEN}]},
+        {"filename": "hen.jpg", "split": "test", "sentences": [{"raw": HEN}]},
+    ],
+    "dataset": "barn",
+}
+ROWS = [{"image": "a/owl.jpg", "caption": OWL, "split": "train"}, {"image": "hen.png", "caption": HEN, "split": "val"}]
+ROWS_READ = [("a/owl.jpg", "train", OWL), ("hen.png", "val", HEN)]
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def put(folder: Path | str, files: dict[str, str | bytes]) -> str:
+    """Write files into a folder or below an fsspec URL; the last one's name."""
+    path = ""
+    for name, content in files.items():
+        path = f"{folder}/{name}"
+        with fsspec.open(path, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(source: str, format: str = "", **options: str) -> tuple[list[Record], list[Rejected]]:
+    records = list(readers.read(source, format or readers.detect(source), ReadOptions(**options)))
+    return [r for r in records if isinstance(r, Record)], [r for r in records if isinstance(r, Rejected)]
+
+
+def short(records: list[Record]) -> list[tuple[str, str, str]]:
+    return [(record.image, record.split, record.text) for record in records]
+
+
+def parquet(rows: list[dict]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def delimited(delimiter: str) -> str:
+    return "\n".join(delimiter.join(row) for row in [list(ROWS[0]), *(list(row.values()) for row in ROWS)]) + "\n"
+
+
+FILES = {  # name -> content, format, what is read
+    "captions_val2017.json": (
+        json.dumps(COCO),
+        "coco",
+        [("000000000009.jpg", "val", OWL), ("000000000007.jpg", "val", HEN), ("000000000009.jpg", "val", HEN)],
+    ),
+    "mine.json": (json.dumps({**COCO, "images": []}, indent=1), "coco", [
+        ("9", "", OWL), ("7", "", HEN), ("9", "", HEN),
+    ]),
+    "dataset_barn.json": (
+        json.dumps(KARPATHY),
+        "karpathy",
+        [("val2014/owl.jpg", "restval", OWL), ("val2014/owl.jpg", "restval", HEN), ("hen.jpg", "test", HEN)],
+    ),
+    "barn.token": (f"owl.jpg#0\t{OWL}\nhen.jpg#0\t{HEN}\nowl.jpg#3\t{HEN}\n", "flickr", [
+        ("owl.jpg", "", OWL), ("hen.jpg", "", HEN), ("owl.jpg", "", HEN),
+    ]),
+    "dev_caps.txt": ("\n".join(TEN) + "\n", "vsepp", [
+        (f"dev_{number // 5}", "dev", sentence) for number, sentence in enumerate(TEN)
+    ]),
+    "barn.csv": (delimited(","), "table", ROWS_READ),
+    "barn.tsv": (delimited("\t"), "table", ROWS_READ),
+    "semicolons.csv": (delimited(";"), "table", ROWS_READ),
+    "pipes.txt": (delimited("|").replace("|", "| "), "table", ROWS_READ),
+    "crlf.csv": (delimited(",").replace("\n", "\r\n"), "table", ROWS_READ),
+    "mark.csv": ("\ufeff" + delimited(","), "table", ROWS_READ),
+    "barn.jsonl": ("\n".join(map(json.dumps, ROWS)) + "\n\n", "table", ROWS_READ),
+    "list.json": (json.dumps(ROWS), "table", ROWS_READ),
+    "pretty.json": (json.dumps(ROWS, indent=2), "table", ROWS_READ),
+    "barn.parquet": (parquet(ROWS), "table", ROWS_READ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize("name", FILES)
+def test_reads_and_detects_every_format(name, compression, tmp_path):
+    content, format, expected = FILES[name]
+    content = content.encode() if isinstance(content, str) else content
+    path = put(tmp_path, {name + compression: COMPRESS[compression](content)})
+    assert readers.detect(path) == format
+    records, rejected = read(path)
+    assert short(records) == expected
+    assert rejected == []
+    assert {record.source for record in records} == {name + compression}
+    assert {record.language for record in records} == {"en"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_reads_any_fsspec_url(name):
+    content, format, expected = FILES[name]
+    path = put(f"memory://{uuid.uuid4()}", {name: content})
+    assert short(read(path)[0]) == expected
+    assert readers.files(path, format, ReadOptions()) == [path]
+
+
+def test_reads_file_urls_and_members_of_archives(tmp_path):
+    put(tmp_path, {"barn.csv": delimited(",")})
+    assert short(read(f"file://{tmp_path}/barn.csv")[0]) == ROWS_READ
+    with zipfile.ZipFile(tmp_path / "barn.zip", "w") as archive:
+        archive.writestr("barn.csv", delimited(","))
+    assert short(read(f"zip://barn.csv::file://{tmp_path}/barn.zip")[0]) == ROWS_READ
+
+
+def test_coco_skips_nothing_when_images_come_last_and_refuses_a_repeated_annotation(tmp_path):
+    turned = dict(reversed(COCO.items()))
+    turned["annotations"] = [*COCO["annotations"], COCO["annotations"][0]]
+    records, rejected = read(put(tmp_path, {"captions_train2014.json": json.dumps(turned)}))
+    assert short(records)[0] == ("000000000009.jpg", "train", OWL)
+    assert [(bad.line, bad.reason, bad.text) for bad in rejected] == [(4, "duplicate_caption_id", OWL)]
+
+
+def multi30k(**more: str) -> dict[str, str | bytes]:
+    files = {"val_images.txt": "fox.jpg#0\nbat.jpg#1\n", "train_images.txt": "elk.jpg\n"}
+    for split, count in (("val", 2), ("train", 1)):
+        for number in range(1, 6):
+            for language in ("de", "en"):
+                lines = [f"{split} {language} {number} line {line}" for line in range(count)]
+                files[f"{split}.{number}.{language}.gz"] = gzip.compress("\n".join(lines).encode() + b"\n")
+    return {**files, **more}
+
+
+@pytest.mark.parametrize(("language", "per_image"), [("en", 5), ("de", 5), ("all", 10)])
+def test_multi30k_folder(language, per_image, tmp_path):
+    put(tmp_path, multi30k())
+    assert readers.detect(str(tmp_path)) == "multi30k"
+    records, rejected = read(str(tmp_path), language=language)
+    assert rejected == []
+    images = [record.image for record in records]
+    assert images == ["elk.jpg"] * per_image + ["fox.jpg"] * per_image + ["bat.jpg"] * per_image
+    assert [record.number for record in records] == list(range(per_image)) * 3
+    assert {record.language for record in records} == ({"de", "en"} if language == "all" else {language})
+    last = records[-1]
+    assert (last.text, last.line) == (f"val {last.language} 5 line 1", 2)
+    assert last.source == f"val.5.{last.language}.gz"
+
+
+def test_multi30k_task_1_with_lists_in_image_splits(tmp_path):
+    put(tmp_path, {"image_splits/train.txt": "elk.jpg\nfox.jpg\n", "raw/train.en": f"{HEN}\n{OWL}\n"})
+    records, _ = read(f"{tmp_path}/raw")
+    assert short(records) == [("elk.jpg", "train", HEN), ("fox.jpg", "train", OWL)]
+
+
+@pytest.mark.parametrize("extra", ["", "surplus\n"])
+def test_multi30k_files_must_be_as_long_as_the_image_list(extra, tmp_path):
+    lines = "one\ntwo\n" + extra if extra else "one\n"
+    put(tmp_path, {**multi30k(), "val.3.en.gz": gzip.compress(lines.encode())})
+    more = "2, has more" if extra else "has only 1"
+    with pytest.raises(ValueError, match=rf"val\.3\.en\.gz: must have as many lines as val_images\.txt, {more}"):
+        read(str(tmp_path))
+
+
+def test_multi30k_says_what_is_missing(tmp_path):
+    files = multi30k()
+    del files["val_images.txt"]
+    put(tmp_path, files)
+    with pytest.raises(FileNotFoundError, match=r"has no Multi30K files .*\.fr\.gz.*; languages there: de, en"):
+        read(str(tmp_path), language="fr")
+    with pytest.raises(FileNotFoundError, match=r"has no val_images\.txt, the list of the images of val"):
+        read(str(tmp_path))
+    with pytest.raises(ValueError, match="must be the folder of its files, was a file"):
+        read(f"{tmp_path}/train.1.en.gz", "multi30k")
+    with pytest.raises(ValueError, match="looks like one file of Multi30K, give the folder it is in"):
+        readers.detect(f"{tmp_path}/train.1.en.gz")
+
+
+def test_vsepp_folder_takes_names_from_image_lists(tmp_path):
+    put(tmp_path, {"dev_caps.txt": "\n".join(TEN), "dev_images.txt": "elk.jpg\nfox.jpg\n"})
+    put(tmp_path, {"train_caps.txt": "\n".join(TEN[:5])})
+    records, _ = read(str(tmp_path))
+    assert readers.detect(str(tmp_path)) == "vsepp"
+    assert [record.image for record in records] == ["train_0"] * 5 + ["elk.jpg"] * 5 + ["fox.jpg"] * 5
+    assert [record.number for record in records] == [0, 1, 2, 3, 4] * 3
+    assert [record.image for record in read(f"{tmp_path}/dev_caps.txt")[0]] == ["elk.jpg"] * 5 + ["fox.jpg"] * 5
+    files = readers.files(str(tmp_path), "vsepp", ReadOptions())
+    assert [name_of(url) for url in files] == ["train_caps.txt", "dev_caps.txt", "dev_images.txt"]
+
+
+@pytest.mark.parametrize(
+    ("captions", "images", "message"),
+    [
+        (9, None, "must have 5 lines an image, has only 9 lines"),
+        (10, 3, "must have 5 lines for each line of dev_images.txt, has only 10 lines"),
+        (10, 1, "must have 5 lines for each line of dev_images.txt, has more"),
+    ],
+)
+def test_vsepp_needs_five_lines_an_image(captions, images, message, tmp_path):
+    if images:
+        put(tmp_path, {"dev_images.txt": "".join(f"{number}.jpg\n" for number in range(images))})
+    path = put(tmp_path, {"dev_caps.txt": "\n".join(TEN[:captions])})
+    with pytest.raises(ValueError, match=f"dev_caps.txt: {message}"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.json"])
+def test_tables_with_columns_of_other_names(name, tmp_path):
+    rows = [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}]
+    contents = {
+        ".csv": f"what,photo file,said,part\nx,owl.jpg,{OWL},test\n",
+        ".tsv": f"what\tphoto file\tsaid\tpart\nx\towl.jpg\t{OWL}\ttest\n",
+        ".jsonl": json.dumps(rows[0]),
+        ".json": json.dumps(rows),
+        ".parquet": parquet(rows),
+    }
+    path = put(tmp_path, {name: contents[Path(name).suffix]})
+    with pytest.raises(
+        ValueError, match=r"no column is named as image .*--image-column; found: what, photo file, said"
+    ):
+        read(path)
+    with pytest.raises(ValueError, match="no column is named as caption columns are"):
+        read(path, image_column="photo file")
+    with pytest.raises(ValueError, match="split column must be one of the columns found, was: fold; found: what"):
+        read(path, image_column="photo file", caption_column="said", split_column="fold")
+    records, _ = read(path, image_column="photo file", caption_column="said", split_column="part")
+    assert short(records) == [("owl.jpg", "test", OWL)]
+
+
+def test_usual_column_names_whatever_their_case(tmp_path):
+    content = f"Image_ID,Caption Number,File-Name, Caption\n5,0,owl.jpg,{OWL}\n"
+    assert short(read(put(tmp_path, {"train.csv": content}))[0]) == [("owl.jpg", "train", OWL)]
+
+
+def test_a_column_without_a_name_is_passed_over(tmp_path):
+    content = f",image,caption\n0,owl.jpg,{OWL}\n1,hen.jpg,{HEN}\n"
+    assert short(read(put(tmp_path, {"a.csv": content}))[0]) == [("owl.jpg", "", OWL), ("hen.jpg", "", HEN)]
+
+
+def test_columns_by_number_where_there_is_no_header(tmp_path):
+    path = put(tmp_path, {"barn.tsv": f"owl.jpg\t{OWL}\nhen.jpg\t{HEN}\n"})
+    records, _ = read(path, image_column="1", caption_column="2", language="de")
+    assert short(records) == [("owl.jpg", "", OWL), ("hen.jpg", "", HEN)]
+    assert records[0].language == "de"
+    with pytest.raises(ValueError, match=r"column numbers must be <= 2, were: \[1, 3\]"):
+        read(path, image_column="1", caption_column="3")
+
+
+def test_quotes_in_csv_and_tsv(tmp_path):
+    said = 'A sign says ""stop"", twice'
+    records, _ = read(
+        put(tmp_path, {"a.csv": f'image,caption\n1.jpg,"{said}"\n2.jpg,"Over\ntwo lines"\n3.jpg,{HEN}\n'})
+    )
+    assert [record.text for record in records] == ['A sign says "stop", twice', "Over two lines", HEN]
+    assert [record.line for record in records] == [2, 3, 5]
+    lines = ["image\tcaption", f'1.jpg\t"{said}"', '2.jpg\t"Stop" is on a sign', '3.jpg\tA 7" pan', f"4.jpg\t{HEN}"]
+    records, rejected = read(put(tmp_path, {"a.tsv": "\n".join(lines)}))
+    assert [record.text for record in records] == ['A sign says "stop", twice', '"Stop" is on a sign', 'A 7" pan', HEN]
+    assert rejected == []
+
+
+def test_a_quote_that_never_ends_loses_one_record(tmp_path):
+    rows = [f"{number}.jpg,{HEN}" for number in range(6000)]
+    rows[3] = '3.jpg,"An open quote'
+    records, rejected = read(put(tmp_path, {"a.csv": "image,caption\n" + "\n".join(rows)}))
+    assert [(bad.line, bad.reason) for bad in rejected] == [(5, "not_a_record")]
+    assert "field larger than field limit" in rejected[0].detail
+    assert records[0].image == "0.jpg" and records[-1].image == "5999.jpg"
+
+
+def test_a_cell_with_several_captions(tmp_path):
+    rows = [{"filename": "owl.jpg", "caption": [OWL, HEN]}, {"filename": "hen.jpg", "caption": [HEN]}]
+    expected = [("owl.jpg", "", OWL), ("owl.jpg", "", HEN), ("hen.jpg", "", HEN)]
+    for name, content in {"a.jsonl": "\n".join(map(json.dumps, rows)), "b.json": json.dumps(rows)}.items():
+        assert short(read(put(tmp_path, {name: content}))[0]) == expected
+    rows = [{"image": {"bytes": b"\0", "path": "x"}, **row} for row in rows]  # embedded pictures are passed over
+    records, rejected = read(put(tmp_path, {"c.parquet": parquet(rows)}))
+    assert short(records) == expected
+    assert rejected == []
+
+
+def test_parquet_dictionaries_numbers_and_nulls(tmp_path):
+    table = pa.table({
+        "image_id": pa.array([5, 6, None]),
+        "caption": pa.array([OWL, None, HEN]).dictionary_encode(),
+        "split": pa.array(["train", None, "val"], pa.large_string()),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    records, rejected = read(f"{tmp_path}/a.parquet")
+    assert short(records) == [("5", "train", OWL)]
+    assert [(bad.line, bad.reason) for bad in rejected] == [(2, "no_text"), (3, "no_image")]
+
+
+def test_a_folder_of_tables(tmp_path):
+    put(
+        tmp_path,
+        {"README.md": "hens", "train.csv": f"image,text\n1.jpg,{HEN}\n", "val.csv": f"image,text\n2.jpg,{OWL}\n"},
+    )
+    assert readers.detect(str(tmp_path)) == "table"
+    assert short(read(str(tmp_path))[0]) == [("1.jpg", "train", HEN), ("2.jpg", "val", OWL)]
+    put(tmp_path, {"more.jsonl": "{}"})
+    with pytest.raises(ValueError, match=r"must hold tables of one kind .*, has csv and jsonl"):
+        read(str(tmp_path))
+
+
+BAD_LINES = [  # bytes of a caption, reason, detail
+    (b"", "no_text", "caption must not be empty, was: ''"),
+    (b"   ", "no_text", "caption must not be empty, was: '   '"),
+    (b"A caf\xe9 at night.", "not_utf8", r"caption must be UTF-8, has \xe9 at character 5"),
+    ("A caf\ufffd at night.".encode(), "not_utf8", "caption must be UTF-8, has U+FFFD, the mark of lost bytes, at"),
+    (b"kite " * 500, "too_long", "caption must be <= 2000 characters, was: 2499"),
+    (b"A\x07bell", "control_characters", "caption must have no control characters, has U+0007"),
+    (b"A\x00bell", "control_characters", "caption must have no control characters, has U+0000"),
+    ("turned \u202e round".encode(), "control_characters", "caption must have no control characters, has U+202E"),
+]
+
+
+@pytest.mark.parametrize("format", ["flickr", "vsepp", "multi30k", "csv", "tsv", "jsonl", "json", "coco", "karpathy"])
+@pytest.mark.parametrize(("bad", "reason", "detail"), BAD_LINES, ids=lambda value: str(value)[:12])
+def test_a_bad_caption_is_one_rejected_record(format, bad, reason, detail, tmp_path):
+    path, line = put_with_caption(tmp_path, format, bad)
+    records, rejected = read(path, "" if format in ("flickr", "vsepp", "multi30k", "coco", "karpathy") else "table")
+    assert [(r.reason, r.line) for r in rejected] == [(reason, line)]
+    assert rejected[0].detail.startswith(detail)
+    assert len(rejected[0].text) <= 200 + 3
+    assert len(records) == 4
+    assert reason in RECORD_REASONS
+
+
+def put_with_caption(folder: Path, format: str, bad: bytes) -> tuple[str, int]:
+    """A source of this format whose second of five captions is `bad`; the line it stands in."""
+    captions = [HEN.encode(), bad, OWL.encode(), HEN.encode(), OWL.encode()]
+    if format == "flickr":
+        lines = [b"%d.jpg#0\t%s" % item for item in enumerate(captions)]
+        return put(folder, {"a.token": b"\n".join(lines)}), 2
+    if format == "vsepp":
+        return put(folder, {"dev_caps.txt": b"\n".join(captions)}), 2
+    if format == "multi30k":
+        images = "".join(f"{number}.jpg\n" for number in range(5))
+        put(folder, {"val_images.txt": images, "val.en": b"\n".join(captions) + b"\n"})
+        return str(folder), 2
+    if format in ("csv", "tsv"):
+        separator = b"," if format == "csv" else b"\t"
+        lines = [
+            b"image" + separator + b"caption",
+            *(b"%d.jpg%s%s" % (n, separator, c) for n, c in enumerate(captions)),
+        ]
+        return put(folder, {f"a.{format}": b"\n".join(lines)}), 3
+    quoted = [b'"' + caption.replace(b"\x07", b"\\u0007").replace(b"\x00", b"\\u0000") + b'"' for caption in captions]
+    if format in ("jsonl", "json"):
+        objects = [b'{"image": "%d.jpg", "caption": %s}' % item for item in enumerate(quoted)]
+        content = b"\n".join(objects) if format == "jsonl" else b"[" + b",".join(objects) + b"]"
+    elif format == "coco":
+        objects = [b'{"image_id": %d, "caption": %s}' % item for item in enumerate(quoted)]
+        content = b'{"annotations": [' + b",".join(objects) + b"]}"
+    else:
+        objects = [b'{"filename": "%d.jpg", "sentences": [{"raw": %s}]}' % item for item in enumerate(quoted)]
+        content = b'{"images": [' + b",".join(objects) + b"]}"
+    return put(folder, {f"a.{'jsonl' if format == 'jsonl' else 'json'}": content}), 2
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [
+        ("../secret/owl.jpg", "unsafe_path"),
+        ("a/../../owl.jpg", "unsafe_path"),
+        ("a\\..\\owl.jpg", "unsafe_path"),
+        ("/etc/owl.jpg", "unsafe_path"),
+        ("C:\\owl.jpg", "unsafe_path"),
+        ("~/owl.jpg", "unsafe_path"),
+        ("file:///owl.jpg", "unsafe_path"),
+        ("https://host/../owl.jpg", "unsafe_path"),
+        ("", "no_image"),
+        (".jpg", "no_image"),
+        ("folder/", "no_image"),
+        (None, "no_image"),
+        (1.5, "no_image"),
+        (True, "no_image"),
+        ("a" * 1001, "too_long"),
+        ("owl\x01.jpg", "control_characters"),
+        ("owl\udcff.jpg", "not_utf8"),
+    ],
+)
+def test_bad_images(image, reason):
+    rejected = clean(Record("a.csv", 12, image, HEN))
+    assert isinstance(rejected, Rejected)
+    assert rejected[:3] == ("a.csv", 12, reason)
+    assert rejected.text == HEN
+
+
+@pytest.mark.parametrize(
+    "image", ["owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg"]
+)
+def test_good_images_stay_as_they_are(image):
+    assert clean(Record("a.csv", 1, image, HEN)).image == image
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [("a/b/owl.jpg", "owl"), ("owl.JPEG", "owl"), ("v1.2", "v1.2"), ("owl.jpg.1", "owl.jpg.1"), ("c\\owl.png", "owl"),
+     ("000000000009.jpg", "000000000009"), ("17", "17"), ("jpg", "jpg")],
+)  # fmt: skip
+def test_image_id(image, expected):
+    assert image_id(image) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  Two \t owls\u00a0 stare . ", "Two owls stare ."),
+        ("A hen\nand an egg\r\n", "A hen and an egg"),
+        ("cafe\u0301", "café"),
+        ("MiXeD Case , spaced .", "MiXeD Case , spaced ."),
+        ('"quoted" <b>markup</b> & more', '"quoted" <b>markup</b> & more'),
+        ("family 👨\u200d👩\u200d👧 emoji", "family 👨\u200d👩\u200d👧 emoji"),
+    ],
+)
+def test_text_is_normalised_and_otherwise_untouched(text, expected):
+    assert clean(Record("a", 1, "i", text)).text == expected
+
+
+@given(st.text(max_size=300))
+def test_cleaning_is_idempotent_and_total(text):
+    cleaned = clean(Record("a", 1, "i", text))
+    if isinstance(cleaned, Record):
+        assert clean(cleaned) == cleaned
+        assert 0 < len(cleaned.text.encode("utf-8")) and len(cleaned.text) <= 2000
+        assert "  " not in cleaned.text
+    else:
+        assert cleaned.reason in RECORD_REASONS
+        assert cleaned.text.encode("utf-8") is not None
+
+
+def test_excerpts_escape_bytes():
+    assert excerpt("A caf\udce9 \ud800") == "A caf\\xe9 \\ud800"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("notes.txt", "Just some lines\nof text\n", "looks like none of them"),
+        ("empty.csv", "", "is empty"),
+        ("words.npz", b"PK\x03\x04-\x00\x00\x00\x08\x00\x00\x00!\x00,,\n", "is binary"),
+        ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF", "is binary"),
+        ("utf16.csv", "image,caption\n".encode("utf-16"), "must be UTF-8, starts with a UTF-16 byte order mark"),
+        ("other.json", '{\n "things": [1]\n}', "must be COCO annotation JSON .* has none of these"),
+        ("cut.json", json.dumps(COCO)[:70], "must be complete JSON, cannot be read"),
+        ("notgzip.json.gz", "{}", "must be a caption file, cannot be read: Not a gzipped file"),
+    ],
+)
+def test_unknown_formats_are_one_line(name, content, expected, tmp_path):
+    path = put(tmp_path, {name: content})
+    with pytest.raises(ValueError, match=expected) as error:
+        readers.detect(path)
+    assert str(error.value).startswith(path)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_sources_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.json: no such file or folder"):
+        readers.detect(f"{tmp_path}/nothing.json")
+    with pytest.raises(FileNotFoundError, match=r"nothing\.json: no such file, expected complete COCO annotation JSON"):
+        read(f"{tmp_path}/nothing.json", "coco")
+    with pytest.raises(ValueError, match="nowhere://a.csv: cannot be opened: Protocol not known: nowhere"):
+        readers.detect("nowhere://a.csv")
+    (tmp_path / "holds.doc").touch()
+    with pytest.raises(ValueError, match=r"must be a Multi30K folder, .*; holds holds\.doc"):
+        readers.detect(str(tmp_path))
+    with pytest.raises(ValueError, match="format must be one of coco, karpathy, .*, was: hats"):
+        readers.reader_of("hats")
+
+
+@pytest.mark.parametrize("name", ["captions_val2017.json", "dataset_barn.json", "list.json", "barn.parquet"])
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_a_file_cut_short_is_an_error(name, share, tmp_path):
+    content, format, _ = FILES[name]
+    content = content.encode() if isinstance(content, str) else content
+    path = put(tmp_path, {name: content[: int(len(content) * share)]})
+    with pytest.raises(ValueError, match="must be .*, cannot be read") as error:
+        read(path, format)
+    assert str(error.value).startswith(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["captions_val2017.json", "barn.token", "dev_caps.txt", "barn.csv", "barn.tsv", "barn.jsonl"]
+)
+@pytest.mark.parametrize("compression", [".gz", ".xz", ".bz2"])
+def test_an_archive_cut_short_is_an_error(name, compression, tmp_path):
+    content, format, _ = FILES[name]
+    packed = COMPRESS[compression](content.encode())
+    path = put(tmp_path, {name + compression: packed[:-12]})
+    with pytest.raises(ValueError, match="must be .*, cannot be read") as error:
+        read(path, format)
+    assert str(error.value).startswith(path)
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "lines"),
+    [
+        (
+            "flickr",
+            f"owl.jpg#0\t{OWL}\n\nno tab\nowl.jpg\t{OWL}\nowl.jpg#x\t{OWL}\nowl.jpg#12345\t{OWL}\n",
+            [3, 4, 5, 6],
+        ),
+        ("table", f"image,caption\n1.jpg,{OWL}\n2.jpg\n\n3.jpg,one,two\n", [3, 5]),
+        ("table", '{"image": "1.jpg", "caption": "A hen"}\n{"image": \n[1]\nnull\n', [2, 3, 4]),
+        ("table", '[{"image": "1.jpg", "caption": "A hen"}, 17]', [2]),
+        ("coco", '{"annotations": [{"image_id": 1, "caption": "A hen"}, null, [1]]}', [2, 3]),
+        (
+            "karpathy",
+            '{"images": [{"filename": "1.jpg", "sentences": [{"raw": "A hen"}]}, 3, {"sentences": []}]}',
+            [2, 3],
+        ),
+    ],
+)
+def test_what_is_no_record_is_rejected_by_line(format, content, lines, tmp_path):
+    records, rejected = read(put(tmp_path, {"a.txt": content}), format)
+    assert len(records) == 1
+    assert [bad.line for bad in rejected] == lines
+    assert {bad.reason for bad in rejected} == {"not_a_record"}
+
+
+@pytest.mark.parametrize("value", ["null", "17", "true", '["a"]', '{"a": 1}'])
+def test_json_values_that_are_no_text_or_image(value, tmp_path):
+    content = f'{{"annotations": [{{"image_id": 1, "caption": {value}}}, {{"image_id": {value}, "caption": "A hen"}}]}}'
+    _, rejected = read(put(tmp_path, {"a.json": content}), "coco")
+    reasons = [bad.reason for bad in rejected]
+    assert reasons == (["no_text"] if value == "17" else ["no_text", "no_image"])
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("captions_train2017.json", "train"), ("captions_val2014.json.gz", "val"), ("train.csv", "train"),
+     ("my-test.tsv", "test"), ("a_dev.jsonl", "dev"), ("training.csv", ""), ("values.csv", ""), ("barn.csv", "")],
+)  # fmt: skip
+def test_split_in_a_file_name(name, split):
+    assert split_in(f"s3://train/val/{name}") == split
+
+
+def test_parts_of_urls():
+    assert name_of("s3://bucket/a/b.json") == "b.json"
+    assert name_of("zip://a/b.json::file:///c.zip") == "b.json"
+    assert join("zip://a::file:///c.zip", "b.json") == "zip://a/b.json::file:///c.zip"
+    assert folder_of("a/b/") == "a/"
+    assert folder_of("b") == "."
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize(
+    ("source", "format", "language", "splits", "images"),
+    [
+        ("flickr8k/dev_caps.txt", "vsepp", "en", {"dev": 5000}, 1000),
+        ("flickr8k", "vsepp", "en", {"train": 30000, "dev": 5000}, 7000),
+        ("coco/captions_val2017.json.gz", "coco", "en", {"val": 25014}, 5000),
+        ("multi30k", "multi30k", "en", {"train": 145000, "val": 5070}, 30014),
+        ("multi30k", "multi30k", "de", {"train": 145000, "val": 5070}, 30014),
+    ],
+)
+def test_real_captions_are_all_read(source, format, language, splits, images):
+    path = str(DATA / source)
+    assert readers.detect(path) == format
+    records, rejected = read(path, language=language)
+    assert Counter(record.split for record in records) == splits
+    assert len({record.image for record in records}) == images
+    assert rejected == []
+    assert all(record.image.endswith(".jpg") for record in records)

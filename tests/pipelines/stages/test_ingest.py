@@ -1,0 +1,515 @@
+"""Ingest: from any source to shards of captions, each image whole. The sentences are made up for these tests."""
+
+import errno
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from negcap.pipelines import readers
+from negcap.pipelines.engine.errors import OtherConfigError
+from negcap.pipelines.engine.manifest import MANIFEST, read_manifest
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.shards import list_shards, read_receipt, read_table, receipt_path
+from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.readers import ReadOptions, spool
+from negcap.pipelines.readers.spool import shard_sizes
+from negcap.pipelines.stages import ingest as stage
+from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
+from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
+from negcap.schemas.fields import check
+from tests.conftest import DATA, ROOT
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real captions are not in {DATA} (NEGCAP_DATA)")
+PROVENANCE = {"negcap_version": "0"}
+
+
+def run_ingest(source: str | Path, run: Path, *, overwrite: bool = False, **config: object) -> Ingested:
+    settings = IngestConfig(**config)  # type: ignore[arg-type]
+    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Silent(), overwrite=overwrite)
+
+
+def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") -> Path:
+    path.write_text("\n".join([header, *(",".join(row) for row in rows)]) + "\n")
+    return path
+
+
+def captions(run: Path) -> list[dict]:
+    return [row for table in read_table(run, "captions") for row in table.to_pylist()]
+
+
+def rejected(run: Path) -> list[dict]:
+    return [row for table in read_table(run, "rejected_records") for row in table.to_pylist()]
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
+
+
+ROWS = [(f"photos/{image}.jpg", f"Kite {number} over hill {image}.") for image in "abcde" for number in range(3)]
+
+
+@pytest.fixture
+def kites(tmp_path: Path) -> Path:
+    return csv(tmp_path / "kites.csv", ROWS)
+
+
+def test_captions_with_their_ids_in_whole_shards(kites, tmp_path):
+    made = run_ingest(kites, tmp_path / "run", shard_size=7)
+    assert made == Ingested({"captions": 15, "images": 5}, ())
+    tables = list(read_table(tmp_path / "run", "captions"))
+    assert [table.num_rows for table in tables] == [6, 6, 3]
+    for table in tables:
+        check(table, CAPTIONS)
+    assert captions(tmp_path / "run")[4] == {
+        "caption_id": "table:b:1",
+        "image_id": "b",
+        "image": "photos/b.jpg",
+        "split": "",
+        "language": "en",
+        "origin": "human",
+        "text": "Kite 1 over hill b.",
+    }
+    assert [row["text"] for row in captions(tmp_path / "run")] == [text for _, text in ROWS]
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_shards_say_what_they_were_made_from_and_not_where_or_when(kites, tmp_path):
+    run_ingest(kites, tmp_path / "run", source_name="hill")
+    metadata = pq.read_schema(tmp_path / "run/captions/part-00000.parquet").metadata
+    assert metadata[b"stage"] == b"ingest"
+    assert metadata[b"negcap_version"] == b"0"
+    config = json.loads(metadata[b"config"])
+    assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", 1000)
+    inputs = read_manifest(tmp_path / "run/captions").identity.inputs
+    assert list(inputs) == ["kites.csv"]
+    everything = b"".join(contents(tmp_path / "run").values())
+    assert str(tmp_path).encode() not in everything
+    assert captions(tmp_path / "run")[0]["caption_id"] == "hill:a:0"
+
+
+def test_the_same_bytes_from_another_place_and_protocol(kites, tmp_path):
+    run_ingest(kites, tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    copy = tmp_path / "elsewhere/kites.csv"
+    copy.write_bytes(kites.read_bytes())
+    run_ingest(f"file://{copy}", tmp_path / "again")
+    assert contents(tmp_path / "run") == contents(tmp_path / "again")
+    assert run_ingest(copy, tmp_path / "run").counts == {"captions": 15, "images": 5}
+
+
+def grouped_by_image(rows: list[dict]) -> dict[str, list[str]]:
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row["image"], []).append(row["text"])
+    return texts
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.permutations(range(len(ROWS))), shard_size=st.integers(1, 16), bucket_rows=st.integers(1, 20))
+def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, bucket_rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shuffled")
+    rows = [ROWS[index] for index in order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spool, "BUCKET_ROWS", bucket_rows)
+        patch.setattr(spool, "BATCH_ROWS", 4)
+        made = run_ingest(csv(folder / "kites.csv", rows), folder / "run", shard_size=shard_size)
+    assert made.counts == {"captions": 15, "images": 5}
+    shard_of: dict[str, int] = {}
+    for index, table in enumerate(read_table(folder / "run", "captions")):
+        assert table.num_rows <= max(shard_size, 3)
+        for image in table["image"].to_pylist():
+            assert shard_of.setdefault(image, index) == index
+    found = captions(folder / "run")
+    first_seen = list(dict.fromkeys(image for image, _ in rows))
+    assert list(grouped_by_image(found)) == first_seen
+    assert grouped_by_image(found) == {name: [text for image, text in rows if image == name] for name in first_seen}
+    assert [row["caption_id"] for row in found] == [
+        f"table:{Path(image).stem}:{number}" for image in first_seen for number in range(3)
+    ]
+    assert not (folder / "run/.ingest").exists()
+
+
+def test_spilled_captions_are_those_of_the_grouped_file(tmp_path, monkeypatch):
+    rows = [(f"{image}.jpg", f"Hen {number} of yard {image}.") for image in range(400) for number in range(5)]
+    grouped = csv(tmp_path / "grouped.csv", rows)
+    order = sorted(range(len(rows)), key=lambda row: (row % 5, row))  # the first of each image, then the second …
+    shuffled = csv(tmp_path / "shuffled.csv", [rows[row] for row in order])
+    monkeypatch.setattr(spool, "BATCH_ROWS", 64)
+    monkeypatch.setattr(spool, "BUCKET_ROWS", 300)
+    opened = []
+    deal = spool._deal
+    monkeypatch.setattr(spool, "_deal", lambda *given: (opened.append(len(given[2])), deal(*given)))
+    run_ingest(grouped, tmp_path / "one", shard_size=100)
+    assert opened == []
+    run_ingest(shuffled, tmp_path / "two", shard_size=100)
+    assert opened == [7]
+    assert captions(tmp_path / "one") == captions(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shard_size", "expected"),
+    [
+        ([5, 5, 5], 10, [(10, 2), (5, 1)]),
+        ([5, 5, 5], 12, [(10, 2), (5, 1)]),
+        ([5, 5, 5], 1, [(5, 1), (5, 1), (5, 1)]),
+        ([1, 30, 1, 1], 10, [(1, 1), (30, 1), (2, 2)]),
+        ([], 10, []),
+    ],
+)
+def test_shard_sizes(sizes, shard_size, expected):
+    assert shard_sizes(sizes, shard_size) == expected
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_limit_takes_the_first_images_with_all_their_captions(shuffled, tmp_path):
+    rows = random.Random(3).sample(ROWS, len(ROWS)) if shuffled else ROWS
+    made = run_ingest(csv(tmp_path / "kites.csv", rows), tmp_path / "run", limit=2)
+    assert made.counts == {"captions": 6, "images": 2}
+    first = list(dict.fromkeys(image for image, _ in rows))[:2]
+    assert grouped_by_image(captions(tmp_path / "run")) == {
+        name: [text for image, text in rows if image == name] for name in first
+    }
+
+
+def test_a_limit_stops_reading_a_grouped_format(tmp_path):
+    path = tmp_path / "dev_caps.txt"
+    path.write_bytes(b"".join(b"Goat %d on a wall .\n" % number for number in range(15)) + b"\xff\n")
+    assert run_ingest(path, tmp_path / "run", limit=2).counts == {"captions": 10, "images": 2}
+    with pytest.raises(ValueError, match="must have 5 lines an image, has only 16 lines"):
+        run_ingest(path, tmp_path / "all")
+
+
+def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
+    path = tmp_path / "birds.token"
+    lines = [
+        b"wren.jpg#0\tA wren on a post.",
+        b"wren.jpg#1\t",
+        b"wren.jpg#0\tA wren again.",
+        b"wren.jpg#2\tA wr\xe9n.",
+        b"#0\tNo bird.",
+        b"../wren.jpg#3\tAway.",
+        b"other/wren.jpg#4\tAnother wren.",
+        b"not a record",
+        b"crow.jpg#0\t" + b"caw " * 600,
+        b"crow.jpg#1\tA \x1b[31mred crow.",
+        b"crow.jpg#4\tA crow on a wire.",
+    ]
+    path.write_bytes(b"\n".join(lines))
+    made = run_ingest(path, tmp_path / "run")
+    reasons = ["no_text", "duplicate_caption_id", "not_utf8", "no_image", "unsafe_path", "ambiguous_image",
+               "not_a_record", "too_long", "control_characters"]  # fmt: skip
+    assert [(row["line"], row["reason"]) for row in rejected(tmp_path / "run")] == list(enumerate(reasons, 2))
+    assert set(reasons) == set(RECORD_REASONS)
+    assert made.counts == {"captions": 2, "images": 2, **{f"rejected.{reason}": 1 for reason in reasons}}
+    assert [row["caption_id"] for row in captions(tmp_path / "run")] == ["flickr:wren:0", "flickr:crow:4"]
+    for table in read_table(tmp_path / "run", "rejected_records"):
+        check(table, REJECTED_RECORDS)
+    first = rejected(tmp_path / "run")[1]
+    assert first == {
+        "source": "birds.token",
+        "line": 3,
+        "reason": "duplicate_caption_id",
+        "detail": "caption number must be unique in its image, was again: wren.jpg#0",
+        "text": "A wren again.",
+    }
+    assert "records rejected as their image has the file name of another image: 1" in made.warnings[0]
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_strict_stops_at_the_first_bad_record(tmp_path):
+    path = csv(tmp_path / "kites.csv", [*ROWS[:4], ("", "Nothing."), ("b.jpg", "")])
+    message = r"kites\.csv:6: no_image: image must name a file or an id, was: ''"
+    with pytest.raises(ValueError, match=message) as error:
+        run_ingest(path, tmp_path / "run", strict=True)
+    assert str(error.value).startswith(str(path))
+    assert not (tmp_path / "run").exists()
+    run_ingest(path, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    with pytest.raises(ValueError, match=message):
+        run_ingest(path, tmp_path / "run", strict=True)
+    assert contents(tmp_path / "run") == before
+
+
+def test_strict_names_the_file_of_a_folder(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    csv(folder / "a.csv", ROWS[:2])
+    csv(folder / "b.csv", [("x.jpg", " ")])
+    with pytest.raises(ValueError, match=r"tables/b\.csv:2: no_text"):
+        run_ingest(folder, tmp_path / "run", strict=True)
+
+
+def test_a_strict_run_without_bad_records_is_the_same_run(kites, tmp_path):
+    run_ingest(kites, tmp_path / "run", strict=True)
+    before = contents(tmp_path / "run")
+    run_ingest(kites, tmp_path / "run")
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"just words\n", "looks like none of them"),
+        ("a.json", b'{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"ima', "cannot be read"),
+        ("a_caps.txt.gz", gzip.compress(b"Goat on a wall\n" * 5000)[:-20], "must be VSE.* captions.*cannot be read"),
+        ("a.csv", b"image,caption\n", "must hold captions in the format table, has none; it has no records"),
+        ("a.csv", b"image,caption\n/x.jpg,Hen\n", r"has none; the first of its bad records: .*a\.csv:2: unsafe_path"),
+        ("a.json", b'{"images": [{"id": 1}], "annotations": []}', "has none; it has no records"),
+        ("a.csv", b"picture,words\n1.jpg,Hen\n", "found: picture, words"),
+    ],
+)
+@pytest.mark.parametrize("there", [False, True])
+def test_nothing_is_written_when_the_source_is_bad(name, content, message, there, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    run = tmp_path / "deep/run"
+    if there:
+        run.mkdir(parents=True)
+    with pytest.raises(ValueError, match=message) as error:
+        run_ingest(tmp_path / name, run)
+    assert str(error.value).startswith(str(tmp_path / name))
+    assert "\n" not in str(error.value)
+    assert list(run.iterdir()) == [] if there else not run.exists()
+
+
+def test_a_missing_source_and_an_output_that_is_a_file(kites, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing.csv: no such file or folder"):
+        run_ingest(tmp_path / "nothing.csv", tmp_path / "run")
+    with pytest.raises(ValueError, match="the output must be a folder, is a file"):
+        run_ingest(kites, kites)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"limit": 2}, "limit was unset, is now 2"),
+        ({"shard_size": 4}, "shard_size was 1000, is now 4"),
+        ({"source_name": "hill"}, "source_name was .*, is now hill"),
+        ({"language": "de"}, "language was en, is now de"),
+    ],
+)
+def test_another_config_is_refused_unless_overwritten(change, message, kites, tmp_path):
+    run_ingest(kites, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    with pytest.raises(OtherConfigError, match=message):
+        run_ingest(kites, tmp_path / "run", **change)
+    assert contents(tmp_path / "run") == before
+    run_ingest(kites, tmp_path / "run", overwrite=True, **change)
+    run_ingest(kites, tmp_path / "fresh", **change)
+    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+
+
+def test_another_input_is_refused_unless_overwritten(kites, tmp_path):
+    run_ingest(kites, tmp_path / "run", shard_size=3)
+    csv(kites, ROWS[:6])
+    with pytest.raises(OtherConfigError, match="its input kites.csv has changed"):
+        run_ingest(kites, tmp_path / "run", shard_size=3)
+    run_ingest(kites, tmp_path / "run", shard_size=3, overwrite=True)
+    assert len(list_shards(tmp_path / "run/captions")) == 2
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_a_bad_new_source_leaves_the_old_tables_alone(kites, tmp_path):
+    run_ingest(kites, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    kites.write_text("image,caption\n")
+    with pytest.raises(ValueError, match="has none"):
+        run_ingest(kites, tmp_path / "run", overwrite=True)
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
+    first = run_ingest(kites, tmp_path / "run")
+    monkeypatch.setattr(stage, "Spool", None)
+    assert run_ingest(kites, tmp_path / "run") == first
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone", "receipt", "manifest", "rejected"])
+def test_a_damaged_run_is_made_whole_again(damage, kites, tmp_path):
+    run = tmp_path / "run"
+    run_ingest(kites, run, shard_size=3)
+    before = contents(run)
+    shard = run / "captions/part-00002.parquet"
+    if damage == "cut":
+        shard.write_bytes(shard.read_bytes()[:-9])
+    elif damage == "changed":
+        shard.write_bytes(b"x" + shard.read_bytes()[1:])
+    elif damage == "gone":
+        shard.unlink()
+    elif damage == "receipt":
+        receipt_path(shard).write_text("{")
+    elif damage == "manifest":  # as an interrupted run leaves it
+        manifest = json.loads((run / "captions" / MANIFEST).read_bytes())
+        manifest.update(complete=False, shards=[], counts={})
+        (run / "captions" / MANIFEST).write_text(json.dumps(manifest))
+    else:
+        (run / "rejected_records/part-00000.parquet").unlink()
+    assert contents(run) != before
+    assert run_ingest(kites, run, shard_size=3).counts == {"captions": 15, "images": 5}
+    assert contents(run) == before
+
+
+def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
+    rows = [(f"{image}.jpg", f"Hen {number} of yard {image}.") for image in range(60) for number in range(5)]
+    path = csv(tmp_path / "hens.csv", rows)
+    script = f"""
+import os, signal
+from pathlib import Path
+from negcap.pipelines.engine import shards
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.stages import ingest as stage
+
+class Killer(Silent):
+    def advance(self, captions, shards=1):
+        super().advance(captions, shards)
+        if self._shards == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50),
+             metadata={PROVENANCE!r}, progress=Killer())
+"""
+    killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60)
+    assert killed.returncode == -9
+    assert len(list_shards(tmp_path / "run/captions")) == 3
+    assert (tmp_path / "run/.ingest").is_dir()
+    assert any("unfinished" in problem for problem in verify(tmp_path / "run").problems)
+    run_ingest(path, tmp_path / "run", shard_size=50)
+    run_ingest(path, tmp_path / "fresh", shard_size=50)
+    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("where", ["spool", "shard"])
+def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, kites, tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if where == "spool":
+            patch.setattr(spool.Spool, "_flush", full)
+        else:
+            patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="disk full, free some space and run again"):
+            run_ingest(kites, tmp_path / "run")
+    left = [path for path in tmp_path.rglob("run/**/*") if path.is_file()]
+    assert left == []
+    assert not (tmp_path / "run/.ingest").exists()
+    run_ingest(kites, tmp_path / "run")
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_an_interruption_leaves_no_temporary_files(kites, tmp_path, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(spool.Spool, "add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_ingest(kites, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
+    path = tmp_path / "kites.csv"
+    path.write_text("image,caption,split\na.jpg,One kite.,train\nb.jpg,Two kites.,train\na.jpg,Three kites.,val\n")
+    made = run_ingest(path, tmp_path / "run")
+    found = [(row["caption_id"], row["split"]) for row in captions(tmp_path / "run")]
+    assert found == [("table:a:0", "train"), ("table:a:1", "val"), ("table:b:0", "train")]
+    assert made.warnings == ("images with captions in more than one split: 1",)
+    assert run_ingest(path, tmp_path / "run") == made
+
+
+def test_languages_other_than_english_are_warned_of(kites, tmp_path):
+    made = run_ingest(kites, tmp_path / "run", language="de")
+    assert {row["language"] for row in captions(tmp_path / "run")} == {"de"}
+    assert made.warnings == ("language is de: only English captions are parsed and changed",)
+    with pytest.raises(ValueError, match="language all is for Multi30K folders, .* is of the format table"):
+        run_ingest(kites, tmp_path / "other", language="all")
+
+
+def test_multi30k_captions_in_two_languages(tmp_path):
+    folder = tmp_path / "m"
+    folder.mkdir()
+    (folder / "val_images.txt").write_text("elk.jpg#2\nfox.jpg#0\n")
+    for language, word in (("en", "moor"), ("de", "Moor")):
+        for number in (1, 2):
+            (folder / f"val.{number}.{language}.gz").write_bytes(gzip.compress(f"{word} {number}\n{word}\n".encode()))
+    made = run_ingest(folder, tmp_path / "run", language="all")
+    assert made.counts == {"captions": 8, "images": 2}
+    found = [(row["caption_id"], row["language"], row["split"]) for row in captions(tmp_path / "run")[:4]]
+    assert found == [(f"multi30k:elk:{n}", language, "val") for n, language in enumerate(["de", "de", "en", "en"])]
+    assert list(read_manifest(tmp_path / "run/captions").identity.inputs) == sorted(
+        ["val_images.txt", *(f"val.{n}.{language}.gz" for n in (1, 2) for language in ("de", "en"))]
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"format": "hats"}, "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, was: hats"),
+        ({"limit": 0}, "limit must be >= 1, was: 0"),
+        ({"shard_size": 0}, "shard_size must be >= 1, was: 0"),
+        ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
+        ({"source_name": "a:b"}, "source_name must be of letters, digits and . _ -, was: a:b"),
+    ],
+)
+def test_config_errors_name_rule_and_value(config, message):
+    with pytest.raises(ValueError, match=message):
+        IngestConfig(**config)
+
+
+def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "_REPORT_EVERY", 4)
+    progress = Silent()
+    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
+    assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
+
+
+def test_counts_stand_in_the_receipts(kites, tmp_path):
+    run_ingest(kites, tmp_path / "run", shard_size=6)
+    counts = [read_receipt(shard).counts for shard in list_shards(tmp_path / "run/captions")]
+    assert counts == [{"captions": 6, "images": 2}, {"captions": 6, "images": 2}, {"captions": 3, "images": 1}]
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize(
+    ("source", "splits", "images", "first"),
+    [
+        ("flickr8k/dev_caps.txt", {"dev": 5000}, 1000, "vsepp:2090545563_a4e66ec76b:0"),
+        ("coco/captions_val2017.json.gz", {"val": 25014}, 5000, "coco:000000179765:0"),
+        ("multi30k", {"train": 145000, "val": 5070}, 30014, "multi30k:1000092795:0"),
+    ],
+)
+def test_real_captions(source, splits, images, first, tmp_path):
+    made = run_ingest(DATA / source, tmp_path / "run")
+    assert made == Ingested({"captions": sum(splits.values()), "images": images}, ())
+    table = pa.concat_tables(read_table(tmp_path / "run", "captions"))
+    assert Counter(table["split"].to_pylist()) == splits
+    assert table["caption_id"][0].as_py() == first
+    assert pc.count_distinct(table["caption_id"]).as_py() == table.num_rows
+    assert pc.count_distinct(table["image_id"]).as_py() == images
+    assert pc.min(pc.utf8_length(table["text"])).as_py() > 0
+    options = ReadOptions()
+    spoken = Counter(
+        (record.image, record.text) for record in readers.read(str(DATA / source), source_format(source), options)
+    )
+    assert Counter(zip(table["image"].to_pylist(), table["text"].to_pylist(), strict=True)) == spoken
+    homes: dict[str, int] = {}
+    for index, shard in enumerate(read_table(tmp_path / "run", "captions", ["image_id"])):
+        assert shard.num_rows <= 2500
+        for image in shard["image_id"].to_pylist():
+            assert homes.setdefault(image, index) == index
+
+
+def source_format(source: str) -> str:
+    return readers.detect(str(DATA / source))

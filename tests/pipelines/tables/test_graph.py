@@ -1,0 +1,83 @@
+import html
+import io
+import re
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.tables.graph import print_graph, quoted
+
+
+def shown(text: str, **options: bool) -> str:
+    stream = io.StringIO()
+    print_graph(text, stream, **options)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def test_a_graph_in_plain_words() -> None:
+    assert shown("A man in front of a man with two umbrellas wears a red hat.") == (
+        "objects     man\n"
+        "            man (2)\n"
+        "            umbrella\n"
+        "            hat\n"
+        "attributes  umbrella | two\n"
+        "            hat | red\n"
+        "relations   man | in front of | man (2)\n"
+        "            man (2) | with | umbrella\n"
+        "            man | wear | hat\n"
+    )
+
+
+def test_what_there_is_none_of_is_a_dash() -> None:
+    assert shown("") == "objects     –\nattributes  –\nrelations   –\n"
+
+
+def test_simple_is_passed_on() -> None:
+    assert "tennis racket" in shown("A tennis racket.")
+    assert "tennis" not in shown("A tennis racket.", simple=True)
+
+
+def test_control_characters_do_not_steer_a_terminal() -> None:
+    assert "\x1b" not in shown("A \x1b[31mred\x1b[0m car.") + shown("A \x1b[31mred\x1b[0m car.", dot=True)
+
+
+def test_a_graph_in_dot() -> None:
+    assert shown("A brown dog chases a ball.", dot=True) == (
+        "digraph scene {\n"
+        '  graph [label="A brown dog chases a ball.", labelloc=t, rankdir=LR];\n'
+        '  node [fontname="sans-serif", style=filled, color=white];\n'
+        '  edge [fontname="sans-serif"];\n'
+        '  o2 [label="dog", shape=box, fillcolor="#cfe2f3"];\n'
+        '  o5 [label="ball", shape=box, fillcolor="#cfe2f3"];\n'
+        '  a0 [label="brown", shape=ellipse, fillcolor="#d9ead3"];\n'
+        "  o2 -> a0 [arrowhead=none, style=dashed];\n"
+        '  o2 -> o5 [label="chase"];\n'
+        "}\n"
+    )
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))
+def test_a_quoted_string_ends_where_it_should(text: str) -> None:
+    inner = quoted(text)[1:-1]
+    assert re.fullmatch(r'(?:[^"\\]|\\"|\\\\)*', inner)
+    assert inner.replace('\\"', '"').replace("\\\\", "\\").replace("&amp;", "&") == text
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
+def test_graphviz_draws_any_caption_as_it_is_written() -> None:
+    text = r'A man in a shirt that says "Hi \N \l & &lt; <b>" rides a horse'
+    done = subprocess.run(["dot", "-Tsvg"], input=shown(text, dot=True), capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    titles = [html.unescape(title).replace("\xa0", " ") for title in re.findall(r">([^<>]*)</text>", done.stdout)]
+    assert text in titles
+
+
+def test_the_command_prints_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "A dog on a couch."]) == 0
+    assert capsys.readouterr().out == shown("A dog on a couch.")
+    assert main(["graph", "A dog on a couch.", "--dot", "--simple"]) == 0
+    assert capsys.readouterr().out == shown("A dog on a couch.", dot=True)

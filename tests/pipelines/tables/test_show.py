@@ -1,0 +1,113 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.engine.shards import write_shard
+from negcap.pipelines.tables.show import change, coloured, marked, pieces, print_rows, sample
+from negcap.schemas.negatives import NEGATIVES, REJECTIONS
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **changes: object) -> dict:
+    edit = {"start": 2, "end": 5, "old": "dog", "new": "horse"}
+    values = {
+        "negative_id": f"toy:{number}:0#{operator}:0", "caption_id": f"toy:{number}:0", "image_id": str(number),
+        "split": "", "origin": "human", "family": "noun", "operator": operator, "caption": caption,
+        "text": "A horse runs.",
+        "edits": [edit],
+        "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01", "replacement_synset": None,
+        "p_true": None,
+        "reason": "unchanged",
+    }  # fmt: skip
+    return {**values, **changes}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    import pyarrow as pa
+
+    rows = [row(i, "noun" if i % 3 else "numeral") for i in range(100)]
+    for name, schema in (("negatives", NEGATIVES), ("rejections", REJECTIONS)):
+        for index in range(4):
+            part = [{key: r[key] for key in schema.names} for r in rows[index * 25 : index * 25 + 25]]
+            write_shard(pa.Table.from_pylist(part, schema), tmp_path / name, index, "k", schema, {})
+    return tmp_path
+
+
+def ids(rows: list[dict]) -> list[int]:
+    return [int(r["image_id"]) for r in rows]
+
+
+def test_a_sample_is_random_repeatable_and_in_order(run: Path) -> None:
+    first = ids(sample(run, n=20))
+    assert first == sorted(set(first))
+    assert len(first) == 20
+    assert first == ids(sample(run, n=20))
+    assert first != ids(sample(run, n=20, seed=1))
+    assert max(first) >= 75
+    assert min(first) < 25
+    assert ids(sample(run, n=1000)) == list(range(100))
+
+
+def test_every_row_is_equally_likely(run: Path) -> None:
+    seen = [number for seed in range(300) for number in ids(sample(run, n=2, seed=seed, operator="numeral"))]
+    assert all(number % 3 == 0 for number in seen)
+    assert len(set(seen)) == 34
+    assert max(map(seen.count, set(seen))) < 4 * 600 / 34
+
+
+def test_a_sample_of_one_reason(run: Path) -> None:
+    assert len(sample(run, "rejections", 5, operator="noun", reason="unchanged")) == 5
+    with pytest.raises(ValueError, match="rejections has no rows with operator noun and reason same_quantity"):
+        sample(run, "rejections", 5, operator="noun", reason="same_quantity")
+    with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
+        sample(run, n=0)
+    with pytest.raises(FileNotFoundError, match="has no negatives"):
+        sample(run / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "caption, edits, shown",
+    [
+        ("A dog runs.", [(2, 5, "dog", "horse")], "A [-dog-]{+horse+} runs."),
+        ("A dog and a cat", [(2, 5, "dog", "cat"), (12, 15, "cat", "dog")], "A [-dog-]{+cat+} and a [-cat-]{+dog+}"),
+        ("Dogs run", [(0, 0, "", "Two "), (4, 4, "", "!")], "{+Two +}Dogs{+!+} run"),
+        ("Two dogs", [(0, 4, "Two ", "")], "[-Two -]dogs"),
+    ],
+)
+def test_edits_in_plain_text(caption: str, edits: list[tuple], shown: str) -> None:
+    edited = [dict(zip(("start", "end", "old", "new"), edit, strict=True)) for edit in edits]
+    assert marked({"caption": caption, "edits": edited}) == shown
+    assert "".join(text for kind, text in pieces(caption, edited) if kind != "new") == caption
+
+
+def test_synsets_are_shown_where_there_are_any() -> None:
+    assert change(row(1)) == "dog (dog.n.01) → horse"
+
+
+def test_markup_in_a_caption_stays_text() -> None:
+    risky = row(1, caption="A dog [bold]runs[/bold] [link=file:///x]away[/link] :smile:\x1b[31m")
+    assert "[bold]runs[/bold] [link=file:///x]away[/link] :smile:" in coloured(risky).plain
+    terminal = Terminal()
+    print_rows([risky], terminal)
+    assert "[bold]runs[/bold] [link=file:///x]away[/link] :smile:" in terminal.getvalue()
+    assert ":smile:\N{REPLACEMENT CHARACTER}[31m" in terminal.getvalue()
+    plain = io.StringIO()
+    print_rows([risky], plain)
+    assert plain.getvalue().splitlines()[1].startswith("  A [-dog-]{+horse+} [bold]runs[/bold]")
+    assert plain.getvalue().splitlines()[0] == "toy:1:0  noun: dog (dog.n.01) → horse  refused: unchanged"
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    styles = {span.style: coloured(row(1)).plain[span.start : span.end] for span in coloured(row(1)).spans}
+    assert styles == {"red strike": "dog", "bold green": "horse"}
+    terminal = Terminal()
+    print_rows([row(1)], terminal)
+    assert "\x1b[" in terminal.getvalue()

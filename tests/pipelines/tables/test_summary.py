@@ -1,0 +1,129 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
+from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, line, report
+from negcap.pipelines.tables.summary import opening, operators_table, percent, rejections_table, timings_table, under
+
+COUNTS = {
+    "captions": 200, "noun.captions": 190, "noun.rows": 3000, "family.noun.captions": 190, "family.noun.rows": 3000,
+    "shuffle.captions": 50, "shuffle.rows": 60, "preposition.captions": 100, "preposition.rows": 1000,
+    "family.relation.captions": 120, "family.relation.rows": 1060, "rejected.noun.related_in_sibling": 40,
+    "rejected.noun.unchanged": 2, "rejected.shuffle.interchangeable": 7,
+}  # fmt: skip
+FAMILIES = {"noun": "noun", "shuffle": "relation", "preposition": "relation"}
+
+
+def shown(table: object) -> list[list[str]]:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=100)
+    console.print(table)
+    return [text.split() for text in console.file.getvalue().splitlines() if text.strip() and "─" not in text]  # type: ignore[attr-defined]
+
+
+def test_coverage_and_yield_of_families_and_their_operators() -> None:
+    assert shown(operators_table(COUNTS, FAMILIES))[1:] == [
+        ["noun", "190", "95.0", "%", "3,000", "15.0", "42"],
+        ["relation", "120", "60.0", "%", "1,060", "5.3", "7"],
+        ["shuffle", "50", "25.0", "%", "60", "0.3", "7"],
+        ["preposition", "100", "50.0", "%", "1,000", "5.0", "0"],
+    ]
+
+
+def test_refusals_by_reason_and_operator() -> None:
+    table = rejections_table(COUNTS, FAMILIES)
+    assert shown(table)[1:] == [
+        ["noun", "42", "related_in_sibling", "40,", "unchanged", "2"],
+        ["shuffle", "7", "interchangeable", "7"],
+    ]
+    assert rejections_table({"captions": 3}, FAMILIES) is None
+
+
+def test_speed_a_stage() -> None:
+    timings = [Timing("ingest", 0, 0.0, 0, 0), Timing("parse", 5000, 2.5, 2, 0)]
+    assert shown(timings_table(timings))[1:] == [["ingest", "up", "to", "date"], ["parse", "5,000", "2.5", "2,000"]]
+
+
+def test_nothing_at_all() -> None:
+    assert percent(0, 0) == "–"
+    assert shown(operators_table({}, {"noun": "noun"}))[1:] == [["noun", "0", "–", "0", "–", "0"]]
+    assert opening(Path("nowhere")) == []
+    assert under({"a.b": 1, "ab": 2}, "a") == {"b": 1}
+
+
+def manifest(run: Path, table: str, **counts: int) -> None:
+    identity = Identity("x", {}, {}, {}, "", {})
+    named = {name.replace("__", "."): count for name, count in counts.items()}
+    write_manifest(run / table, Manifest(identity, True, (), named))
+
+
+def test_what_was_read_and_counted(tmp_path: Path) -> None:
+    manifest(tmp_path, "captions", captions=1000, images=200, rejected__no_text=3, rejected__too_long=1)
+    manifest(tmp_path, "parses", captions=900, skipped__de=100)
+    manifest(tmp_path, "lexicon", captions=800, train_only=1, min_count=5, nouns=70, prepositions=20, numerals=9)
+    assert opening(tmp_path) == [
+        "1,000 captions of 200 images; 4 records rejected (no_text 3, too_long 1)",
+        "not English, left out: 100 de",
+        "lexicon of 70 nouns, 20 prepositions, 9 numerals, nouns from 5 occurrences; counted on the train split only "
+        "(800 captions)",
+    ]
+    manifest(tmp_path, "lexicon", captions=800, train_only=0, nouns=70)
+    assert "counted on all splits: none of them is a train split" in opening(tmp_path)[-1]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("make, kind", [(Terminal, Bars), (io.StringIO, Lines)])
+def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> None:
+    stream = make()
+    progress = report(stream=stream)
+    assert type(progress) is kind
+    progress.begin("parse", 3, reused=1)
+    progress.advance(2500)
+    progress.advance(100)
+    progress.end()
+    progress.begin("lexicon", 1, reused=1)
+    progress.end()
+    text = stream.getvalue()
+    assert "parse: 2,600 captions in 0.0 s (" in text
+    assert "1 shards were ready" in text
+    assert "lexicon: up to date" in text
+    assert [(t.stage, t.captions, t.shards, t.reused) for t in progress.timings] == [
+        ("parse", 2600, 2, 1),
+        ("lexicon", 0, 0, 1),
+    ]
+
+
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = report(quiet=True)
+    assert type(progress) is Silent
+    progress.begin("ingest", None)
+    progress.advance(10, 0)
+    progress.end()
+    assert capsys.readouterr() == ("", "")
+    assert progress.timings[0].captions == 10
+
+
+def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 1.0, 12.0, 13.0, 24.0])
+    monkeypatch.setattr("time.perf_counter", lambda: next(now))
+    stream = io.StringIO()
+    progress = Lines(stream)
+    progress.begin("parse", 4)
+    for _ in range(3):
+        progress.advance(2500)
+    progress.end()
+    assert stream.getvalue().splitlines() == [
+        "parse: 2 of 4 shards (417 captions/s)",
+        "parse: 7,500 captions in 24.0 s (312/s)",
+    ]
+
+
+def test_line() -> None:
+    assert line(Timing("parse", 5000, 2.5, 2, 0)) == "parse: 5,000 captions in 2.5 s (2,000/s)"

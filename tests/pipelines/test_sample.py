@@ -1,0 +1,165 @@
+"""The embedded sample: its form, its manner, and that none of it is anybody else's caption."""
+
+import csv
+import gzip
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from negcap.pipelines import sample
+from tests.conftest import DATA
+
+PHOTOS = 110
+CAPTIONS_PER_PHOTO = 5
+FREQUENT_HEADS = "man woman dog table street car ball horse boat child boy girl".split()
+PREPOSITIONS = (
+    "on under behind above beside between near inside across along through over around against at by beneath "
+    "below toward past"
+).split() + ["next to", "in front of", "on top of"]
+NUMBERS = "one two three four five six seven eight ten twelve 4 12".split()
+QUANTITIES = ["a couple of", "a pair of", "a group of", "several", "some", "a dozen", "a glass of", "many"]
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words without punctuation: two captions with equal lists are the same caption."""
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+@pytest.fixture(scope="module")
+def corpus() -> dict[str, Any]:
+    return json.loads(sample.path().read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def captions(corpus: dict[str, Any]) -> list[str]:
+    return [annotation["caption"] for annotation in corpus["annotations"]]
+
+
+@pytest.fixture(scope="module")
+def photos(corpus: dict[str, Any]) -> dict[int, list[str]]:
+    """image id -> its captions."""
+    photos: dict[int, list[str]] = defaultdict(list)
+    for annotation in corpus["annotations"]:
+        photos[annotation["image_id"]].append(annotation["caption"])
+    return photos
+
+
+def test_path_is_the_package_data() -> None:
+    assert sample.path().is_file()
+    assert sample.path().parent == Path(sample.__file__).parent
+
+
+def test_coco_sections_and_licence(corpus: dict[str, Any]) -> None:
+    assert set(corpus) == {"info", "licenses", "images", "annotations"}
+    assert "CC0" in corpus["info"]["license"]
+    assert [licence["name"] for licence in corpus["licenses"]] == ["CC0 1.0 Universal"]
+    assert {image["license"] for image in corpus["images"]} == {corpus["licenses"][0]["id"]}
+
+
+def test_images(corpus: dict[str, Any]) -> None:
+    images = corpus["images"]
+    assert [image["id"] for image in images] == list(range(1, PHOTOS + 1))
+    assert [image["file_name"] for image in images] == [f"sample_{n:04d}.jpg" for n in range(1, PHOTOS + 1)]
+    assert {(image["width"], image["height"]) for image in images} == {(640, 480), (480, 640)}
+
+
+def test_annotations(corpus: dict[str, Any]) -> None:
+    annotations = corpus["annotations"]
+    assert all(set(annotation) == {"id", "image_id", "caption"} for annotation in annotations)
+    assert [annotation["id"] for annotation in annotations] == list(range(1, PHOTOS * CAPTIONS_PER_PHOTO + 1))
+    counts = Counter(annotation["image_id"] for annotation in annotations)
+    assert counts == {image["id"]: CAPTIONS_PER_PHOTO for image in corpus["images"]}
+
+
+def test_no_duplicates(captions: list[str]) -> None:
+    counts = Counter(" ".join(words(caption)) for caption in captions)
+    assert [text for text, n in counts.items() if n > 1] == []
+
+
+def test_clean_text(captions: list[str]) -> None:
+    faulty = [
+        caption
+        for caption in captions
+        if not caption.isascii()
+        or not caption.isprintable()
+        or caption != " ".join(caption.split())
+        or not (caption[0].isupper() or caption[0].isdigit())
+        or re.search(r" [.,;:!?]|[.,;:!?]{2}|\b(\w+) \1\b", caption, flags=re.IGNORECASE)
+        or caption.count('"') % 2
+    ]
+    assert faulty == []
+
+
+def test_articles_agree_with_the_next_word(captions: list[str]) -> None:
+    before_vowel = [c for c in captions if re.search(r"\ba (?!one\b|uni)[aeiou]", c, flags=re.IGNORECASE)]
+    before_consonant = [c for c in captions if re.search(r"\ban (?![aeiou])", c, flags=re.IGNORECASE)]
+    assert (before_vowel, before_consonant) == ([], [])
+
+
+def test_lengths_and_ends_are_those_of_annotators(captions: list[str]) -> None:
+    lengths = [len(caption.split()) for caption in captions]
+    assert 10 <= sum(lengths) / len(lengths) <= 13
+    assert sum(8 <= length <= 16 for length in lengths) >= 0.9 * len(lengths)
+    assert min(lengths) >= 6 and max(lengths) <= 20
+    ended = sum(caption.endswith(".") for caption in captions)
+    assert 0.75 * len(captions) <= ended < 0.95 * len(captions)
+
+
+def test_vocabulary_is_varied_but_recurs(captions: list[str]) -> None:
+    counts = Counter(word for caption in captions for word in words(caption))
+    assert 1000 <= len(counts) <= 1500
+    assert sum(n == 1 for n in counts.values()) <= 0.55 * len(counts)
+    first = Counter(tuple(words(caption)[:2]) for caption in captions)
+    assert len(first) >= 150 and max(first.values()) <= 0.1 * len(captions)
+
+
+@pytest.mark.parametrize("head", FREQUENT_HEADS)
+def test_frequent_heads_recur_across_photos(photos: dict[int, list[str]], head: str) -> None:
+    forms = {head, {"man": "men", "woman": "women", "child": "children"}.get(head, head + "s")}
+    found = [image for image, texts in photos.items() if any(forms & set(words(text)) for text in texts)]
+    assert len(found) >= 10
+
+
+@pytest.mark.parametrize("phrase", PREPOSITIONS + NUMBERS + QUANTITIES)
+def test_phrase_occurs(captions: list[str], phrase: str) -> None:
+    pattern = re.compile(rf"\b{phrase}\b", flags=re.IGNORECASE)
+    assert any(pattern.search(caption) for caption in captions)
+
+
+def test_siblings_share_words_but_differ(photos: dict[int, list[str]]) -> None:
+    """Captions of one photo speak of the same things, and no two in nearly the same words."""
+    for image, texts in photos.items():
+        bags = [set(words(text)) for text in texts]
+        alike = [len(a & b) / len(a | b) for i, a in enumerate(bags) for b in bags[:i]]
+        assert max(alike) < 0.8, f"image {image}: two captions in nearly the same words"
+        assert sum(alike) / len(alike) > 0.08, f"image {image}: captions with too little in common"
+
+
+def published_captions(folder: Path) -> Iterator[str]:
+    """Every English caption of the published corpora below `folder`."""
+    for file in sorted(folder.glob("coco/*.json.gz")):
+        with gzip.open(file, "rt", encoding="utf-8") as stream:
+            yield from (annotation["caption"] for annotation in json.load(stream)["annotations"])
+    for file in sorted(folder.glob("flickr8k/*_caps.txt")):
+        yield from file.read_text(encoding="utf-8").splitlines()
+    for file in sorted(folder.glob("multi30k/*.en.gz")):
+        with gzip.open(file, "rt", encoding="utf-8") as stream:
+            yield from stream
+    for file in sorted(folder.glob("factual/*.csv.gz")):
+        with gzip.open(file, "rt", encoding="utf-8", newline="") as stream:
+            yield from (row["caption"] for row in csv.DictReader(stream))
+
+
+@pytest.mark.data
+def test_no_caption_is_a_published_one(captions: list[str]) -> None:
+    if not DATA.is_dir():
+        pytest.skip(f"published captions are absent: no folder {DATA}; set NEGCAP_DATA")
+    ours = {" ".join(words(caption)) for caption in captions}
+    theirs = {" ".join(words(caption)) for caption in published_captions(DATA)}
+    assert len(theirs) > 10_000, f"{DATA} holds too few captions to compare with"
+    assert sorted(ours & theirs) == []

@@ -1,0 +1,53 @@
+import pyarrow as pa
+import pytest
+
+from negcap.schemas.captions import CAPTIONS
+from negcap.schemas.fields import check, description, field, schema
+from negcap.schemas.markdown import TABLES, refreshed
+from tests.conftest import ROOT
+
+INNER = pa.struct([field("x", pa.int32(), "a number")])
+NESTED = schema("nested", 1, field("items", pa.list_(pa.field("item", INNER, nullable=False)), "numbers"))
+
+
+def test_every_column_is_described() -> None:
+    for table in TABLES:
+        assert all(description(column) for column in table)
+
+
+def test_readme_lists_the_tables_as_they_are() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert refreshed(text) == text
+
+
+def test_refreshed_needs_its_markers() -> None:
+    with pytest.raises(ValueError, match="tables: begin"):
+        refreshed("no markers")
+
+
+def test_check_takes_what_fits() -> None:
+    check(pa.Table.from_arrays([pa.array([[{"x": 1}], []], NESTED.field(0).type)], schema=NESTED), NESTED)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pa.table({"other": [1]}), r"nested: columns must be \['items'\], were: \['other'\]"),
+        (pa.table({"items": [1]}), r"nested.items: type must be .*, was: int64"),
+        (
+            pa.table({"items": pa.array([None], NESTED.field(0).type)}),
+            r"nested.items: must not be null",
+        ),
+        (
+            pa.table({"items": pa.array([[{"x": None}]], NESTED.field(0).type)}),
+            r"nested.items\[\].x: must not be null",
+        ),
+    ],
+)
+def test_check_names_what_does_not(table: pa.Table, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check(table, NESTED)
+
+
+def test_schema_says_its_name_and_version() -> None:
+    assert CAPTIONS.metadata == {b"table": b"captions", b"schema_version": b"1"}
