@@ -33,6 +33,22 @@ class Candidate(NamedTuple):
     refused: str | None = None
 
 
+class Accepted(NamedTuple):
+    """A candidate that passed, the text it makes, and the estimated probability that it is true (None: no estimate)."""
+
+    candidate: Candidate
+    text: str
+    p_true: float | None
+
+
+class Refused(NamedTuple):
+    """A candidate that was refused, and why (one of negcap.schemas.negatives.REASONS); p_true as for `Accepted`."""
+
+    candidate: Candidate
+    reason: str
+    p_true: float | None
+
+
 def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text with every edit carried out: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.augment.edits import Candidate, Edit
+from negcap.augment.edits import Accepted, Edit, Refused
 from negcap.augment.operators import OPERATORS
 from negcap.schemas.negatives import EDITS
 
@@ -19,19 +19,15 @@ KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 
 
-# A candidate with its text, or the reason why it is refused, and how likely it is true where that was the question.
-Judged = tuple[Candidate, str, float | None]
-
-
 class Rows:
-    """The rows of a table to be: judged candidates in order."""
+    """The rows of a table to be: candidates, accepted or refused, in order."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[int, str, int]] = []
-        self._judged: list[Judged] = []
+        self._judged: list[Accepted | Refused] = []
 
-    def add(self, row: int, operator: str, judged: Sequence[Judged]) -> None:
-        """Add what one operator made of the caption in `row` of the parses."""
+    def add(self, row: int, operator: str, judged: Sequence[Accepted] | Sequence[Refused]) -> None:
+        """Add what one operator made of the caption in row number `row` of the parses."""
         if judged:
             self._batches.append((row, operator, len(judged)))
             self._judged.extend(judged)

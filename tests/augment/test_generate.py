@@ -7,19 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.edits import Edit, apply
+from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.grammar import article
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, nothing
-from negcap.pipelines.stages.negatives import NegativesConfig, negatives
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
-def made(
-    config: NegativesConfig | None = None, parses: pa.Table | None = None
-) -> tuple[list[dict], list[dict], Counter]:
-    tables, counts = negatives(
-        sample_parses() if parses is None else parses, sample_lexicon(), config or NegativesConfig()
+def made(config: Settings | None = None, parses: pa.Table | None = None) -> tuple[list[dict], list[dict], Counter]:
+    tables, counts = generate_tables(
+        sample_parses() if parses is None else parses, sample_lexicon(), config or Settings()
     )
     check(tables["negatives"], NEGATIVES)
     check(tables["rejections"], REJECTIONS)
@@ -56,7 +54,7 @@ def test_ids_count_from_zero(rows: tuple) -> None:
 
 
 def test_quotas_hold(rows: tuple) -> None:
-    config = NegativesConfig()
+    config = Settings()
     per = Counter((row["caption_id"], row["operator"]) for row in rows[0])
     assert all(n <= config.quota(operator) for (_, operator), n in per.items())
     assert config.quota("noun") == 20 and config.quota("shuffle") == config.quota("preposition") == 10
@@ -64,7 +62,7 @@ def test_quotas_hold(rows: tuple) -> None:
 
 def test_counters_are_those_of_the_rows(rows: tuple) -> None:
     accepted, refused, counts = rows
-    for operator in NegativesConfig().operators:
+    for operator in Settings().operators:
         mine = [row for row in accepted if row["operator"] == operator]
         assert counts[f"{operator}.rows"] == len(mine)
         assert counts[f"{operator}.captions"] == len({row["caption_id"] for row in mine})
@@ -86,7 +84,7 @@ def test_no_article_goes_wrong(rows: tuple) -> None:
 
 
 def test_another_operator_changes_no_rows(rows: tuple) -> None:
-    alone = made(NegativesConfig(operators=("preposition",)))[0]
+    alone = made(Settings(operators=("preposition",)))[0]
     assert alone == [row for row in rows[0] if row["operator"] == "preposition"]
 
 
@@ -98,7 +96,7 @@ def test_order_of_images_and_shards_changes_no_rows(seed: int) -> None:
     Random(seed).shuffle(images)
     index = {image: [i for i, x in enumerate(parses["image_id"].to_pylist()) if x == image] for image in images}
     shuffled = parses.take([i for image in images for i in index[image]])
-    config = NegativesConfig(per_family=4)
+    config = Settings(per_family=4)
     straight = parses.take(sorted(i for rows in index.values() for i in rows))
     key = lambda row: row["negative_id"]  # noqa: E731
     half = shuffled.num_rows // 10 * 5
@@ -107,7 +105,7 @@ def test_order_of_images_and_shards_changes_no_rows(seed: int) -> None:
 
 
 def test_another_seed_draws_otherwise(rows: tuple) -> None:
-    assert [row["text"] for row in made(NegativesConfig(seed=1))[0]] != [row["text"] for row in rows[0]]
+    assert [row["text"] for row in made(Settings(seed=1))[0]] != [row["text"] for row in rows[0]]
 
 
 @pytest.mark.parametrize(
@@ -120,11 +118,11 @@ def test_another_seed_draws_otherwise(rows: tuple) -> None:
 )
 def test_bad_configs_are_named(config: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        NegativesConfig(**config)
+        Settings(**config)
 
 
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
-    tables, counts = negatives(sample_parses(), sample_lexicon(), NegativesConfig(operators=PRESETS["all"]))
+    tables, counts = generate_tables(sample_parses(), sample_lexicon(), Settings(operators=PRESETS["all"]))
     check(tables["positives"], POSITIVES)
     assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase"}
     assert set(tables["positives"]["family"].to_pylist()) == {"positive"}
@@ -140,7 +138,7 @@ def test_what_is_spare_is_taken_only_alone_and_then_not_often(
 
     def counts(chosen: Operator) -> list[int]:
         monkeypatch.setitem(OPERATORS, "noun", chosen)
-        tables, _ = negatives(first, sample_lexicon(), NegativesConfig(operators=("noun",)))
+        tables, _ = generate_tables(first, sample_lexicon(), Settings(operators=("noun",)))
         found = tables["negatives"]["caption_id"].value_counts().to_pylist()
         return [row["counts"] for row in found]
 

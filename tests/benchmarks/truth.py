@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from negcap.augment.caption import Caption, Token, from_parses
 from negcap.augment.context import VERB_TAGS, nouns_said, verbs_said
+from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon.balance import BALANCED, balance
 from negcap.augment.lexicon.lexicon import Lexicon
@@ -45,7 +46,6 @@ from negcap.pipelines.quality.bias.pairs import Pair
 from negcap.pipelines.stages import build
 from negcap.pipelines.stages.balance import BalanceConfig, draw, images_of, of_train
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
-from negcap.pipelines.stages.negatives import NegativesConfig, negatives
 from negcap.pipelines.stages.truth import TruthConfig
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
@@ -181,7 +181,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
 def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: float, lexicon: Lexicon, truth: Truth,
              worst: int) -> list[tuple[str, ...]]:  # fmt: skip
     """A row of figures an operator; prints the likeliest and the least likely rows if asked."""
-    tables, counts = negatives(shown, lexicon, NegativesConfig(operators=OPERATORS, max_true=limit), truth)
+    tables, counts = generate_tables(shown, lexicon, Settings(operators=OPERATORS, max_true=limit), truth)
     captions = {caption.caption_id: caption for caption in from_parses(shown)}
     made = tables["negatives"].to_pylist()
     for row in made:

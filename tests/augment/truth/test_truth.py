@@ -7,6 +7,7 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
+from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
@@ -21,7 +22,6 @@ from negcap.augment.truth.estimates import Truth
 from negcap.augment.truth.fit import estimate, in_turn
 from negcap.augment.truth.transitions import Transitions
 from negcap.pipelines.stages.balance import BalanceConfig
-from negcap.pipelines.stages.negatives import NegativesConfig, negatives
 from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.fields import check as check_table
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
@@ -194,8 +194,8 @@ def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Tabl
 def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth: pa.Table) -> None:
     operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.02)
-    config = NegativesConfig(operators=operators, max_true=0.02)
-    tables, _ = negatives(sample_parses(), sample_lexicon(), config, truth)
+    config = Settings(operators=operators, max_true=0.02)
+    tables, _ = generate_tables(sample_parses(), sample_lexicon(), config, truth)
     check_table(tables["negatives"], NEGATIVES)
     check_table(tables["rejections"], REJECTIONS)
     made, refused = tables["negatives"].to_pylist(), tables["rejections"].to_pylist()
@@ -210,8 +210,8 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
 
 def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Table) -> None:
     truth = Truth.from_table(sample_truth, sample_lexicon(), 1.0)
-    with_it = negatives(sample_parses(), sample_lexicon(), NegativesConfig(max_true=1.0), truth)[0]
-    without = negatives(sample_parses(), sample_lexicon(), NegativesConfig())[0]
+    with_it = generate_tables(sample_parses(), sample_lexicon(), Settings(max_true=1.0), truth)[0]
+    without = generate_tables(sample_parses(), sample_lexicon(), Settings())[0]
     for name, table in without.items():
         columns = [column for column in table.column_names if column != "p_true"]
         assert with_it[name].select(columns).equals(table.select(columns))
@@ -246,7 +246,7 @@ def test_the_number_of_what_stands_in_two_places_is_not_estimated(
 
 @pytest.mark.parametrize("limit", [-0.1, 1.5])
 def test_a_limit_that_is_no_probability_is_refused(limit: float) -> None:
-    for config in (NegativesConfig, BalanceConfig):
+    for config in (Settings, BalanceConfig):
         with pytest.raises(ValueError, match=f"max_true must be between 0 and 1, was: {limit}"):
             config(max_true=limit)
 

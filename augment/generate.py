@@ -1,0 +1,160 @@
+"""From a caption to its negatives: every operator proposes candidates, each is judged, and those that pass are applied.
+
+No files, no processes: the stage `negatives` and the Python API both call what is here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.context import Context, contexts
+from negcap.augment.edits import Accepted, Refused, apply
+from negcap.augment.operators import OPERATORS, PRESETS, operator
+from negcap.augment.rng import record_rng
+from negcap.augment.rows import Rows
+from negcap.augment.truth.contradiction import judge
+from negcap.augment.truth.most import MAX_TRUE, check_most
+from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from negcap.augment.lexicon.lexicon import Lexicon
+    from negcap.augment.truth.estimates import Truth
+
+# An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
+DRAWS_PER_NEGATIVE = 4
+EXTRA_DRAWS = 16
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How negatives are made.
+
+    seed: another seed, another choice. operators: names of `negcap.augment.operators.OPERATORS`. per_family: an
+    operator makes at most its `share` of this number of negatives of a caption. max_true: the highest estimated
+    probability that a negative is true of its image after all. Raises ValueError for an unknown or repeated operator,
+    per_family below 1, or max_true not between 0 and 1.
+    """
+
+    seed: int = 0
+    operators: tuple[str, ...] = PRESETS["vse-c"]
+    per_family: int = 20
+    max_true: float = MAX_TRUE
+
+    def __post_init__(self) -> None:
+        for name in self.operators:
+            operator(name)
+        if len(set(self.operators)) != len(self.operators):
+            raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
+        if self.per_family < 1:
+            raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
+        check_most(self.max_true)
+
+    def quota(self, name: str) -> int:
+        """The most negatives a caption gets from one operator: its share of the family, whatever else runs."""
+        return ceil(self.per_family * OPERATORS[name].share)
+
+
+class Generated(NamedTuple):
+    """What one operator made of one caption: negatives (positives, for a paraphrase), and the candidates refused."""
+
+    accepted: list[Accepted]
+    refused: list[Refused]
+
+
+def generate_tables(
+    parses: pa.Table, lexicon: Lexicon, settings: Settings, truth: Truth | None = None
+) -> tuple[Mapping[str, pa.Table], Counter[str]]:
+    """The tables negatives, positives and rejections of a `parses` table, and counters of what was made.
+
+    The captions of an image must follow one another. `lexicon` gives the replacements; with `truth`, what is too likely
+    to be true of the image is refused too. Counters: captions; per operator `<name>.captions` (with at least one),
+    `<name>.rows`; per family `family.<name>.captions`, `.rows`; `rejected.<operator>.<reason>`; `captions.without` any
+    negative.
+    """
+    negatives, positives, rejections = Rows(), Rows(), Rows()
+    counts: Counter[str] = Counter()
+    captions = from_parses(parses)
+    counts["captions"] = len(captions)
+    row = 0
+    for siblings in by_image(captions):
+        for generated in generate_for_image(siblings, lexicon, settings, truth):
+            for name, (accepted, refused) in generated.items():
+                made = positives if OPERATORS[name].family == POSITIVE else negatives
+                made.add(row, name, accepted)
+                rejections.add(row, name, refused)
+            _count(generated, counts)
+            row += 1
+    tables = {
+        "rejections": rejections.table(parses, REJECTIONS),
+        "positives": positives.table(parses, POSITIVES),
+        "negatives": negatives.table(parses, NEGATIVES),
+    }
+    reasons = tables["rejections"].group_by(["operator", "reason"]).aggregate([([], "count_all")])
+    for name, reason, rows in zip(*reasons.to_pydict().values(), strict=True):
+        counts[f"rejected.{name}.{reason}"] += rows
+    return tables, counts
+
+
+def generate_for_image(
+    captions: Sequence[Caption], lexicon: Lexicon, settings: Settings, truth: Truth | None = None
+) -> list[dict[str, Generated]]:
+    """What the operators of the settings make of each caption of one image, by operator; see `generate_tables`."""
+    texts = {caption.text.lower() for caption in captions}
+    return [
+        {name: apply_operator(caption, context, name, settings, texts) for name in settings.operators}
+        for caption, context in zip(captions, contexts(captions, lexicon, truth), strict=True)
+    ]
+
+
+def apply_operator(caption: Caption, context: Context, name: str, settings: Settings, texts: set[str]) -> Generated:
+    """Let one operator propose, judge every candidate, and apply those that pass, up to the operator's quota.
+
+    `texts` holds the image's captions in lower case, which are true of it. The randomness is that of the seed, the
+    operator and the caption's id, so that neither order nor other operators change the outcome.
+    """
+    quota = settings.quota(name)
+    made = Generated([], [])
+    rng = record_rng(settings.seed, name, caption.caption_id)
+    own: set[str] = set()
+    operator = OPERATORS[name]
+    for propose, most in ((operator.propose, quota), (operator.spare, min(quota, operator.spare_most or quota))):
+        for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
+            reason, p_true = judge(candidate, caption, context)
+            if reason is None:
+                text = apply(caption.text, candidate.edits)
+                lower = text.lower()
+                if lower in own:
+                    continue
+                if lower not in texts:
+                    own.add(lower)
+                    made.accepted.append(Accepted(candidate, text, p_true))
+                    if len(made.accepted) == most:
+                        break
+                    continue
+                reason, p_true = "sibling_says_so", None
+            made.refused.append(Refused(candidate, reason, p_true))
+        if made.accepted:
+            break
+    return made
+
+
+def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:
+    """Add what was made of one caption to the counters that `generate_tables` describes."""
+    families = set()
+    for name, (accepted, _) in generated.items():
+        rows, family = len(accepted), OPERATORS[name].family
+        counts[f"{name}.rows"] += rows
+        counts[f"{name}.captions"] += rows > 0
+        counts[f"family.{family}.rows"] += rows
+        if rows:
+            families.add(family)
+    for family in families:
+        counts[f"family.{family}.captions"] += 1
+    counts["captions.without"] += not families - {POSITIVE}
