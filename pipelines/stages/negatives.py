@@ -20,7 +20,7 @@ __all__ = ["STAGE", "NegativesConfig", "make"]
 def make(
     parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, truth: WholeTable, balance: WholeTable
 ) -> StageResult:
-    """The negatives, positives and rejections of one shard. Counters: those of negcap.augment.generate.generate_tables."""
+    """The negatives, positives and rejections of one shard, with the counters that `generate_tables` describes."""
     known = load_truth(lexicon, truth, config.max_true)
     return StageResult(*generate_tables(parses, load_balanced(lexicon, balance), config, known))
 
