@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import combinations
 
+from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
 
 # What captions say of persons in another sense, or of their size by age: "a black man", "a little boy".
@@ -32,7 +32,7 @@ class Attributes:
 @cache
 def attributes() -> Attributes:
     """The shipped table, once a process."""
-    table = tomllib.loads((files("negcap.augment") / "data" / "attributes.toml").read_text("utf-8"))
+    table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
     dimensions: dict[str, set[str]] = {}
     compatible: set[tuple[str, str]] = set()
     for name, groups in table["dimensions"].items():

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 
+from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
 
 
@@ -81,7 +81,7 @@ class Concreteness:
 
 @cache
 def _shipped() -> Concreteness:
-    model = json.loads((files("negcap.augment") / "data" / "concreteness.json").read_text("utf-8"))
+    model = json.loads(data_path("concreteness.json").read_text("utf-8"))
     return Concreteness(weights=model["weights"], intercept=model["intercept"])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
+from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
 
 Gender = Literal["male", "female", "any", "thing"]
@@ -30,7 +30,7 @@ class Overlaps:
 @cache
 def overlaps() -> Overlaps:
     """The shipped table, once a process."""
-    table = tomllib.loads((files("negcap.augment") / "data" / "noun_overlaps.toml").read_text("utf-8"))
+    table = tomllib.loads(data_path("noun_overlaps.toml").read_text("utf-8"))
     groups: dict[str, set[str]] = {}
     for members in table["groups"]:
         for noun in members:

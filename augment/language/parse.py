@@ -6,11 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.augment.caption import Caption, from_parses
+from negcap.augment.data import data_path
 from negcap.augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
 from negcap.augment.language.repair import mend
 from negcap.schemas.parses import PARSES
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
 
-SHIPPED = Path(str(files("negcap.augment") / "data" / "english_parser"))
+SHIPPED = data_path("english_parser")
 UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
 REMEMBERING = "negcap_remembering_ruler"

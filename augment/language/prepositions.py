@@ -5,7 +5,8 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from negcap.augment.data import data_path
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Prepositions:
 @cache
 def prepositions() -> Prepositions:
     """The table of augment/data/prepositions.toml; once a process."""
-    table = tomllib.loads((files("negcap.augment") / "data" / "prepositions.toml").read_text("utf-8"))
+    table = tomllib.loads(data_path("prepositions.toml").read_text("utf-8"))
     entries = frozenset(table["entries"])
     phrases: dict[str, list[tuple[str, ...]]] = {}
     for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from negcap.augment.data import data_path
 
 POS = ("n", "v", "a", "r")
 RELATIONS = ("hypernyms", "instance_of", "entails", "causes", "part_of", "member_of", "substance_of", "similar")
@@ -37,7 +38,7 @@ USE_THIN = 5
 @cache
 def _load() -> WordNet:
     """The shipped taxonomy, read once a process."""
-    with (files("negcap.augment") / "data" / "wordnet.parquet").open("rb") as file:
+    with data_path("wordnet.parquet").open("rb") as file:
         wordnet = WordNet(pq.ParquetFile(file).read())
     pa.default_memory_pool().release_unused()
     return wordnet

@@ -6,11 +6,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import combinations
 from typing import NamedTuple
 
 from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.data import data_path
 from negcap.augment.language.grammar import third_person
 from negcap.augment.language.kinds import LIVING, is_food, kind
 from negcap.augment.language.prepositions import prepositions
@@ -56,7 +56,7 @@ class Verbs:
 @cache
 def verbs() -> Verbs:
     """The shipped table, once a process."""
-    table = tomllib.loads((files("negcap.augment") / "data" / "verbs.toml").read_text("utf-8"))
+    table = tomllib.loads(data_path("verbs.toml").read_text("utf-8"))
     body, object = (_pairs(table[name]) for name in ("body", "object"))
     holding, held = table["holding"], table["held"]
     object |= _pairs([holding, *([one, other] for one in holding for other in held)])

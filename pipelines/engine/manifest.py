@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,32 +191,8 @@ def hash_path(path: Path) -> str:
     """The sha256 of a file, or of the names and hashes of a folder's files."""
     if path.is_dir():
         inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-        return _hash({p.relative_to(path).as_posix(): sha256_file(p) for p in inside})
+        return hash_value({p.relative_to(path).as_posix(): sha256_file(p) for p in inside})
     return sha256_file(path)
-
-
-def hash_code(names: Sequence[str]) -> str:
-    """The hash of the sources of modules and packages, data files included, without importing them.
-
-    A name is dotted (`augment`, `negcap.pipelines.stages.parse`) or a path below the package's parent
-    (`augment/data/english_parser`). Raises FileNotFoundError for a name that leads to nothing.
-    """
-    return _hash({name: hash_path(_source(name)) for name in names})
-
-
-def _source(name: str) -> Path:
-    module, _, inside = name.partition("/")
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is not None and spec.origin is not None:
-        path = Path(spec.origin)
-        if path.name == "__init__.py":
-            path = path.parent / inside
-        if path.exists():
-            return path
-    raise FileNotFoundError(f"code must name a package, a module or a file of one, was: {name}")
 
 
 def hash_schema(schema: pa.Schema) -> str:
@@ -225,7 +200,7 @@ def hash_schema(schema: pa.Schema) -> str:
 
     What else stands in the metadata (the provenance of a shard, Parquet's own notes) does not count.
     """
-    return _hash([_metadata(schema), [_column(column) for column in schema]])
+    return hash_value([_metadata(schema), [_column(column) for column in schema]])
 
 
 def _column(column: pa.Field) -> list[Any]:
@@ -248,7 +223,7 @@ def hash_table(run: Path, name: str) -> str:
 
     Raises FileNotFoundError when the run lacks the table, ValueError when a receipt is missing or unreadable.
     """
-    return _hash([receipt.sha256 for receipt in receipts(run, name)])
+    return hash_value([receipt.sha256 for receipt in receipts(run, name)])
 
 
 def receipts(run: Path, name: str) -> list[Receipt]:
@@ -263,7 +238,8 @@ def receipts(run: Path, name: str) -> list[Receipt]:
     return [receipt for receipt in found if receipt is not None]
 
 
-def _hash(value: Any) -> str:
+def hash_value(value: Any) -> str:
+    """The sha256 of a plain JSON value, in hex; mappings count by their sorted keys."""
     return hashlib.sha256(_canonical(value)).hexdigest()
 
 

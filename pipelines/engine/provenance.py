@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from negcap.augment.data import data_path
 from negcap.pipelines.engine.manifest import hash_path, hash_table, read_manifest
 
-PARSER = Path("data", "english_parser")
 NEEDED = ("tagger", "parser")
 
 
@@ -45,9 +45,7 @@ def model_folder(spacy_model: str | None = None) -> Path:
     Finds it without importing spaCy, and looks whether it has what is needed. Raises ValueError.
     """
     if spacy_model is None:
-        spec = find_spec("negcap.augment")
-        assert spec is not None and spec.origin is not None
-        folder = Path(spec.origin).parent / PARSER
+        folder = data_path("english_parser")
     else:
         folder = Path(spacy_model)
         package = find_spec(spacy_model) if spacy_model.isidentifier() else None

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.cluster import Executor
+from negcap.pipelines.engine.code import Code, code_of
 from negcap.pipelines.engine.errors import DamagedShardError, StageError, TaskError
 from negcap.pipelines.engine.manifest import (
     Identity,
     describe,
     finish,
-    hash_code,
     hash_schema,
     hash_table,
     manifest_of,
@@ -32,6 +32,7 @@ from negcap.pipelines.engine.shards import (
 )
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
 from negcap.pipelines.engine.work import (
+    Job,
     collector_paused,
     combine_partials,
     make_partial,
@@ -64,19 +65,20 @@ def run_stage(
     OtherConfigError when the output was made from something else and `overwrite` is not given, EngineError
     when a shard fails or the workers are lost.
     """
-    identity = identify(stage, run, config, metadata)
+    code = code_of(*stage.functions)
+    identity = identify(stage, run, config, metadata, code)
     tables = tuple(stage.outputs)
     prepare(run / tables[-1], identity, overwrite=overwrite)
     for table in tables:
         remove_temporary(run / table)
-    if isinstance(stage, ReduceStage):
-        finished = _reduce(stage, run, config, executor, identity, progress)
-    else:
-        finished = _map(stage, run, config, executor, identity, progress)
+    whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
+    job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
+    make = _reduce if isinstance(stage, ReduceStage) else _map
+    finished = make(job, executor, identity, progress)
     return dict(finish(run, tables, identity, finished).counts)
 
 
-def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str]) -> Identity:
+def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str], code: Code) -> Identity:
     """All that decides the stage's output; FileNotFoundError when an input is missing or unfinished."""
     inputs = hash_inputs(stage.name, run, (stage.input, *stage.whole))
     return Identity(
@@ -84,7 +86,7 @@ def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mappi
         config=describe(config),
         metadata=dict(metadata),
         schemas={table: hash_schema(schema) for table, schema in stage.outputs.items()},
-        code=hash_code(stage.code),
+        code=code.sha256,
         inputs=inputs,
         sharded=stage.input if isinstance(stage, Stage) else "",
     )
@@ -100,19 +102,17 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
     return {table: hash_table(run, table) for table in tables}
 
 
-def _map(
-    stage: Stage, run: Path, config: Any, executor: Executor, identity: Identity, progress: Progress
-) -> Sequence[Mapping[str, Receipt]]:
+def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
     """Make every shard of a Stage that is not current; the receipts of all."""
-    inputs = receipts(run, stage.input)
+    stage = job.stage
+    inputs = receipts(job.run, stage.input)
     keys = [identity.key(receipt.sha256) for receipt in inputs]
-    finished = _current(run, tuple(stage.outputs), keys)
+    finished = _current(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in finished]
     progress.begin(stage.name, len(keys), len(finished))
     try:
         if pending:
-            shared = (stage, config, run.absolute(), _whole(stage, run, identity), identity.provenance(), identity.code)
-            calls = [(*shared, index, inputs[index].sha256, keys[index]) for index in pending]
+            calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
             with _naming(stage, pending):
                 for position, made in executor.map(make_shard, calls):
                     finished[pending[position]] = made
@@ -122,47 +122,39 @@ def _map(
     return [finished[index] for index in range(len(keys))]
 
 
-def _whole(stage: Stage | ReduceStage, run: Path, identity: Identity) -> dict[str, WholeTable]:
-    """References to the tables that a stage reads whole."""
-    return {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
-
-
-def _reduce(
-    stage: ReduceStage, run: Path, config: Any, executor: Executor, identity: Identity, progress: Progress
-) -> Sequence[Mapping[str, Receipt]]:
+def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
     """Make the one shard of a ReduceStage, unless it is current; its receipts."""
+    stage = job.stage
+    assert isinstance(stage, ReduceStage)
     key = identity.key()
-    finished = _current(run, tuple(stage.outputs), [key])
+    finished = _current(job.run, tuple(stage.outputs), [key])
     if finished:
         progress.begin(stage.name, 1, 1)
         progress.end()
         return [finished[0]]
-    inputs = receipts(run, stage.input)
-    shared = (stage, config, run.absolute(), identity.code)
-    calls = [(*shared, index, receipt.sha256) for index, receipt in enumerate(inputs)]
+    inputs = receipts(job.run, stage.input)
+    calls = [(job, index, receipt.sha256) for index, receipt in enumerate(inputs)]
     progress.begin(stage.name, len(calls))
     try:
         with _naming(stage, range(len(calls))):
-            combine = partial(combine_partials, stage, config)
+            combine = partial(combine_partials, stage, job.config)
             total = executor.map_reduce(
                 make_partial, calls, combine, lambda position: progress.advance(inputs[position].rows)
             )
-        whole = _whole(stage, run, identity)
 
         def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-            packed = [(stage.code, identity.code, config, whole, function, *map(pack, tables)) for tables in calls]
-            made = dict(executor.map(run_call, packed))
-            return [unpack(made[position]) for position in range(len(packed))]
+            made = dict(executor.map(run_call, [(job, function, *map(pack, tables)) for tables in calls]))
+            return [unpack(made[position]) for position in range(len(calls))]
 
         try:
             with collector_paused():
-                given = {**whole, "spread": spread} if stage.spreads else whole
-                result = stage.finish(unpack(total), config, **given)
+                given = {**job.whole, "spread": spread} if stage.spreads else job.whole
+                result = stage.finish(unpack(total), job.config, **given)
         except TaskError as failed:
             raise StageError(f"{stage.name} stopped: {_why(failed)}") from failed.__cause__
         except Exception as error:
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
-        return [write_tables(stage.outputs, result, run, 0, key, identity.provenance())]
+        return [write_tables(stage.outputs, result, job.run, 0, key, job.provenance)]
     finally:
         progress.end()
 

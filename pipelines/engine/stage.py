@@ -1,4 +1,4 @@
-"""What a stage is: a pure function over shards, or over all of them; what it makes, and who is told."""
+"""What a stage is: pure functions from an input table to output tables; and how its progress is reported."""
 
 from __future__ import annotations
 
@@ -20,35 +20,36 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Stage:
-    """One verb: a pure function over one shard of `input`.
+    """A pure function over one shard of the table `input`.
 
-    name: the subcommand and the module in negcap.pipelines.stages.
-    outputs: table folder -> schema; the last is the primary one, written last, with the manifest.
-    apply: an importable function (table, config, **whole) -> StageResult, called in a worker. Its counts hold
-        `captions`, the number of captions seen.
-    code: modules, packages and files (`augment/data/x.toml`) whose content is part of the output's
-    identity. columns: the input columns that apply reads; None for all. whole: tables read whole beside the
-    shard (the lexicon): apply gets each as a keyword argument `WholeTable`,
-        a hashable reference to cache by.
+    name: the subcommand and its module in negcap.pipelines.stages. outputs: the tables made, by name, each with its
+    schema; the last one is the primary one: its shard is written last, and its manifest is the stage's.
+    apply: an importable function (table, config, **whole) -> StageResult, called in a worker; its counts hold
+    `captions`, the number of captions seen. columns: the input columns that `apply` reads; None for all. whole: tables
+    that it reads whole beside the shard (the lexicon): each is given as a keyword argument, a WholeTable.
     """
 
     name: str
     input: str
     outputs: Mapping[str, pa.Schema]
     apply: Callable[..., StageResult]
-    code: tuple[str, ...]
     columns: tuple[str, ...] | None = None
     whole: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """What makes its rows: their modules and all that these import are the stage's code (see engine.code)."""
+        return (self.apply,)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """One verb that makes one shard of a whole table: partial results of every shard, combined in a tree.
+    """A table of one shard made from all shards of the table `input`: partial results, combined in a tree.
 
-    partial: (table, config) -> a small pyarrow table, in a worker; combine: (list of such tables, config) -> one
-    such table, associative, in a worker; finish: (that table, config, **whole) -> StageResult. With `spreads`, finish
-    gets one more keyword argument, `spread`, to have the workers do what takes long. The other fields are those of
-    Stage.
+    partial: (table, config) -> a small pyarrow table, of each shard, in a worker. combine: (list of such tables,
+    config) -> one such table, associative, in a worker. finish: (that table, config, **whole) -> StageResult. spreads:
+    `finish` gets one more keyword argument, `spread`, a Spread, to do in the workers what takes long. The other fields
+    are those of Stage; all three functions are importable.
     """
 
     name: str
@@ -57,10 +58,14 @@ class ReduceStage:
     partial: Callable[[pa.Table, Any], pa.Table]
     combine: Callable[[list[pa.Table], Any], pa.Table]
     finish: Callable[..., StageResult]
-    code: tuple[str, ...]
     columns: tuple[str, ...] | None = None
     whole: tuple[str, ...] = ()
     spreads: bool = False
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """What makes its rows, as of a Stage."""
+        return (self.partial, self.combine, self.finish)
 
 
 class Spread(Protocol):

@@ -1,15 +1,15 @@
-"""What is done in a worker: a shard of a stage, a part of a reduction; and how its tables travel."""
+"""What runs in a worker: one shard of a stage, one part of a reduction; and how tables travel there and back."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.manifest import hash_code
+from negcap.pipelines.engine.code import Code
 from negcap.pipelines.engine.shards import Receipt, WholeTable, read_shard, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
 
@@ -17,23 +17,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def make_shard(
-    stage: Stage,
-    config: Any,
-    run: Path,
-    whole: Mapping[str, WholeTable],
-    provenance: Mapping[str, str],
-    code: str,
-    index: int,
-    sha256: str,
-    key: str,
-) -> dict[str, Receipt]:
-    """Make one output shard of every table from one input shard, in a worker."""
-    _check_code(stage.code, code)
-    table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
+@dataclass(frozen=True)
+class Job:
+    """What all calls of one stage of one run share: it travels to the workers with each of them. `run` is absolute."""
+
+    stage: Stage | ReduceStage
+    config: Any
+    run: Path
+    whole: Mapping[str, WholeTable]
+    code: Code
+    provenance: Mapping[str, str]
+
+    def read(self, index: int, sha256: str) -> pa.Table:
+        """Shard `index` of the stage's input. Raises RuntimeError in a worker with other code, DamagedShardError."""
+        self.code.check()
+        return read_shard(shard_path(self.run / self.stage.input, index), self.stage.columns, sha256=sha256)
+
+
+def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt]:
+    """Make shard `index` of every output table of a Stage from that of its input, whose hash is `sha256`."""
+    assert isinstance(job.stage, Stage)
+    table = job.read(index, sha256)
     with collector_paused():
-        result = stage.apply(table, config, **whole)
-    return write_tables(stage.outputs, result, run, index, key, provenance)
+        result = job.stage.apply(table, job.config, **job.whole)
+    return write_tables(job.stage.outputs, result, job.run, index, key, job.provenance)
 
 
 @contextmanager
@@ -48,42 +55,28 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def make_partial(stage: ReduceStage, config: Any, run: Path, code: str, index: int, sha256: str) -> bytes:
-    """One shard's part of a ReduceStage's result, in a worker: a table as it travels."""
-    _check_code(stage.code, code)
-    table = read_shard(shard_path(run / stage.input, index), stage.columns, sha256=sha256)
+def make_partial(job: Job, index: int, sha256: str) -> bytes:
+    """The part that shard `index` of the input has in a ReduceStage's result, packed."""
+    assert isinstance(job.stage, ReduceStage)
+    table = job.read(index, sha256)
     with collector_paused():
-        return pack(stage.partial(table, config))
+        return pack(job.stage.partial(table, job.config))
 
 
-def run_call(
-    names: tuple[str, ...],
-    code: str,
-    config: Any,
-    whole: Mapping[str, WholeTable],
-    function: Callable[..., pa.Table],
-    *tables: bytes,
-) -> bytes:
-    """One call of a ReduceStage's `spread`, in a worker."""
-    _check_code(names, code)
+def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
+    """One call of a ReduceStage's `spread`, its tables and its result packed."""
+    job.code.check()
     with collector_paused():
-        return pack(function(*map(unpack, tables), config, **whole))
-
-
-@lru_cache
-def _check_code(names: tuple[str, ...], expected: str) -> None:
-    """Raise RuntimeError on a worker (of a running scheduler) whose negcap is not the one that gives the orders."""
-    if hash_code(names) != expected:
-        raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
+        return pack(function(*map(unpack, tables), job.config, **job.whole))
 
 
 def combine_partials(stage: ReduceStage, config: Any, partials: list[bytes]) -> bytes:
-    """One of several parts, in a worker."""
+    """Several parts as one, all packed."""
     return pack(stage.combine([unpack(part) for part in partials], config))
 
 
 def pack(table: pa.Table) -> bytes:
-    """A table as Arrow IPC, compressed; Dask's own way leaves buffers where Arrow's kernels complain of alignment."""
+    """A table as compressed Arrow IPC: the buffers of what Dask itself sends are unaligned, which Arrow warns of."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

@@ -155,7 +155,6 @@ STAGE = ReduceStage(
     partial=sample_shard,
     combine=combine,
     finish=fit,
-    code=("negcap.augment", "negcap.pipelines.stages.balance", "negcap.pipelines.tables.corpus"),
     whole=("lexicon", "truth"),
     spreads=True,
 )

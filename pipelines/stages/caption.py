@@ -189,12 +189,6 @@ def stage_of(table: str) -> Stage:
         input="features",
         outputs={refused_table(table): REFUSED_CAPTIONS, table: GENERATED},
         apply=caption,
-        code=(
-            "negcap.pipelines.models.captioner",
-            "negcap.pipelines.models.vocabulary",
-            "negcap.pipelines.models.captioner",
-            "negcap.pipelines.stages.caption",
-        ),
         whole=("captions",),
     )
 

@@ -134,9 +134,8 @@ def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: Wh
     )
 
 
-_CODE = ("negcap.augment", "negcap.pipelines.stages.components")
 STAGES = (
-    Stage(name="components", input="parses", outputs={"components": COMPONENTS}, apply=read, code=_CODE),
+    Stage(name="components", input="parses", outputs={"components": COMPONENTS}, apply=read),
     ReduceStage(
         name="component_vocabulary",
         input="components",
@@ -144,7 +143,6 @@ STAGES = (
         partial=count_shard,
         combine=add_counts,
         finish=choose,
-        code=_CODE,
         columns=("split", "objects", "attributes", "relations"),
     ),
     Stage(
@@ -152,7 +150,6 @@ STAGES = (
         input="parses",
         outputs={"component_exclusions": COMPONENT_EXCLUSIONS},
         apply=exclude,
-        code=_CODE,
         whole=("component_vocabulary",),
     ),
 )

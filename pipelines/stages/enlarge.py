@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine import manifest
+from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.run import hash_inputs
 from negcap.pipelines.engine.shards import Receipt, list_shards, read_shard, read_table, remove_temporary, write_shard
 from negcap.pipelines.engine.stage import Progress
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "enlarge"
-CODE = ("negcap.pipelines.stages.enlarge",)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _write(
     schema, told = _described(source / table, metadata)
     schemas = {table: manifest.hash_schema(schema)}
     described = manifest.describe(config)
-    identity = manifest.Identity(NAME, described, told, schemas, manifest.hash_code(CODE), dict(inputs))
+    identity = manifest.Identity(NAME, described, told, schemas, code_of(__name__).sha256, dict(inputs))
     manifest.prepare(run / table, identity, overwrite=overwrite)
     remove_temporary(run / table)
     receipts: list[dict[str, Receipt]] = []

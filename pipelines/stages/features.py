@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import Receipt, check_folder, current_receipts, remove_temporary, write_shard
 from negcap.pipelines.engine.stage import Progress
 from negcap.pipelines.features.source import Listed, Part, Source
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "features"
-CODE = (
-    "negcap.pipelines.features",
-    "negcap.pipelines.stages.features",
-    "negcap.pipelines.readers",
-    "negcap.pipelines.tables.images",
-)
 SHARD_BYTES = 64 << 20
 MOST_IMAGES = 1_000
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
@@ -165,7 +160,7 @@ def identify(opened: Source, config: FeaturesConfig, metadata: Mapping[str, str]
             config.rejections: manifest.hash_schema(REJECTED_IMAGES),
             config.table: manifest.hash_schema(schema),
         },
-        code=manifest.hash_code(CODE),
+        code=code_of(__name__).sha256,
         inputs=dict(opened.inputs),
     )
 

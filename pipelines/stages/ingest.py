@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from negcap.pipelines import readers
 from negcap.pipelines.engine import manifest
+from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import (
     Receipt,
     check_folder,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 NAME = "ingest"
 OUTPUTS = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
-CODE = ("negcap.pipelines.readers", "negcap.pipelines.stages.ingest")
 TEMPORARY = ".ingest"
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REPORT_EVERY = 10_000
@@ -141,7 +141,7 @@ def identify(
         config=described,
         metadata=dict(metadata),
         schemas={table: manifest.hash_schema(schema) for table, schema in OUTPUTS.items()},
-        code=manifest.hash_code(CODE),
+        code=code_of(__name__).sha256,
         inputs={file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in files},
     )
 

@@ -114,10 +114,4 @@ STAGE = ReduceStage(
     partial=count_shard,
     combine=add,
     finish=choose,
-    code=(
-        "negcap.augment.caption",
-        "negcap.augment.language",
-        "negcap.augment/data/prepositions.toml",
-        "negcap.pipelines.stages.lexicon",
-    ),
 )

@@ -30,6 +30,5 @@ STAGE = Stage(
     input="parses",
     outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
     apply=make,
-    code=("negcap.augment", "negcap.pipelines.stages.negatives", "negcap.pipelines.tables.corpus"),
     whole=("lexicon", "truth", "balance"),
 )

@@ -40,6 +40,5 @@ STAGE = Stage(
     input="captions",
     outputs={"parses": PARSES},
     apply=parse,
-    code=("negcap.augment.language.parse", "negcap.augment.language.repair", "negcap.pipelines.stages.parse"),
     columns=("caption_id", "image_id", "split", "language", "origin", "text"),
 )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.cluster import Executor
+from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.errors import StageError, TaskError
-from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_code, hash_schema, prepare, receipts
+from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare, receipts
 from negcap.pipelines.engine.run import cause, hash_inputs
 from negcap.pipelines.engine.shards import (
     Receipt,
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INPUTS = ("captions", "negatives")
-CODE = (
-    "negcap.pipelines.quality.bias",
-    "negcap.pipelines.quality.selection",
-    "negcap.pipelines.stages.refine",
-    "negcap.augment.language.grammar",
-)
 LEAST_IMAGES = 10
 
 
@@ -95,7 +90,7 @@ def refine(
     """
     inputs = hash_inputs("refine", run, INPUTS)
     schemas = {"refined": hash_schema(REFINED)}
-    identity = Identity("refine", describe(config), dict(metadata), schemas, hash_code(CODE), inputs)
+    identity = Identity("refine", describe(config), dict(metadata), schemas, code_of(__name__).sha256, inputs)
     operators = _operators(run, config)
     folder = run / "refined"
     prepare(folder, identity, overwrite=overwrite)

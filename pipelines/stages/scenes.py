@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import (
     Receipt,
     check_folder,
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
 
 NAME = "scenes"
 IMAGES = "images"
-CODE = (
-    "negcap.pipelines.scenes",
-    "negcap.pipelines.stages.scenes",
-    "negcap.augment.language.grammar",
-    "negcap.augment.rng",
-)
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
 BATCH = 25
@@ -117,7 +112,7 @@ def identify(config: ScenesConfig, tables: Mapping[str, pa.Schema], metadata: Ma
         config=manifest.describe(config),
         metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
         schemas={table: manifest.hash_schema(schema) for table, schema in tables.items()},
-        code=manifest.hash_code(CODE),
+        code=code_of(__name__).sha256,
         inputs={},
     )
 

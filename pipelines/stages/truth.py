@@ -63,12 +63,6 @@ STAGE = ReduceStage(
     partial=sample_shard,
     combine=combine,
     finish=estimate,
-    code=(
-        "negcap.augment",
-        "negcap.pipelines.stages.truth",
-        "negcap.pipelines.stages.balance",
-        "negcap.pipelines.tables.corpus",
-    ),
     whole=("lexicon",),
     spreads=True,
 )

@@ -5,17 +5,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.engine import work, workers
+from negcap.pipelines.engine import code, workers
+from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import MANIFEST, read_manifest
 from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
 from tests.conftest import ROOT
+from tests.pipelines.engine import toy_stages
 from tests.pipelines.engine.test_shards import DAMAGES
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
 
@@ -164,12 +167,12 @@ def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Pat
 def test_a_full_disk_stops_with_a_clear_error_and_a_second_run_completes(
     run: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace = os.replace
+    rename = os.replace
 
     def full(source: Path, target: Path) -> None:
         if target.name == "part-00004.parquet":
             raise OSError(errno.ENOSPC, "No space left on device")
-        replace(source, target)
+        rename(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
@@ -260,8 +263,8 @@ def test_a_running_scheduler_is_used_and_left_running(run: Path, expected: dict[
 
 
 def test_a_worker_with_other_code_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work._check_code.cache_clear()
-    monkeypatch.setattr(work, "hash_code", lambda names: "the worker's")
+    started = code.code_of(toy_stages.count_words)
+    monkeypatch.setattr(run_module, "code_of", lambda *functions: replace(started, sha256="of who started the run"))
     with pytest.raises(StageError, match="this worker has another version of negcap's code: install the same"):
         run_toys(run, scheduler="synchronous")
 

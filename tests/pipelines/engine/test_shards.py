@@ -17,7 +17,6 @@ from negcap.pipelines.engine.manifest import (
     describe,
     difference,
     finish,
-    hash_code,
     hash_schema,
     hash_table,
     prepare,
@@ -289,27 +288,6 @@ def test_a_path_counts_by_name_and_content_never_by_place(tmp_path: Path) -> Non
     assert describe({"folder": tmp_path / "here"}) != describe({"folder": tmp_path / "there"})
     with pytest.raises(FileNotFoundError):
         describe(Config(1, (), tmp_path / "nowhere"))
-
-
-def test_the_code_hash_follows_the_sources(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    package = tmp_path / "toypackage"
-    (package / "data").mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "work.py").write_text("a = 1\n")
-    (package / "data" / "words.toml").write_text("a = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    names = ("toypackage.work", "toypackage/data/words.toml")
-    first, whole = hash_code(names), hash_code(("toypackage",))
-    assert hash_code(names) == first
-    (package / "__pycache__").mkdir()
-    (package / "__pycache__" / "work.pyc").write_bytes(b"x")
-    assert hash_code(("toypackage",)) == whole
-    (package / "data" / "words.toml").write_text("a = 2\n")
-    assert hash_code(names) != first
-    assert hash_code(("toypackage",)) != whole
-    for name in ("toypackage.nothing", "no_such_package", "toypackage/data/nothing.toml"):
-        with pytest.raises(FileNotFoundError, match=f"was: {name}"):
-            hash_code((name,))
 
 
 def test_the_schema_hash_follows_names_types_nulls_and_version() -> None:

@@ -1,0 +1,153 @@
+"""The code that a stage's rows depend on, found in the sources: nobody lists it by hand.
+
+The sources of a stage are the module of its functions and all modules of negcap that it imports, directly or through
+others, at the top or inside a function, and the files of negcap.augment.data that these modules read. Not among them:
+- what is imported for type checkers only (`if TYPE_CHECKING:`);
+- a package one of whose modules is imported, but nothing that the package itself defines;
+- `negcap.pipelines.engine`, which decides when, where and by whom a stage is run, never what is in its rows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from negcap.pipelines.engine.manifest import hash_path, hash_value
+
+PACKAGE = "negcap"
+ENGINE = "negcap.pipelines.engine"
+DATA = "negcap.augment.data"
+DATA_PATH = "data_path"
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@dataclass(frozen=True)
+class Code:
+    """The sources of a stage, named as by `sources`, and the hash of their content where the run was started."""
+
+    names: tuple[str, ...]
+    sha256: str
+
+    def check(self) -> None:
+        """Raise RuntimeError in a worker (of a running scheduler) whose negcap is not that of who started the run."""
+        if hash_code(self.names) != self.sha256:
+            raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
+
+
+def code_of(*functions: Callable[..., Any] | str) -> Code:
+    """The code that the rows made by functions, or by modules given by name, depend on. Raises as `sources`."""
+    modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
+    names = sources(tuple(modules))
+    return Code(names, hash_code(names))
+
+
+@cache
+def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """The sources of stages whose functions stand in `modules`, sorted: dotted modules, and data as `package/file`.
+
+    Modules of `modules`' own packages are followed as those of negcap are. Raises FileNotFoundError for a module that
+    is not there, ValueError for a source whose imports or data cannot be told.
+    """
+    packages = {PACKAGE, *(module.partition(".")[0] for module in modules)}
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if "/" not in name:
+            followed = (used for used in _used(name) if used.partition(".")[0] in packages)
+            waiting += (used for used in followed if used != ENGINE and not used.startswith(f"{ENGINE}."))
+    return tuple(sorted(found))
+
+
+@cache
+def hash_code(names: tuple[str, ...]) -> str:
+    """The hash of the content of sources, named as `sources` names them; once a process. Raises FileNotFoundError."""
+    return hash_value({name: hash_path(source_path(name)) for name in names})
+
+
+def source_path(name: str) -> Path:
+    """The file of a module (a package's is its `__init__.py`), or the file or folder `package/name`; imports nothing.
+
+    Raises FileNotFoundError for a name that leads to nothing.
+    """
+    module, _, inside = name.partition("/")
+    path = _module_file(module)
+    if path is not None and inside:
+        path = path.parent / inside
+    if path is None or not path.exists():
+        raise FileNotFoundError(f"code must name a module or a file beside it, was: {name}")
+    return path
+
+
+@cache
+def _module_file(module: str) -> Path | None:
+    """The file of a module, None where there is none; only the package at the very top may be imported to find it."""
+    top = module.split(".", 2)
+    try:
+        spec = find_spec(".".join(top[:2]))
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin)
+    if len(top) == 3:
+        if path.name != "__init__.py":
+            return None
+        path = path.parent.joinpath(*top[2].split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path if path.is_file() else None
+
+
+@cache
+def _used(module: str) -> tuple[str, ...]:
+    """The modules that a module imports, whosever they are, and the data that it reads."""
+    path = source_path(module)
+    text = path.read_text("utf-8")
+    tree = ast.parse(text, str(path))
+    found: list[str] = []
+    for statement in _statements(tree.body):
+        if isinstance(statement, ast.Import):
+            found += (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            if statement.level or statement.module is None:
+                raise ValueError(f"{path}:{statement.lineno}: imports must be absolute")
+            inside = [f"{statement.module}.{alias.name}" for alias in statement.names]
+            own = statement.module.partition(".")[0] in (PACKAGE, module.partition(".")[0])
+            found += (name if own and _module_file(name) else statement.module for name in inside)
+    if DATA_PATH in text and module != DATA:
+        found += (f"{DATA}/{name}" for name in _data(tree, path))
+    return tuple(dict.fromkeys(found))
+
+
+def _statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every statement of a block and of the blocks in it, but for those that only type checkers see."""
+    for statement in block:
+        yield statement
+        for name in BLOCKS:
+            inside = getattr(statement, name, ())
+            if name != "body" or not (isinstance(statement, ast.If) and _for_type_checkers(statement.test)):
+                yield from _statements(inside)
+
+
+def _for_type_checkers(test: ast.expr) -> bool:
+    return ast.unparse(test).removeprefix("typing.") == "TYPE_CHECKING"
+
+
+def _data(tree: ast.Module, path: Path) -> Iterator[str]:
+    """The names that a source calls `data_path` with. Raises ValueError for one that is not a literal."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or getattr(node.func, "id", getattr(node.func, "attr", "")) != DATA_PATH:
+            continue
+        match node.args, node.keywords:
+            case [ast.Constant(value=str(name))], []:
+                yield name
+            case _:
+                raise ValueError(f"{path}:{node.lineno}: {DATA_PATH} must be called with one literal name")

@@ -1,0 +1,171 @@
+"""What a stage's rows depend on is found in the sources, whole and no more."""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.engine import code
+from negcap.pipelines.engine.code import Code, code_of, hash_code, source_path, sources
+from negcap.pipelines.engine.stage import ReduceStage, Stage
+from tests.conftest import ROOT
+
+STAGES = "negcap.pipelines.stages"
+FROM_SOURCES = ("ingest", "features", "scenes", "enlarge", "refine")
+SHIPPED = ROOT / "augment" / "data"
+
+
+def stages() -> dict[str, Code]:
+    """The code of every stage, by its name."""
+    found = {name: code_of(f"{STAGES}.{name}") for name in FROM_SOURCES}
+    for path in sorted((ROOT / "pipelines" / "stages").glob("*.py")):
+        module = import_module(f"{STAGES}.{path.stem}")
+        made = getattr(module, "STAGES", ()) or [getattr(module, "STAGE", None)]
+        found |= {stage.name: code_of(*stage.functions) for stage in made if isinstance(stage, Stage | ReduceStage)}
+    return found
+
+
+@pytest.fixture
+def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """change(name): as if this file of the repository had other content."""
+    changed: set[str] = set()
+    plain = code.hash_path
+    monkeypatch.setattr(
+        code, "hash_path", lambda path: plain(path) + "*" * (path.relative_to(ROOT).as_posix() in changed)
+    )
+    hash_code.cache_clear()
+
+    def change(name: str) -> None:
+        assert (ROOT / name).exists()
+        changed.clear()
+        changed.add(name)
+        hash_code.cache_clear()
+
+    yield change
+    hash_code.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "stage, inside, outside",
+    [
+        ("parse", "augment/language/attribute_ruler.py", "augment/language/wordnet.py"),
+        ("parse", "augment/language/repair.py", "pipelines/engine/cluster.py"),
+        ("parse", "augment/data/english_parser", "augment/data/verbs.toml"),
+        ("lexicon", "augment/data/verbs.toml", "augment/data/english_parser"),
+        ("lexicon", "augment/data/attributes.toml", "augment/language/parse.py"),
+        ("lexicon", "augment/data/noun_overlaps.toml", "pipelines/stages/parse.py"),
+        ("lexicon", "augment/data/concreteness.json", "pipelines/models/vocabulary.py"),
+        ("negatives", "augment/operators/noun.py", "pipelines/models/captioner/losses.py"),
+        ("negatives", "augment/truth/contradiction.py", "pipelines/engine/progress.py"),
+        ("negatives", "schemas/negatives.py", "schemas/scenes.py"),
+        ("ingest", "pipelines/readers/coco.py", "pipelines/features/photos.py"),
+        ("features", "pipelines/features/photos.py", "pipelines/readers/coco.py"),
+        ("caption", "pipelines/models/captioner/generate.py", "pipelines/readers/coco.py"),
+        ("refine", "pipelines/quality/selection.py", "pipelines/quality/audit/page.py"),
+        ("scenes", "pipelines/scenes/pen.py", "augment/operators/noun.py"),
+    ],
+)
+def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside: str, outside: str) -> None:  # type: ignore[no-untyped-def]
+    before = stages()[stage].sha256
+    change(outside)
+    assert stages()[stage].sha256 == before
+    change(inside)
+    assert stages()[stage].sha256 != before
+
+
+def test_no_model_decides_what_a_negative_is() -> None:
+    for name in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
+        assert not [used for used in stages()[name].names if used.startswith("negcap.pipelines.models")]
+
+
+def test_every_shipped_file_counts_for_some_stage() -> None:
+    counted = {source_path(name) for found in stages().values() for name in found.names if "/" in name}
+    shipped = {path for path in SHIPPED.iterdir() if path.suffix != ".py" and path.name != "__pycache__"}
+    assert shipped - counted == {SHIPPED / "WORDNET_LICENSE.txt"}
+
+
+def literals(tree: ast.Module) -> set[str]:
+    """The strings of a source but those that document it or that `data_path` is called with."""
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == code.DATA_PATH]
+    passed = {id(argument) for call in calls for argument in call.args}
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {node.value for node in strings if id(node) not in documents | passed}
+
+
+SOURCES = [path for layer in ("augment", "pipelines", "schemas") for path in sorted((ROOT / layer).rglob("*.py"))]
+MAKERS = ROOT / "pipelines" / "resources"  # write what is shipped
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_shipped_files_are_reached_through_data_path_alone(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    if path.is_relative_to(ROOT / "augment") and path != SHIPPED / "__init__.py":
+        imported = {line for line in ast.unparse(tree).splitlines() if line.strip().startswith(("import ", "from "))}
+        assert not [line for line in imported if "importlib" in line or "pkgutil" in line]
+        assert "__file__" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if not path.is_relative_to(MAKERS):
+        names = {shipped.name for shipped in SHIPPED.iterdir()} - {"__init__.py", "__pycache__"}
+        assert not literals(tree) & {*names, *(f"data/{name}" for name in names), "negcap.augment.data"} - {code.DATA}
+        assert not [text for text in literals(tree) if "augment/data" in text]
+
+
+def test_nothing_in_a_stage_is_imported_by_a_name_that_is_computed() -> None:
+    for name in {used for found in stages().values() for used in found.names if "/" not in used}:
+        tree = ast.parse(source_path(name).read_text("utf-8"))
+        called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        assert not called & {"import_module", "importlib.import_module", "__import__", "exec", "eval"}, name
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of stages outside negcap."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "toypackage", raising=False)
+    package = tmp_path / "toypackage"
+    (package / "inner").mkdir(parents=True)
+    for name in ("__init__.py", "inner/__init__.py", "other.py", "typed.py", "lazy.py", "inner/part.py"):
+        (package / name).write_text("")
+    for cached in (sources, hash_code, code._used, code._module_file):
+        cached.cache_clear()
+    return package
+
+
+def test_a_closure_holds_lazy_imports_and_none_for_type_checkers(package: Path) -> None:
+    (package / "work.py").write_text(
+        "from __future__ import annotations\nimport json\nfrom typing import TYPE_CHECKING\n"
+        "import negcap.augment.rng\nfrom negcap.pipelines.engine import shards\n"
+        "from negcap.augment.data import data_path\n"
+        "if TYPE_CHECKING:\n    from toypackage import typed\nelse:\n    from toypackage import other\n"
+        "def work():\n    try:\n        from toypackage.inner import part\n    except ImportError:\n"
+        "        import toypackage.lazy\n    return data_path('verbs.toml')\n"
+    )
+    names = ["negcap.augment.data", "negcap.augment.data/verbs.toml", "negcap.augment.rng", "toypackage.inner.part"]
+    own = ["toypackage.lazy", "toypackage.other", "toypackage.work"]
+    assert sources(("toypackage.work",)) == (*names, *own)
+    first = hash_code(("toypackage.lazy",))
+    hash_code.cache_clear()
+    (package / "lazy.py").write_text("a = 2\n")
+    assert hash_code(("toypackage.lazy",)) != first
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("from negcap.augment.data import data_path\nname = 'a'\ndata_path(name)\n", r"work.py:3: data_path must be"),
+        ("from . import other\n", "work.py:1: imports must be absolute"),
+    ],
+)
+def test_a_source_that_cannot_be_told_is_refused(package: Path, text: str, said: str) -> None:
+    (package / "work.py").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        sources(("toypackage.work",))
+
+
+def test_what_is_not_there_is_named(package: Path) -> None:
+    for name in ("toypackage.nothing", "no_such_package", "negcap.augment.data/nothing.toml", "toypackage.other.more"):
+        with pytest.raises(FileNotFoundError, match=f"was: {name}"):
+            source_path(name)
