@@ -65,7 +65,7 @@ def negatives(
     from negcap._captions import captions_table
     from negcap.pipelines.stages import build as verbs
 
-    options = {**settings, "lexicon": lexicon, **_operators(operators)}
+    options = {**settings, "lexicon": lexicon, "operators": operator_names(operators)}
     verbs.check_options(options)
     made = verbs.make_in_memory(captions_table(captions, verbs.configure("ingest", options)), options)
     frame = made["negatives"].to_pandas()
@@ -74,16 +74,16 @@ def negatives(
     return (frame, made["rejections"].to_pandas()) if rejections else frame
 
 
-def _operators(operators: str | Sequence[str]) -> dict[str, Any]:
-    """The options `preset` or `operators` of `negcap build`. Raises ValueError for a name that is neither."""
-    from negcap.augment.operators import OPERATORS, PRESETS
+def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
+    """The operators of a preset, or the named ones. Raises ValueError for a name that is neither preset nor operator."""
+    from negcap.augment.operators import OPERATORS, PRESETS, operator
 
     if not isinstance(operators, str):
-        return {"operators": tuple(operators)}
+        return tuple(name for name in operators if operator(name))
     if operators in PRESETS:
-        return {"preset": operators}
+        return PRESETS[operators]
     if operators in OPERATORS:
-        return {"operators": (operators,)}
+        return (operators,)
     raise ValueError(
         f"operators must be a preset ({', '.join(PRESETS)}) or operators ({', '.join(OPERATORS)}), was: {operators}"
     )
@@ -126,7 +126,7 @@ def build(
     from negcap.pipelines.stages import build as verbs
 
     run = Path(output)
-    options = {**settings, **_operators(operators)}
+    options = {**settings, "operators": operator_names(operators)}
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
         if isinstance(captions, (str, PathLike)):
