@@ -3,9 +3,10 @@
     >>> import negcap
     >>> negcap.negatives(["A dog sleeps on a red couch."])  # -> pandas.DataFrame
 
-`negatives` makes them of sentences or tables, `Augmenter` of batches while a model trains, `build` writes a whole run as
-Parquet, `read` reads a table of a run, `graph` gives the scene graph of a sentence. Importing this package is cheap:
-pandas, spaCy and the rest are imported by the functions that need them.
+`negatives` makes them of sentences or tables, `Augmenter` of batches while a model trains, `build` writes a whole run
+as Parquet, `read` reads a table of a run, `graph` gives the scene graph of a sentence. Importing this package is cheap:
+pandas, spaCy and the rest are imported by the
+functions that need them.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
     from negcap.schemas.lexicon import LEXICON
     from negcap.schemas.truth import TRUTH
 
-    folders = [configure(verb, {"lexicon": lexicon}).given for verb in LEARNED]
+    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEARNED]
     schemas = (LEXICON, TRUTH, BALANCE)
     entries, truth, balance = (given_table(*pair) for pair in zip(folders, schemas, strict=True))
     plain = Lexicon.from_table(entries)

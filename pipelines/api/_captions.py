@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from negcap.pipelines.stages.ingest import IngestConfig
 
-    Captions = Iterable[str] | pd.DataFrame | pa.Table | Any
 
+Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
 NAME = "captions"  # what messages call captions that have no file
 
 
@@ -30,12 +30,11 @@ def arrow_table(captions: Captions) -> pa.Table:
 
     if isinstance(captions, pa.Table):
         return captions
-    if hasattr(captions, "with_format") and hasattr(captions, "column_names"):  # datasets.Dataset
-        return captions.with_format("arrow")[:]
-    if hasattr(captions, "to_arrow"):  # polars.DataFrame and others
-        return captions.to_arrow()
-    if hasattr(captions, "columns") and hasattr(captions, "iloc"):
-        return pa.Table.from_pandas(captions, preserve_index=False)
+    given: Any = captions
+    if hasattr(given, "with_format") and hasattr(given, "column_names"):  # datasets.Dataset
+        return given.with_format("arrow")[:]
+    if hasattr(given, "iloc") and hasattr(given, "columns"):  # pandas.DataFrame
+        return pa.Table.from_pandas(given, preserve_index=False)
     if isinstance(captions, (str, bytes)) or not isinstance(captions, Iterable):
         raise TypeError(
             "captions must be a list of sentences, a pandas DataFrame, an Arrow table or a datasets.Dataset, "

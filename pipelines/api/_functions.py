@@ -75,7 +75,7 @@ def negatives(
 
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
-    """The operators of a preset, or the named ones. Raises ValueError for a name that is neither preset nor operator."""
+    """The operators of a preset, or the named ones. Raises ValueError for any other name."""
     from negcap.augment.operators import OPERATORS, PRESETS, operator
 
     if not isinstance(operators, str):
@@ -100,7 +100,7 @@ def build(
     progress: bool = False,
     **settings: Any,
 ) -> Path:
-    """Make a whole run, as `negcap build` does: captions, parses, lexicon, truth, balance, negatives, in Parquet shards.
+    """Make a whole run, as `negcap build` does: captions, parses, lexicon, truth, balance, negatives, as Parquet.
 
     captions: a file, folder or URL in any format that `negcap ingest` reads, or captions in memory as `negatives`
         takes them. output: the folder of the run; what is done there already is kept.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from negcap.augment.truth.most import MAX_TRUE, check_most
 from negcap.pipelines.engine.shards import WholeTable
@@ -26,13 +26,13 @@ PART = 500  # captions of a sample that a worker looks at in one go
 class BalanceConfig:
     """How the weights are fitted: on the captions of about `sample` captions' worth of images, drawn by their ids.
 
-    max_true: as in NegativesConfig. given: a balance table (a Parquet file, or a run's folder `balance`) to be used as
-    it is instead of fitting. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
+    max_true: as in NegativesConfig. lexicon: own, or a balance table (a Parquet file, or a run's folder `balance`) to
+    be used as it is instead of fitting. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
     """
 
     sample: int = 10_000
     max_true: float = MAX_TRUE
-    given: Path | None = None
+    lexicon: Path | Literal["own"] = "own"
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -42,7 +42,7 @@ class BalanceConfig:
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     """A shard's part of the sample."""
-    return draw(parses, config.sample if config.given is None else 0)
+    return draw(parses, config.sample if config.lexicon == "own" else 0)
 
 
 def draw(parses: pa.Table, sample: int) -> pa.Table:
@@ -133,8 +133,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if config.given is not None:
-        return StageResult({"balance": given_table(config.given, BALANCE)}, {"captions": 0, "given": 1})
+    if config.lexicon != "own":
+        return StageResult({"balance": given_table(config.lexicon, BALANCE)}, {"captions": 0, "given": 1})
     from negcap.augment.lexicon.balance import BALANCED, Candidates
     from negcap.augment.lexicon.balance import fit as weigh
 

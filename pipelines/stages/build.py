@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ CONFIGS = {
 VERBS = tuple(CONFIGS)
 WITH_COMPONENTS = ("univse", "all")
 LEARNED = ("lexicon", "truth", "balance")  # what another run, or the reference, can give
+COUNTING = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")  # how they are made else
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 # Fewer captions say too little of where words stand: `auto` takes the reference lexicon for them.
@@ -67,11 +69,12 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         for name in ("concreteness", "attributes"):
             if name in values:
                 values[name] = _existing(Path(values[name]), name)
-    if verb in LEARNED and (folder := _lexicon_folder(options.get("lexicon") or OWN)) is not None:
-        fitted = sorted(values.keys() - {"max_true"})
-        if fitted:
-            raise ValueError(f"{fitted[0]} needs --lexicon own, a given lexicon is used as it is")
-        values = {"given": _given(folder, verb)}
+    lexicon = values.pop("lexicon", None)
+    if lexicon not in (None, AUTO, OWN):
+        counting = next((name for name in COUNTING if name in values), None)
+        if counting:
+            raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
+        values = {"lexicon": _given(lexicon, verb)}
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
@@ -79,26 +82,26 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     return type(**values)
 
 
-def choose_lexicon(lexicon: str | None, captions: int) -> str:
-    """Which lexicon `auto` (or None) stands for: the corpus' own, or for fewer than 5,000 captions the reference."""
-    if lexicon is not None and str(lexicon) != AUTO:
+def choose_lexicon(options: Mapping[str, Any], captions: int) -> str:
+    """The lexicon that the options ask for, `own`, `reference` or a run's folder; `auto` where they name none.
+
+    `auto` is the corpus' own lexicon where an option says how to count it or there are 5,000 captions to count, else
+    the reference.
+    """
+    lexicon = options.get("lexicon")
+    if lexicon not in (None, AUTO):
         return str(lexicon)
-    return OWN if captions >= FEWEST_CAPTIONS else REFERENCE
+    own = captions >= FEWEST_CAPTIONS or any(options.get(name) is not None for name in COUNTING)
+    return OWN if own else REFERENCE
 
 
-def _lexicon_folder(lexicon: str) -> Path | None:
-    """Where a given lexicon's tables lie: of `reference` in the package, else in a run; None for `own`."""
-    if lexicon == OWN:
-        return None
-    return Path(str(files("negcap.augment") / "data" / "reference")) if lexicon == REFERENCE else Path(lexicon)
-
-
-def _given(folder: Path, table: str) -> Path:
-    """The table of a given lexicon: a file of the reference, a folder of a run. Raises FileNotFoundError."""
-    for path in (folder / f"{table}.parquet", folder / table):
-        if path.exists():
-            return path.absolute()
-    raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {folder}")
+def _given(lexicon: str | PathLike[str], table: str) -> Path:
+    """Where a given lexicon's table lies: of `reference` in the package, else in a run. Raises FileNotFoundError."""
+    reference = Path(str(files("negcap.augment") / "data" / "reference" / f"{table}.parquet"))
+    path = reference if lexicon == REFERENCE else Path(lexicon) / table
+    if not path.exists():
+        raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {lexicon}")
+    return path.absolute()
 
 
 def _existing(path: Path, name: str) -> Path:
@@ -147,10 +150,10 @@ def build(
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
     if not is_built(run):
         executor.start()
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if source is not None:
         warnings = ingest(source, run, ingesting, progress, overwrite).warnings
-    lexicon = choose_lexicon(options.get("lexicon"), count_captions(run))
+    lexicon = choose_lexicon(options, count_captions(run))
     for verb in verbs[1:]:
         make(verb, run, configure(verb, {**options, "lexicon": lexicon}), executor, progress, overwrite)
     return warnings
@@ -163,10 +166,10 @@ def count_captions(run: Path) -> int:
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that no verb of a build knows."""
-    known = {"components", "preset", "lexicon"}
+    known = {"components", "preset"}
     for verb, config in CONFIGS.items():
         known |= {item.name for item in fields(getattr(import_module(f"negcap.pipelines.stages.{verb}"), config))}
-    known -= {"parser", "given"}
+    known -= {"parser"}
     unknown = sorted(options.keys() - known)
     if unknown:
         raise TypeError(f"settings must be among {', '.join(sorted(known))}; was: {unknown[0]}")
@@ -175,7 +178,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:
     """The tables that a build makes of a table of captions, in this process and without files."""
     tables = {"captions": captions}
-    options = {**options, "lexicon": choose_lexicon(options.get("lexicon"), captions.num_rows)}
+    options = {**options, "lexicon": choose_lexicon(options, captions.num_rows)}
     for verb in ("parse", *LEARNED, "negatives"):
         stage = import_module(f"negcap.pipelines.stages.{verb}").STAGE
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
