@@ -9,10 +9,10 @@ import click
 import pytest
 
 from negcap.augment.operators import OPERATORS, PRESETS
-from negcap.pipelines.cli import main
-from negcap.pipelines.stages.build import LEARNED, negcap
+from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.manifest import MANIFEST, hash_table
 from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
+from negcap.pipelines.stages.build import LEARNED
 from tests.conftest import ROOT, SAMPLE
 
 HEAVY = (
