@@ -29,7 +29,7 @@ def real_data() -> Path:
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the sample's first 40 images with every operator, made in this process; copy it to change it."""
     run = tmp_path_factory.mktemp("sample") / "run"
-    options = ["--limit", "40", "--preset", "all", "--scheduler", "synchronous", "--quiet"]
+    options = ["--limit", "40", "--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert main(["build", str(SAMPLE), "--output", str(run), *options]) == 0
     return run
 

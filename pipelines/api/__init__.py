@@ -1,1 +1,45 @@
-"""Negative image captions: false of the image, fluent, and not to be told without seeing it."""
+"""Negative captions for vision and language: false of the image, fluent, and not to be told without seeing it.
+
+    >>> import negcap
+    >>> negcap.negatives(["A dog sleeps on a red couch."])  # -> pandas.DataFrame
+
+`negatives` makes them of sentences or tables, `Augmenter` of batches while a model trains, `build` writes a whole run
+as Parquet, `read` reads a table of a run, `graph` gives the scene graph of a sentence. Importing this package is cheap:
+pandas, spaCy and the rest are imported by the
+functions that need them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from negcap._augmenter import Augmenter
+    from negcap._functions import build, graph, negatives, read
+
+    __version__: str
+
+__all__ = ["Augmenter", "__version__", "build", "graph", "negatives", "read"]
+
+_PLACES = {
+    "Augmenter": "_augmenter",
+    "build": "_functions",
+    "graph": "_functions",
+    "negatives": "_functions",
+    "read": "_functions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("negcap")
+    if name not in _PLACES:
+        raise AttributeError(f"module negcap has no attribute {name}; it has {', '.join(__all__)}")
+    return getattr(import_module(f"negcap.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

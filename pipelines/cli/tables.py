@@ -32,6 +32,12 @@ counting = options.together(
     click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
     concreteness,
 )
+lexicon_choice = click.option(
+    "--lexicon",
+    metavar="own|reference|RUN",
+    help="Where replacements come from: own counts these captions, reference is the one shipped with negcap, RUN takes "
+    "that of another run. Default: own, but the reference for fewer than 5,000 captions.",
+)
 simple = click.option(
     "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
 )
@@ -52,6 +58,7 @@ choosing = options.together(
 @reading
 @options.spacy_model
 @counting
+@lexicon_choice
 @click.option("--components", is_flag=True, help="Make the tables of components, too.")
 @simple
 @truth_sample
@@ -66,21 +73,11 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
     or all. What is done already is kept: after an interruption, the same command again goes on. Without CAPTIONS, of
     those that RUN holds.
     """
-    from negcap.pipelines.engine.shards import list_shards
     from negcap.pipelines.stages import build as verbs
     from negcap.pipelines.tables.summary import print_summary
 
     with at_work(given) as (executor, progress):
-        configs = {verb: verbs.configure(verb, given) for verb in verbs.planned(run, given)}
-        if captions is None and not list_shards(run / "captions"):
-            raise ValueError(f"CAPTIONS must be given: {run} holds none")
-        if not verbs.is_built(run):
-            executor.start()
-        if captions is not None:
-            warn(verbs.ingest(captions, run, configs["ingest"], progress, overwrite).warnings)
-        for verb, config in configs.items():
-            if verb != "ingest":
-                verbs.make(verb, run, config, executor, progress, overwrite)
+        warn(verbs.build(captions, run, given, executor, progress, overwrite))
         print_summary(run, progress.timings, sys.stdout)
 
 
@@ -118,6 +115,7 @@ def parse(run: Path, **given: Any) -> None:
 @negcap.command()
 @options.run
 @counting
+@lexicon_choice
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
     """Count what the corpus says, and where.
@@ -164,6 +162,7 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 @negcap.command()
 @options.run
 @truth_sample
+@lexicon_choice
 @options.workers
 def truth(run: Path, **given: Any) -> None:
     """Estimate what is true though no caption says so.
@@ -178,6 +177,7 @@ def truth(run: Path, **given: Any) -> None:
 @options.run
 @balance_sample
 @max_true
+@lexicon_choice
 @options.workers
 def balance(run: Path, **given: Any) -> None:
     """Weigh the replacements so that no word tells.
@@ -211,5 +211,7 @@ def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
 
     with at_work(given) as (executor, progress):
         overwrite = given.pop("overwrite")
+        if verb in verbs.LEARNED:
+            given["lexicon"] = verbs.choose_lexicon(given, verbs.count_captions(run))
         verbs.make(verb, run, verbs.configure(verb, given), executor, progress, overwrite)
         return progress.timings

@@ -50,9 +50,9 @@ class Spool:
         self._languages: dict[str, int] = {}
         integer = pa.int32()
         types = (integer, integer, integer, integer, pa.string())
-        self._schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
+        self.schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
         self._rows: tuple[list, ...] = ([], [], [], [], [])
-        self._writer = pa.ipc.new_file(str(folder / "captions.arrow"), self._schema)
+        self._writer = pa.ipc.new_file(str(folder / "captions.arrow"), self.schema)
 
     @property
     def splits(self) -> list[str]:
@@ -126,10 +126,10 @@ class Spool:
         rows_before = np.cumsum(sizes) - sizes
         bucket_of = rows_before * buckets // max(int(sizes.sum()), 1)
         if buckets > 1:
-            _deal(batches, bucket_of, [self._bucket(index) for index in range(buckets)], self._schema)
+            _deal(batches, bucket_of, [self._bucket(index) for index in range(buckets)], self.schema)
         for index in range(buckets):
             dealt = _batches(self._bucket(index)) if buckets > 1 else batches
-            table = pa.Table.from_batches(list(dealt), self._schema)
+            table = pa.Table.from_batches(list(dealt), self.schema)
             order = np.argsort(table["image"].to_numpy(), kind="stable")
             yield from table.take(pa.array(order)).to_batches()
             if buckets > 1:
@@ -157,8 +157,8 @@ class Spool:
     def _flush(self) -> None:
         import pyarrow as pa
 
-        columns = [pa.array(values, type=of.type) for values, of in zip(self._rows, self._schema, strict=True)]
-        self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
+        columns = [pa.array(values, type=of.type) for values, of in zip(self._rows, self.schema, strict=True)]
+        self._writer.write_batch(pa.record_batch(columns, schema=self.schema))
         self._rows = ([], [], [], [], [])
 
 

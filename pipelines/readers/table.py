@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.readers import columns, delimited
 from negcap.pipelines.readers.files import (
@@ -27,6 +27,9 @@ from negcap.pipelines.readers.files import (
     split_in,
 )
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GROUPED = False
 FILES = re.compile(r".+\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
@@ -55,11 +58,16 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
                 continue
             if record.split is None:
                 record = record._replace(split=named_split)
-            if type(record.text) is list and record.text:
-                for caption in record.text:
-                    yield record._replace(text=caption)
-            else:
-                yield record
+            yield from captions_of(record)
+
+
+def captions_of(record: Record) -> Iterator[Record]:
+    """A record for each caption of a row whose cell is a list of captions; other records as they are."""
+    if type(record.text) is list and record.text:
+        for caption in record.text:
+            yield record._replace(text=caption)
+    else:
+        yield record
 
 
 def kind_of(url: str) -> str:
@@ -113,17 +121,30 @@ def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    name, language, line = name_of(url), options.language, 0
     with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
         parquet = pq.ParquetFile(file)
-        readable = [column.name for column in parquet.schema_arrow if not pa.types.is_struct(column.type)]
-        chosen = columns.choose(readable, options, url)
+        chosen = choose_columns(parquet.schema_arrow, options, url)
         wanted = [column for column in (chosen.image, chosen.caption, chosen.split) if column]
-        for batch in parquet.iter_batches(batch_size=_BATCH, columns=wanted, use_threads=False):
-            cells = [_cells(batch.column(column)) for column in wanted]
-            for image, caption, *split in zip(*cells, strict=True):
-                line += 1
-                yield Record(name, line, image, caption, split[0] if split else None, language)
+        batches = parquet.iter_batches(batch_size=_BATCH, columns=wanted, use_threads=False)
+        yield from rows_of(batches, chosen, name_of(url), options.language)
+
+
+def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> columns.Columns:
+    """The columns of an Arrow table to read; `columns.choose` says how. Columns of structs are passed over."""
+    import pyarrow as pa
+
+    return columns.choose([column.name for column in schema if not pa.types.is_struct(column.type)], options, where)
+
+
+def rows_of(batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str) -> Iterator[Record]:
+    """The rows of Arrow record batches as records; `line` is the row's number from 1."""
+    wanted = [column for column in (chosen.image, chosen.caption, chosen.split) if column]
+    line = 0
+    for batch in batches:
+        cells = [_cells(batch.column(column)) for column in wanted]
+        for image, caption, *split in zip(*cells, strict=True):
+            line += 1
+            yield Record(name, line, image, caption, split[0] if split else None, language)
 
 
 def _cells(column: Any) -> list[Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from negcap.augment.truth.most import MAX_TRUE, check_most
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
-from negcap.pipelines.tables.corpus import load_lexicon, load_truth
+from negcap.pipelines.tables.corpus import given_table, load_lexicon, load_truth
 from negcap.schemas.balance import BALANCE
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ PART = 500  # captions of a sample that a worker looks at in one go
 class BalanceConfig:
     """How the weights are fitted: on the captions of about `sample` captions' worth of images, drawn by their ids.
 
-    max_true: as in NegativesConfig. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
+    max_true: as in NegativesConfig. lexicon: own, or a balance table (a Parquet file, or a run's folder `balance`) to
+    be used as it is instead of fitting. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
     """
 
     sample: int = 10_000
     max_true: float = MAX_TRUE
+    lexicon: Path | Literal["own"] = "own"
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -39,7 +42,7 @@ class BalanceConfig:
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     """A shard's part of the sample."""
-    return draw(parses, config.sample)
+    return draw(parses, config.sample if config.lexicon == "own" else 0)
 
 
 def draw(parses: pa.Table, sample: int) -> pa.Table:
@@ -68,6 +71,8 @@ def merge(tables: list[pa.Table], sample: int) -> pa.Table:
 
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
+    if sample < 1:
+        return table.slice(0, 0)
     if table.num_rows > sample:
         last = table["image_id"][sample - 1]
         end = sample
@@ -128,6 +133,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if config.lexicon != "own":
+        return StageResult({"balance": given_table(config.lexicon, BALANCE)}, {"captions": 0, "given": 1})
     from negcap.augment.lexicon.balance import BALANCED, Candidates
     from negcap.augment.lexicon.balance import fit as weigh
 

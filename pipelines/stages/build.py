@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
+from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.manifest import read_manifest
+from negcap.pipelines.engine.manifest import read_manifest, receipts
+from negcap.pipelines.engine.memory import run_in_memory
 from negcap.pipelines.engine.run import run_stage
+from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from negcap.pipelines.stages.ingest import Ingested
 
 CONFIGS = {
@@ -28,6 +34,12 @@ CONFIGS = {
 }
 VERBS = tuple(CONFIGS)
 WITH_COMPONENTS = ("univse", "all")
+LEARNED = ("lexicon", "truth", "balance")  # what another run, or the reference, can give
+COUNTING = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")  # how they are made else
+
+OWN, REFERENCE, AUTO = "own", "reference", "auto"
+# Fewer captions say too little of where words stand: `auto` takes the reference lexicon for them.
+FEWEST_CAPTIONS = 5_000
 
 
 def planned(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -57,11 +69,39 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         for name in ("concreteness", "attributes"):
             if name in values:
                 values[name] = _existing(Path(values[name]), name)
+    lexicon = values.pop("lexicon", None)
+    if lexicon not in (None, AUTO, OWN):
+        counting = next((name for name in COUNTING if name in values), None)
+        if counting:
+            raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
+        values = {"lexicon": _given(lexicon, verb)}
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
         values["operators"] = import_module("negcap.augment.operators").preset(options["preset"])
     return type(**values)
+
+
+def choose_lexicon(options: Mapping[str, Any], captions: int) -> str:
+    """The lexicon that the options ask for, `own`, `reference` or a run's folder; `auto` where they name none.
+
+    `auto` is the corpus' own lexicon where an option says how to count it or there are 5,000 captions to count, else
+    the reference.
+    """
+    lexicon = options.get("lexicon")
+    if lexicon not in (None, AUTO):
+        return str(lexicon)
+    own = captions >= FEWEST_CAPTIONS or any(options.get(name) is not None for name in COUNTING)
+    return OWN if own else REFERENCE
+
+
+def _given(lexicon: str | PathLike[str], table: str) -> Path:
+    """Where a given lexicon's table lies: of `reference` in the package, else in a run. Raises FileNotFoundError."""
+    reference = Path(str(files("negcap.augment") / "data" / "reference" / f"{table}.parquet"))
+    path = reference if lexicon == REFERENCE else Path(lexicon) / table
+    if not path.exists():
+        raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {lexicon}")
+    return path.absolute()
 
 
 def _existing(path: Path, name: str) -> Path:
@@ -87,6 +127,75 @@ def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progre
         metadata = provenance.of_stage(run, inputs, config)
         counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
     return counts
+
+
+def build(
+    source: str | None,
+    run: Path,
+    options: Mapping[str, Any],
+    executor: Executor,
+    progress: Progress,
+    overwrite: bool = False,
+) -> tuple[str, ...]:
+    """Bring a run up to date from the captions of `source`, or from those it holds where that is None.
+
+    What is done already is kept, so that an interrupted build goes on. Returns what a user should know of the captions.
+    Raises ValueError where there are no captions or for an option that breaks its rule.
+    """
+    verbs = planned(run, options)
+    ingesting = configure("ingest", options)
+    for verb in verbs[1:]:  # bad options are found before anything is done
+        configure(verb, options)
+    if source is None and not list_shards(run / "captions"):
+        raise ValueError(f"CAPTIONS must be given: {run} holds none")
+    if not is_built(run):
+        executor.start()
+    warnings: tuple[str, ...] = ()
+    if source is not None:
+        warnings = ingest(source, run, ingesting, progress, overwrite).warnings
+    lexicon = choose_lexicon(options, count_captions(run))
+    for verb in verbs[1:]:
+        make(verb, run, configure(verb, {**options, "lexicon": lexicon}), executor, progress, overwrite)
+    return warnings
+
+
+def count_captions(run: Path) -> int:
+    """The number of captions in a run, by its receipts."""
+    return sum(receipt.rows for receipt in receipts(run, "captions"))
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for an option that no verb of a build knows."""
+    known = {"components", "preset"}
+    for verb, config in CONFIGS.items():
+        known |= {item.name for item in fields(getattr(import_module(f"negcap.pipelines.stages.{verb}"), config))}
+    known -= {"parser"}
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise TypeError(f"settings must be among {', '.join(sorted(known))}; was: {unknown[0]}")
+
+
+def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The tables that a build makes of a table of captions, in this process and without files."""
+    tables = {"captions": captions}
+    options = {**options, "lexicon": choose_lexicon(options, captions.num_rows)}
+    for verb in ("parse", *LEARNED, "negatives"):
+        stage = import_module(f"negcap.pipelines.stages.{verb}").STAGE
+        tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
+    return tables
+
+
+def why_none(tables: Mapping[str, pa.Table]) -> str:
+    """Why a build made no negatives, and what helps: for whoever sees the empty table."""
+    if not tables["parses"].num_rows:
+        return "no negatives: none of the captions is in English"
+    if refused := tables["rejections"].num_rows:
+        return f"no negatives: all {refused:,} candidates were refused, see the rejections for the reasons"
+    entries = len(set(tables["lexicon"]["entry"].to_pylist()))
+    return (
+        "no negatives: no operator applies to the captions with a lexicon of "
+        f"{entries:,} words; lexicon='reference' knows more than a small corpus"
+    )
 
 
 def is_built(run: Path) -> bool:

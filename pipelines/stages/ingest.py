@@ -6,10 +6,11 @@ import errno
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from negcap.pipelines import readers
@@ -228,6 +229,30 @@ def _write(
         progress.advance(0)
         counts = Counter()
     return dict(manifest.finish(run, tuple(OUTPUTS), identity, receipts).counts)
+
+
+def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -> tuple[pa.Table, list[Rejected]]:
+    """The captions table of records that are at hand, and the records that cannot be kept, with their reasons.
+
+    Image order, caption numbers and ids are those that `ingest` gives the same records of a plain table. Raises
+    ValueError with `strict` at the first bad record.
+    """
+    import pyarrow as pa
+
+    refused = []
+    with TemporaryDirectory() as folder:
+        spool = Spool(Path(folder), config.limit)
+        try:
+            for record in records:
+                bad = spool.add(record) if isinstance(record, Record) else record
+                if bad is not None:
+                    if config.strict:
+                        raise ValueError(f"record {bad.line}: {bad.reason}: {bad.detail}")
+                    refused.append(bad)
+        finally:
+            spool.close()
+        rows = pa.Table.from_batches(spool.in_order(), spool.schema)
+    return _builder(spool, config.source_name or "table")(rows), refused
 
 
 def _builder(spool: Spool, source_name: str) -> Callable[[pa.Table], pa.Table]:

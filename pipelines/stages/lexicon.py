@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from negcap.pipelines.engine.stage import ReduceStage, StageResult
+from negcap.pipelines.tables.corpus import given_table
 from negcap.schemas.lexicon import LEXICON
 
 if TYPE_CHECKING:
@@ -23,14 +24,16 @@ class LexiconConfig:
     min_count: occurrences that make a head frequent; None scales VSE-C's 200 to the corpus (see
     augment.lexicon.lexicon.default_min_count). theta: least concreteness, on the scale of the list in use (0.6 is
     VSE-C's, on the published list's scale, which the shipped score predicts). concreteness: a norm list that replaces
-    the shipped score. attributes: a file of the attributes to use, one a line, instead of the frequent ones. Raises
-    ValueError when min_count is below 1.
+    the shipped score. attributes: a file of the attributes to use, one a line, instead of the frequent ones. lexicon:
+    own, or a lexicon table (a Parquet file, or a run's folder `lexicon`) to be used as it is instead of counting.
+    Raises ValueError when min_count is below 1.
     """
 
     min_count: int | None = None
     theta: float = 0.6
     concreteness: Path | None = None
     attributes: Path | None = None
+    lexicon: Path | Literal["own"] = "own"
 
     def __post_init__(self) -> None:
         if self.min_count is not None and self.min_count < 1:
@@ -42,6 +45,8 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if config.lexicon != "own":
+        return pa.schema([*LEXICON, ("train", pa.bool_())]).empty_table()
     from negcap.augment.caption import from_parses
     from negcap.augment.lexicon.lexicon import count
 
@@ -67,11 +72,14 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     """The lexicon: usable entries of the train captions, or of all captions where no split is a train split.
 
-    Counters: captions (counted), train_only, min_count, and the number of usable nouns, prepositions, numerals,
-    attributes, verbs.
+    Counters: captions (counted), train_only, min_count, given (1 where the lexicon is a given one), and the number of
+    usable nouns, prepositions, numerals, attributes, verbs.
     """
     import pyarrow.compute as pc
 
+    if config.lexicon != "own":
+        table = given_table(config.lexicon, LEXICON)
+        return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
     from negcap.augment.language.concreteness import Concreteness
     from negcap.augment.lexicon.lexicon import default_min_count, select
 
@@ -83,15 +91,21 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     min_count = config.min_count or default_min_count(captions)
     norms = Concreteness.load(config.concreteness)
     table = select(counts.cast(LEXICON), min_count, norms, config.theta, _words(config.attributes))
+    return StageResult(
+        {"lexicon": table},
+        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **_entries(table)},
+    )
+
+
+def _entries(table: pa.Table) -> dict[str, int]:
+    """The number of usable entries of each kind."""
+    import pyarrow.compute as pc
+
     plain = table.filter(pc.equal(table["place"], ""))
-    numbers = {
+    return {
         f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
         for kind in ("noun", "preposition", "numeral", "attribute", "verb")
     }
-    return StageResult(
-        {"lexicon": table},
-        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **numbers},
-    )
 
 
 def _words(path: Path | None) -> frozenset[str] | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.stages.balance import draw, merge, of_train
-from negcap.pipelines.tables.corpus import load_lexicon
+from negcap.pipelines.tables.corpus import given_table, load_lexicon
 from negcap.schemas.truth import TRUTH
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 class TruthConfig:
     """What is counted: the captions of about `truth_sample` captions' worth of images, drawn by their ids.
 
+    lexicon: own, or a truth table (a Parquet file, or a run's folder `truth`) to be used as it is instead of counting.
     Raises ValueError when truth_sample is below 1.
     """
 
     truth_sample: int = 15_000
+    lexicon: Path | Literal["own"] = "own"
 
     def __post_init__(self) -> None:
         if self.truth_sample < 1:
@@ -33,7 +36,7 @@ class TruthConfig:
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
     """A shard's part of the sample."""
-    return draw(parses, config.truth_sample)
+    return draw(parses, config.truth_sample if config.lexicon == "own" else 0)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
@@ -43,6 +46,8 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
     """The counts of the train captions where there are any, and the calibration. Counter: captions, those counted."""
+    if config.lexicon != "own":
+        return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
     from negcap.augment.truth import fit
 
     table = fit.several(of_train(table))

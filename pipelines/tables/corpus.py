@@ -1,11 +1,14 @@
-"""What the stages before have learnt of a corpus, read from their tables once a process and stage."""
+"""A corpus' lexicon, truth estimates and balance: read from the tables of a run once a process, or given by another."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
     from negcap.pipelines.engine.shards import WholeTable
@@ -31,3 +34,17 @@ def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth
 def load_balanced(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
     """The lexicon of a run, balanced."""
     return load_lexicon(lexicon).balanced(balance.read())
+
+
+def given_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """A table as it stands in a Parquet file or in a folder of them. Raises ValueError when its columns are others."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = [path] if path.is_file() else sorted(path.glob("part-*.parquet"))
+    if not files:
+        raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")
+    tables = [pq.read_table(file, partitioning=None) for file in files]
+    if any(table.column_names != schema.names for table in tables):
+        raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
+    return pa.concat_tables([table.cast(schema) for table in tables]).combine_chunks()

@@ -53,7 +53,9 @@ def opening(run: Path) -> list[str]:
         kinds = ", ".join(f"{lexicon[name]:,} {name}" for name in LEXICON_KINDS if name in lexicon)
         split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
         least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
-        lines.append(f"lexicon of {kinds}{least}; counted on {split} ({lexicon.get('captions', 0):,} captions)")
+        counted = f"counted on {split} ({lexicon.get('captions', 0):,} captions)"
+        origin = "a given one, not of these captions" if lexicon.get("given") else counted
+        lines.append(f"lexicon of {kinds}{least}; {origin}")
     return lines
 
 

@@ -12,6 +12,7 @@ from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.manifest import MANIFEST, hash_table
 from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
+from negcap.pipelines.stages.build import LEARNED
 from tests.conftest import ROOT, SAMPLE
 
 HEAVY = (
@@ -186,7 +187,7 @@ def test_build_goes_on_from_captions_that_are_there(
     sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
-    options = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
+    options = ["--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
     assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
     capsys.readouterr()
@@ -218,6 +219,8 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
         40,
         "--preset",
         "all",
+        "--lexicon",
+        "own",
         "--scheduler",
         "synchronous",
     ]
@@ -262,10 +265,11 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     whole, verbs = tmp_path / "whole", tmp_path / "verbs"
     shards = ["--limit", 40, "--shard-size", 50]
     everything = ["--preset", "all"]
-    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, "--workers", 2, "--quiet") == 0
+    own = ["--lexicon", "own"]
+    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, *own, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
     for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
-        options = everything if verb == "negatives" else []
+        options = everything if verb == "negatives" else own if verb in LEARNED else []
         assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4
     assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {

@@ -1,0 +1,124 @@
+"""Negatives of batches of texts while a model trains."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from itertools import chain, zip_longest
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from negcap.augment.generate import Settings
+    from negcap.augment.lexicon.lexicon import Lexicon
+    from negcap.augment.truth.estimates import Truth
+
+
+class Augmenter:
+    """Makes negatives of batches of texts: in a collate function, a `datasets.map`, a DataLoader worker.
+
+    Built once and called often. It is picklable: what it needs is loaded once in each process, at the first call.
+
+    >>> augment = Augmenter(n=2, seed=1)
+    >>> [len(made) <= 2 for made in augment(["A dog sleeps on a couch.", "Two boys play football."])]
+    [True, True]
+    """
+
+    def __init__(
+        self,
+        *,
+        lexicon: str | PathLike[str] = "reference",
+        operators: str | Sequence[str] = "vse-c",
+        n: int = 4,
+        seed: int = 0,
+        max_true: float | None = None,
+        spacy_model: str | None = None,
+    ) -> None:
+        """Settings only; nothing is loaded yet.
+
+        lexicon: `reference`, or the folder of a run whose lexicon, truth and balance tables are used. operators: a
+        preset, an operator or several. n: the most negatives a text gets; the operators take turns. seed: another seed,
+        another choice. max_true: the highest estimated probability that a negative is true after all. spacy_model: an
+        installed spaCy pipeline or its folder, instead of the parser that is shipped.
+
+        Raises ValueError for a value that breaks its rule, FileNotFoundError where there is no such lexicon.
+        """
+        from negcap._functions import operator_names
+        from negcap.augment.generate import Settings
+        from negcap.pipelines.stages.build import LEARNED, OWN, configure
+
+        if n < 1:
+            raise ValueError(f"n must be >= 1, was: {n}")
+        if lexicon == OWN:
+            raise ValueError("lexicon must be reference or a run: single batches are too small to count")
+        for verb in LEARNED:
+            configure(verb, {"lexicon": fspath(lexicon)})
+        self.n = n
+        self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
+        given = {} if max_true is None else {"max_true": max_true}
+        self._settings = Settings(seed=seed, operators=operator_names(operators), per_family=n, **given)
+
+    def __call__(
+        self, texts: Sequence[str], *, images: Sequence[Hashable] | None = None, seed: int | None = None
+    ) -> list[list[str]]:
+        """The negatives of each text, at most n, best spread over the operators; an empty list where there are none.
+
+        images: what image each text is of; texts of one image are siblings, which are never made negatives of each
+        other. Without it every text counts as of an image of its own. seed: replaces the Augmenter's for this call, so
+        that every epoch draws anew. The same text (among the same siblings) and seed give the same negatives, whatever
+        else is in the batch. Raises ValueError when `images` is not as long as `texts`.
+        """
+        import pyarrow as pa
+
+        from negcap.augment.caption import from_parses
+        from negcap.augment.generate import generate_for_image
+        from negcap.augment.language.parse import parse_table
+
+        settings = self._settings if seed is None else replace_seed(self._settings, seed)
+        if images is not None and len(images) != len(texts):
+            raise ValueError(f"images must be as many as texts, {len(texts)}, were: {len(images)}")
+        lexicon, truth = _load(self._lexicon, self._settings.max_true)
+        texts = [" ".join(text.split()) for text in texts]
+        empty = [""] * len(texts)
+        table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
+        captions = from_parses(parse_table(table, self._spacy_model))
+        groups: dict[Hashable, list[int]] = {}
+        for row, image in enumerate(range(len(texts)) if images is None else images):
+            groups.setdefault(image, []).append(row)
+        made: list[list[str]] = [[] for _ in texts]
+        for rows in groups.values():
+            siblings = generate_for_image([captions[row] for row in rows], lexicon, settings, truth)
+            for row, by_operator in zip(rows, siblings, strict=True):
+                taken_in_turns = zip_longest(*([kept.text for kept in one.accepted] for one in by_operator.values()))
+                made[row] = [text for text in chain.from_iterable(taken_in_turns) if text is not None][: self.n]
+        return made
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        operators = ", ".join(settings.operators)
+        return f"Augmenter(lexicon={self._lexicon!r}, operators=({operators}), n={self.n}, seed={settings.seed})"
+
+
+def replace_seed(settings: Settings, seed: int) -> Settings:
+    """The same settings with another seed."""
+    from dataclasses import replace
+
+    return replace(settings, seed=seed)
+
+
+@lru_cache(maxsize=2)
+def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
+    """The balanced lexicon and the truth estimates of `reference` or of a run, once a process."""
+    from negcap.augment.lexicon.lexicon import Lexicon
+    from negcap.augment.truth.estimates import Truth
+    from negcap.pipelines.stages.build import LEARNED, configure
+    from negcap.pipelines.tables.corpus import given_table
+    from negcap.schemas.balance import BALANCE
+    from negcap.schemas.lexicon import LEXICON
+    from negcap.schemas.truth import TRUTH
+
+    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEARNED]
+    schemas = (LEXICON, TRUTH, BALANCE)
+    entries, truth, balance = (given_table(*pair) for pair in zip(folders, schemas, strict=True))
+    plain = Lexicon.from_table(entries)
+    return plain.balanced(balance), Truth.from_table(truth, plain, max_true)

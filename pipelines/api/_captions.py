@@ -1,0 +1,76 @@
+"""Captions as Python programs hold them (lists, pandas, Arrow, Hugging Face datasets) -> the table `captions`."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from negcap.pipelines.stages.ingest import IngestConfig
+
+
+Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
+NAME = "captions"  # what messages call captions that have no file
+
+
+def arrow_table(captions: Captions) -> pa.Table:
+    """Captions in memory as an Arrow table with the caller's own columns; sentences alone get `image` and `caption`.
+
+    Every sentence of a list counts as the caption of an image of its own, named by its position from 0. Raises
+    TypeError for anything that is neither a list of sentences nor a table.
+    """
+    import pyarrow as pa
+
+    if isinstance(captions, pa.Table):
+        return captions
+    given: Any = captions
+    if hasattr(given, "with_format") and hasattr(given, "column_names"):  # datasets.Dataset
+        return given.with_format("arrow")[:]
+    if hasattr(given, "iloc") and hasattr(given, "columns"):  # pandas.DataFrame
+        return pa.Table.from_pandas(given, preserve_index=False)
+    if isinstance(captions, (str, bytes)) or not isinstance(captions, Iterable):
+        raise TypeError(
+            "captions must be a list of sentences, a pandas DataFrame, an Arrow table or a datasets.Dataset, "
+            f"was: {type(captions).__name__}"
+        )
+    sentences = list(captions)
+    wrong = next((value for value in sentences if value is not None and not isinstance(value, str)), None)
+    if wrong is not None:
+        raise TypeError(f"captions must be sentences (str), one was: {wrong!r:.80}")
+    return pa.table({"image": range(len(sentences)), "caption": pa.array(sentences, pa.string())})
+
+
+def captions_table(captions: Captions, config: IngestConfig) -> pa.Table:
+    """The table `captions` (negcap.schemas.captions) of captions in memory, as `negcap ingest` makes it of a file.
+
+    Captions of the same image, siblings, are found by the image column. Warns of captions that cannot be kept, with
+    the reasons; raises ValueError where none can, or, with `config.strict`, at the first.
+    """
+    from negcap.pipelines.stages.ingest import ingest_records
+
+    table, refused = ingest_records(_records(arrow_table(captions), config), config)
+    if refused:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())
+        first = refused[0]
+        message = f"captions left out: {reasons}; the first is number {first.line}: {first.detail}"
+        if not table.num_rows:
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=3)
+    return table
+
+
+def _records(table: pa.Table, config: IngestConfig) -> Iterator[Record | Rejected]:
+    from negcap.pipelines.readers.table import captions_of, choose_columns, rows_of
+
+    options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
+    chosen = choose_columns(table.schema, options, NAME)
+    for row in rows_of(table.to_batches(), chosen, NAME, config.language):
+        for record in captions_of(row):
+            yield clean(record)

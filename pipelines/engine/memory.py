@@ -1,0 +1,43 @@
+"""Run stages on tables in memory, in this process: no files, no workers; the same rows as on shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class TableInMemory:
+    """A table that a stage reads whole, as `engine.shards.WholeTable` is one on disk; equal only to itself."""
+
+    table: pa.Table
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All its rows."""
+        return self.table if columns is None else self.table.select(list(columns))
+
+
+def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
+    """What a stage makes of the whole of its input, taken with the tables it reads whole from `tables` by name.
+
+    Raises KeyError when one of them is missing, and what the stage's functions raise.
+    """
+    table = tables[stage.input]
+    if stage.columns is not None:
+        table = table.select(list(stage.columns))
+    whole: dict[str, Any] = {name: TableInMemory(tables[name]) for name in stage.whole}
+    if isinstance(stage, Stage):
+        return stage.apply(table, config, **whole)
+    if stage.spreads:
+
+        def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+            return [function(*call, config, **whole) for call in calls]
+
+        return stage.finish(stage.partial(table, config), config, **whole, spread=spread)
+    return stage.finish(stage.partial(table, config), config, **whole)

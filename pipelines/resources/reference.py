@@ -1,0 +1,49 @@
+"""Ship a run's lexicon, truth estimates and balance as the reference lexicon, for corpora too small for their own.
+
+    negcap build CAPTIONS --output RUN --lexicon own
+    python -m negcap.pipelines.resources.reference RUN --source "what the captions are"
+
+The same run, the same bytes. The tables hold words and counts, no sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from negcap.pipelines.stages.build import LEARNED
+
+OUTPUT = Path("augment/data/reference")
+PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
+
+
+def ship(run: Path, output: Path, source: str) -> None:
+    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables, with `source` in their metadata.
+
+    Raises FileNotFoundError where the run lacks one of them.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from negcap.pipelines.engine.shards import read_table
+
+    output.mkdir(parents=True, exist_ok=True)
+    for name in LEARNED:
+        table = pa.concat_tables(read_table(run, name)).combine_chunks()
+        kept = {key: value for key, value in (table.schema.metadata or {}).items() if key in PROVENANCE}
+        table = table.replace_schema_metadata({**kept, b"source": source.encode()})
+        pq.write_table(table, output / f"{name}.parquet", compression="zstd", compression_level=19)
+
+
+def main(args: list[str] | None = None) -> None:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser(description="Ship a run's lexicon as the reference lexicon.")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--source", required=True, help="what captions the run was built from, for the metadata")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = parser.parse_args(args)
+    ship(given.run, given.output, given.source)
+
+
+if __name__ == "__main__":
+    main()

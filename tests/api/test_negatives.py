@@ -1,0 +1,203 @@
+"""The functions of the package against the command, which must make the same rows."""
+
+import doctest
+import json
+import pickle
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import negcap
+from negcap import _augmenter, _functions
+from negcap.pipelines.cli import main
+from negcap.pipelines.sample import path
+
+QUIET = ["--scheduler", "synchronous", "--quiet"]
+
+
+def sample(images: int = 30) -> pd.DataFrame:
+    notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"])
+    frame = notes[notes["image_id"].isin(sorted(set(notes["image_id"]))[:images])]
+    frame = frame.sort_values(["image_id", "id"])[["image_id", "caption"]].reset_index(drop=True)
+    return frame.assign(split=["train" if i % 3 else "test" for i in frame["image_id"]])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    sample().to_csv(folder / "captions.csv", index=False)
+    flags = ["--preset", "all", "--lexicon", "own", "--seed", "5", "--min-count", "3", *QUIET]
+    assert main(["build", str(folder / "captions.csv"), "--output", str(folder / "run"), *flags]) == 0
+    return folder / "run"
+
+
+def as_written(run: Path, table: str) -> pd.DataFrame:
+    return pq.read_table(run / table / "part-00000.parquet").to_pandas()
+
+
+def test_the_rows_are_those_that_the_command_writes(built: Path) -> None:
+    options = {"operators": "all", "lexicon": "own", "seed": 5, "min_count": 3}
+    made, refused = negcap.negatives(sample(), rejections=True, **options)
+    pd.testing.assert_frame_equal(made, as_written(built, "negatives"))
+    pd.testing.assert_frame_equal(refused, as_written(built, "rejections"))
+    arrow = pa.Table.from_pandas(sample(), preserve_index=False)
+    pd.testing.assert_frame_equal(negcap.negatives(arrow, **options), made)
+
+
+def test_a_hugging_face_dataset_gives_the_same_rows(built: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_pandas(sample())
+    made = negcap.negatives(data, operators="all", lexicon="own", seed=5, min_count=3)
+    pd.testing.assert_frame_equal(made, as_written(built, "negatives"))
+
+
+def test_captions_of_one_image_may_stand_in_one_cell(built: Path) -> None:
+    grouped = sample().groupby("image_id", as_index=False).agg({"caption": list, "split": "first"})
+    made = negcap.negatives(grouped, operators="all", lexicon="own", seed=5, min_count=3)
+    pd.testing.assert_frame_equal(made, as_written(built, "negatives"))
+
+
+def test_the_lexicon_of_another_run_is_taken_by_both_alike(built: Path, tmp_path: Path) -> None:
+    sentences = ["Two dogs run across the grass.", "A man rides a red bicycle.", "A woman holds a cup on a table."]
+    pd.DataFrame({"image": range(3), "caption": sentences}).to_csv(tmp_path / "three.csv", index=False)
+    flags = ["--lexicon", str(built), *QUIET]
+    assert main(["build", str(tmp_path / "three.csv"), "--output", str(tmp_path / "run"), *flags]) == 0
+    made = negcap.negatives(sentences, lexicon=built)
+    assert set(made["image_id"]) == {"0", "1", "2"}
+    pd.testing.assert_frame_equal(made, as_written(tmp_path / "run", "negatives"))
+    for table in ("lexicon", "truth", "balance"):
+        pd.testing.assert_frame_equal(as_written(tmp_path / "run", table), as_written(built, table))
+
+
+def test_without_settings_command_and_function_agree_on_a_few_captions(tmp_path: Path) -> None:
+    sentences = ["A dog sleeps on a red couch.", "Three children play in the snow."]
+    pd.DataFrame({"image": range(2), "caption": sentences}).to_csv(tmp_path / "two.csv", index=False)
+    assert main(["build", str(tmp_path / "two.csv"), "--output", str(tmp_path / "run"), *QUIET]) == 0
+    made = negcap.negatives(sentences)
+    assert {"noun", "numeral"} <= set(made["operator"])
+    pd.testing.assert_frame_equal(made, as_written(tmp_path / "run", "negatives"))
+
+
+def test_captions_that_cannot_be_kept_are_told() -> None:
+    with pytest.warns(UserWarning, match="no_text 1; the first is number 2"):
+        made = negcap.negatives(["A dog sleeps on a couch.", "", "A man rides a bicycle."])
+    assert set(made["image_id"]) <= {"0", "2"}
+    with pytest.raises(ValueError, match="no_text 2"):
+        negcap.negatives(["", " "])
+    with pytest.raises(ValueError, match="no_text"):
+        negcap.negatives(["A dog.", ""], strict=True)
+
+
+def test_nothing_made_is_told() -> None:
+    with pytest.warns(UserWarning, match="no negatives: no operator applies"):
+        assert negcap.negatives(["Hello."]).empty
+
+
+@pytest.mark.parametrize(
+    ("captions", "settings", "error", "message"),
+    [
+        ("A dog.", {}, TypeError, "captions must be a list of sentences"),
+        ([1, 2], {}, TypeError, "one was: 1"),
+        (["A dog."], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns"),
+        (["A dog."], {"operators": ["nouns"]}, ValueError, "operator must be one of .*, was: nouns"),
+        (["A dog."], {"colour": 1}, TypeError, "settings must be among .*; was: colour"),
+        (["A dog."], {"per_family": 0}, ValueError, "per_family must be >= 1, was: 0"),
+        (["A dog."], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
+        (["A dog."], {"min_count": 3}, ValueError, "min_count needs lexicon own"),
+        (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError, "no column is named as caption columns"),
+    ],
+)
+def test_bad_input(captions: object, settings: dict, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        negcap.negatives(captions, **settings)
+
+
+def test_read_chooses_rows_and_columns(built: Path) -> None:
+    everything = negcap.read(built)
+    pd.testing.assert_frame_equal(everything, as_written(built, "negatives"))
+    chosen = negcap.read(built, operator=["noun", "verb"], split="test", columns=["operator", "split", "text"])
+    wanted = everything[everything["operator"].isin(["noun", "verb"]) & (everything["split"] == "test")]
+    assert len(chosen) and list(chosen["text"]) == list(wanted["text"])
+    assert len(negcap.read(built, "captions", split="test")) < len(negcap.read(built, "captions"))
+    with pytest.raises(ValueError, match="captions must have the column operator"):
+        negcap.read(built, "captions", operator="noun")
+    with pytest.raises(FileNotFoundError, match="has no parsed"):
+        negcap.read(built, "parsed")
+
+
+def test_build_takes_captions_in_memory(built: Path, tmp_path: Path) -> None:
+    run = negcap.build(
+        sample(), tmp_path / "run", operators="all", lexicon="own", seed=5, min_count=3, scheduler="synchronous"
+    )
+    pd.testing.assert_frame_equal(negcap.read(run), as_written(built, "negatives"))
+
+
+def test_every_example_of_a_docstring_runs(tmp_path: Path) -> None:
+    finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
+    names = {"tmp": tmp_path, "negcap": negcap}
+    examples = [example for module in (_functions, _augmenter) for example in finder.find(module) if example.examples]
+    assert {example.name.rpartition(".")[2] for example in examples} == {
+        "negatives", "build", "read", "graph", "Augmenter",
+    }  # fmt: skip
+    for example in sorted(examples, key=lambda example: "read" in example.name):  # read reads what build builds
+        example.globs = {**vars(_functions), **vars(_augmenter), **names}
+        runner.run(example, clear_globs=False)
+        names |= {"run": example.globs.get("run")}
+    assert runner.summarize().failed == 0
+
+
+TEXTS = ["Two dogs run across the grass.", "A man rides a red bicycle.", "Hello.", "Three children sit on a bench."]
+
+
+def test_an_augmenter_draws_by_text_and_seed_alone() -> None:
+    augment = negcap.Augmenter(n=3)
+    made = augment(TEXTS)
+    assert [len(negatives) for negatives in made][2] == 0
+    assert all(0 < len(set(negatives)) <= 3 for negatives in made[:2])
+    assert augment(TEXTS[::-1]) == made[::-1]
+    assert pickle.loads(pickle.dumps(augment))(TEXTS) == made
+    assert augment(TEXTS, seed=1) == negcap.Augmenter(n=3, seed=1)(TEXTS) != made
+    assert augment([]) == []
+
+
+def test_an_augmenter_gives_the_operators_turns() -> None:
+    by_operator = {name: negcap.Augmenter(n=1, operators=name)(TEXTS[:1])[0] for name in ("noun", "numeral")}
+    assert negcap.Augmenter(n=2, operators=["noun", "numeral"])(TEXTS[:1])[0] == [
+        *by_operator["noun"],
+        *by_operator["numeral"],
+    ]
+
+
+def test_an_augmenter_spares_what_siblings_say() -> None:
+    augment = negcap.Augmenter(n=300, operators="noun")
+    (alone,) = augment(["A dog sleeps."])
+    animals = {text for text in alone if "cat" in text.split()}
+    assert animals
+    told, _ = augment(["A dog sleeps.", "A cat lies on the floor."], images=["a", "a"])
+    assert not animals & set(told)
+    with pytest.raises(ValueError, match="images must be as many as texts"):
+        augment(["A dog sleeps."], images=[])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 0}, "n must be >= 1, was: 0"),
+        ({"lexicon": "own"}, "lexicon must be reference or a run"),
+        ({"lexicon": "nowhere"}, "was: nowhere"),
+        ({"max_true": 2.0}, "max_true must be"),
+    ],
+)
+def test_a_bad_setting_of_an_augmenter_is_found_at_once(settings: dict, message: str) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        negcap.Augmenter(**settings)
+
+
+def test_the_package_tells_what_it_has() -> None:
+    assert negcap.__version__.count(".") == 2
+    assert set(negcap.__all__) <= set(dir(negcap))
+    with pytest.raises(AttributeError, match="module negcap has no attribute negate"):
+        negcap.negate  # noqa: B018
