@@ -13,7 +13,7 @@ from pathlib import Path
 
 from negcap.pipelines.stages.build import LEARNED
 
-OUTPUT = Path("augment/data/reference")
+OUTPUT = Path("augment/data/reference_lexicon")
 PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from negcap.augment.data import data_path
 from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.manifest import read_manifest, receipts
@@ -97,8 +97,7 @@ def choose_lexicon(options: Mapping[str, Any], captions: int) -> str:
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
     """Where a given lexicon's table lies: of `reference` in the package, else in a run. Raises FileNotFoundError."""
-    reference = Path(str(files("negcap.augment") / "data" / "reference" / f"{table}.parquet"))
-    path = reference if lexicon == REFERENCE else Path(lexicon) / table
+    path = data_path("reference_lexicon") / f"{table}.parquet" if lexicon == REFERENCE else Path(lexicon) / table
     if not path.exists():
         raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {lexicon}")
     return path.absolute()

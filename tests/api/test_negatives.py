@@ -106,7 +106,7 @@ def test_nothing_made_is_told() -> None:
         (["A dog."], {"colour": 1}, TypeError, "settings must be among .*; was: colour"),
         (["A dog."], {"per_family": 0}, ValueError, "per_family must be >= 1, was: 0"),
         (["A dog."], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
-        (["A dog."], {"min_count": 3}, ValueError, "min_count needs lexicon own"),
+        (["A dog."], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
         (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError, "no column is named as caption columns"),
     ],
 )
