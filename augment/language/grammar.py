@@ -1,4 +1,4 @@
-"""What an edit drags along: articles, the number of nouns, the agreement of verbs and pronouns."""
+"""Agreement after an edit: the number of nouns and verbs, and the pronouns that stand for a noun."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from negcap.augment.edits import Edit, cased
 from negcap.augment.language.overlaps import gender
 
 Gender = Literal["male", "female", "any", "thing"]
-
-# Sounds that the spelling hides (letters before the sound that decides).
-_AN_DESPITE_CONSONANT = re.compile(r"(?:hour|honest|honou?r|heir|herb\b|x-?ray|mp3|rv\b|suv|atv|lcd|led\b|nba|nfl|fbi)")
-_A_DESPITE_VOWEL = re.compile(
-    r"(?:one\b|once|uni(?!mp|nt|ns|nv|nh|d)|us[aei]|eu|ewe|ut[aei]|urin|ufo|u-|ubi|ukulele|uk\b|usb)"
-)
 
 _BE = {
     "is": "are",
@@ -71,23 +65,20 @@ _FORMS = {
 
 
 @cache
-def article(word: str) -> str:
-    """The indefinite article before `word`, by its sound: "an" hour, "a" uniform, "an" 8, "a" one-way sign."""
-    lower = word.lower()
-    if lower[:1].isdigit():
-        return "an" if lower.startswith("8") or re.match(r"(?:11|18)(?!\d)", lower) else "a"
-    if lower[:1] in "aeiou":
-        return "a" if _A_DESPITE_VOWEL.match(lower) else "an"
-    return "an" if _AN_DESPITE_CONSONANT.match(lower) else "a"
-
-
-@cache
 def _inflect() -> Any:
-    """The engine of inflect, imported without the checks of argument types that take a second to prepare."""
+    """The engine of inflect.
+
+    inflect asks typeguard to check the arguments of its functions, which takes a second or more to prepare and costs
+    time at every call. While it is imported its functions are left as they are; all others get typeguard's decorator.
+    """
     import typeguard
 
-    checked = typeguard.typechecked
-    typeguard.typechecked = lambda function: function  # type: ignore[assignment]
+    checked: Any = typeguard.typechecked
+
+    def typechecked(target: Any = None, **options: Any) -> Any:
+        return target if getattr(target, "__module__", "") == "inflect" else checked(target, **options)
+
+    typeguard.typechecked = typechecked
     try:
         import inflect
     finally:
@@ -112,21 +103,6 @@ def third_person(verb: str) -> str:
     if re.search(r"[^aeiou]y$", verb):
         return verb[:-1] + "ies"
     return verb + "s"
-
-
-def article_before(caption: Caption, index: int) -> Token | None:
-    """The "a" or "an" directly before token `index`, None where there is none."""
-    if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
-        return None
-    token = caption.tokens[index - 1]
-    return token if token.tag == "DT" else None
-
-
-def with_article(token: Token | None, edit: Edit, following: str) -> tuple[Edit, ...]:
-    """An edit, behind that of the article `token` before it where `following` calls for the other one."""
-    if token is None or article(following) == token.lower:
-        return (edit,)
-    return Edit(token.start, token.end, cased(article(following), token.text, first=True)), edit
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:

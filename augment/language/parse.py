@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.data import data_path
 from negcap.augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
-from negcap.augment.language.repair import mend
+from negcap.augment.language.repair import repair_parse
 from negcap.schemas.parses import PARSES
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     matrix = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
     heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
     sizes = np.array(lengths, int)
-    mend({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, sizes, nlp.vocab.strings)
+    repair_parse({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, sizes, nlp.vocab.strings)
     heads -= np.repeat(np.cumsum(sizes) - sizes, sizes)
     start = matrix[:, 0].astype(np.int32)
 

@@ -20,7 +20,7 @@ FIRST = {"IN", "RB", "VBG", "VBN"}
 FRONTED = {"prep", "csubj", "advmod", "punct"}
 
 
-def mend(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
+def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
     """Set the columns DEP and HEAD right, in place.
 
     Columns: TAG and DEP as hashes of `strings`, spaCy's store of them; HEAD as positions among all tokens. lengths:

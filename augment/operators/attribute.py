@@ -11,9 +11,9 @@ import numpy as np
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context, asked_once
 from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.articles import article_before, with_article
 from negcap.augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
 from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.grammar import article_before, with_article
 from negcap.augment.language.kinds import is_animal
 from negcap.augment.language.overlaps import is_person
 from negcap.augment.lexicon.sampling import draw

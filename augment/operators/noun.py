@@ -10,9 +10,10 @@ import numpy as np
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context, asked_once
 from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.articles import article_before, with_article
 from negcap.augment.language.attributes import attributes
 from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.grammar import article_before, pronoun_edits, with_article
+from negcap.augment.language.grammar import pronoun_edits
 from negcap.augment.language.kinds import PERSON
 from negcap.augment.language.overlaps import gender, head
 from negcap.augment.language.wordnet import first_sense

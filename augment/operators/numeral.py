@@ -11,8 +11,9 @@ import numpy as np
 from negcap.augment.caption import Caption, Token
 from negcap.augment.context import Context, asked_once
 from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits
+from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits
 from negcap.augment.language.kinds import ABSTRACT, is_place, is_worn, kind
 from negcap.augment.language.overlaps import gender, overlaps
 from negcap.augment.lexicon.lexicon import Lexicon

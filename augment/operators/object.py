@@ -10,7 +10,8 @@ import numpy as np
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit
-from negcap.augment.language.grammar import agreement_edits, article
+from negcap.augment.language.articles import article
+from negcap.augment.language.grammar import agreement_edits
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.sampling import draw
 from negcap.augment.operators.noun import SHARPNESS, noun_candidates, noun_choices

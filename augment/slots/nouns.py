@@ -9,12 +9,19 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.caption import Caption, Chunk, Token, remembered
 from negcap.augment.language.attributes import is_part_of_name
-from negcap.augment.language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, singular_form
+from negcap.augment.language.determiners import (
+    ARTICLES,
+    NUMBERS,
+    PLURAL_DETERMINERS,
+    SINGULAR_DETERMINERS,
+    singular_form,
+)
 from negcap.augment.language.kinds import kind, verb_kind
 
 NOUN_TAGS = {"NN", "NNS"}
+COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
 
 
 class NounSlot(NamedTuple):
@@ -95,6 +102,19 @@ def _is_cut(caption: Caption, root: int) -> bool:
     return bool(following) and following[0].pos == "NOUN" and following[0].dep not in ("appos", "npadvmod")
 
 
+def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
+    """Whether a noun phrase has a determiner of singulars and a plural head, so that no edit of it is safe.
+
+    A possessive without its apostrophe ("licks a girls | hand"), a slip ("a women"), or a verb tagged as a noun
+    ("a bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals.
+    """
+    if caption.tokens[chunk.root].tag != "NNS":
+        return False
+    inside = caption.tokens[chunk.start : chunk.root]
+    counted = any(token.lower in COUNTED or token.tag == "CD" for token in inside if token.lower != "one")
+    return not counted and any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in inside)
+
+
 @remembered
 def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
     """Heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
@@ -103,6 +123,8 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
     for chunk in caption.chunks:
         root = tokens[chunk.root]
         if root.tag not in NOUN_TAGS or not root.text.replace("-", "").isalpha() or _is_cut(caption, chunk.root):
+            continue
+        if _number_unclear(caption, chunk):
             continue
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:

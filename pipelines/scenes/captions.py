@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from negcap.augment.language.grammar import article
+from negcap.augment.language.articles import article
 from negcap.pipelines.scenes.truth import LEFT, holds
 from negcap.pipelines.scenes.words import NUMBERS
 from negcap.pipelines.scenes.world import KINDS, LIVING, PEOPLE, Scene, Thing

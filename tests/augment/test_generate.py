@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from negcap.augment.edits import Edit, apply
 from negcap.augment.generate import Settings, generate_tables
-from negcap.augment.language.grammar import article
+from negcap.augment.language.articles import article
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, nothing
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS

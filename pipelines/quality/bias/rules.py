@@ -18,7 +18,7 @@ def format_faults(text: str) -> int:
     A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however
     often; each wrong a/an and each doubled word: 1.
     """
-    from negcap.augment.language.grammar import article
+    from negcap.augment.language.articles import article
 
     words = text.lower().split()
     faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())

@@ -1,17 +1,13 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from negcap.augment.edits import Edit, apply
-from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits, third_person
+from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits, third_person
 from negcap.augment.language.parse import parse
-
-AN = """apple hour honest umbrella uninteresting unusual unhappy onion 8 18 11 80 SUV utter egg heir heirloom x-ray
-urban""".split()
-A = "dog herd house uniform unicorn university European one-way 1 ukulele used user utensil ewe yellow urinal".split()
-
-
-@pytest.mark.parametrize(("word", "expected"), [*((word, "an") for word in AN), *((word, "a") for word in A)])
-def test_article(word: str, expected: str) -> None:
-    assert article(word) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,3 +73,23 @@ def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse(text: str) ->
 def test_edits_are_edits() -> None:
     caption = parse(["A dog is running in the park."])[0]
     assert agreement_edits(caption, 1, plural=True) == [Edit(6, 8, "are")]
+
+
+def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "more_itertools.py").write_text(  # inflect imports it
+        "from typeguard import typechecked\n\n@typechecked\ndef windowed_complete(n: int) -> int:\n    return n\n"
+    )
+    code = """
+import sys, typeguard
+before = typeguard.typechecked
+from negcap.augment.language.grammar import plural
+assert plural("box") == "boxes"
+assert typeguard.typechecked is before
+try:
+    sys.modules["more_itertools"].windowed_complete("no number")
+except typeguard.TypeCheckError:
+    print("checked")
+"""
+    path = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert done.stdout == "checked\n"

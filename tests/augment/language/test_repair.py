@@ -48,7 +48,7 @@ def test_what_is_right_stays(text: str, subject: str, verb: str) -> None:
     assert (token.dep, caption.lowered[token.head]) == ("nsubj", verb)
 
 
-def test_texts_are_mended_apart() -> None:
+def test_every_text_is_repaired_by_itself() -> None:
     texts = ["A dog sleeps.", "On a desk sits a keyboard.", "", "A boy is behind a house and a cat is on the house."]
     together = [caption.tokens for caption in parse(texts)]
     assert together == [parse([text])[0].tokens for text in texts]
