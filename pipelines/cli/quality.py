@@ -197,7 +197,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/.")
 @click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image is not there.")
 @click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
-@click.option("--max-blind", type=float, help="Most that a blind baseline may tell, in %; default: 60.")
+@click.option("--max-blind", type=float, help="Highest accuracy in % of models without the images; default: 60.")
 @click.option("--allow-blind", is_flag=True, default=None, help="Publish above that; the card says so.")
 @click.option("--skip-leaks", is_flag=True, default=None, help="Leave out test captions that stand in train.")
 @click.option("--name", help="Name of the set; default: negcap-FORMAT.")
@@ -210,11 +210,12 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in the format that others read.
 
-    With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model without the
-    images tells the negatives, or train captions stand in another split.
+    With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model that never
+    sees the images tells captions from negatives (the 95 % interval of its accuracy lies above --max-blind), or if
+    captions or images of the train split stand in another.
     """
-    from negcap.pipelines.publish.gate import RefusedError
-    from negcap.pipelines.publish.publish import PublishConfig
+    from negcap.pipelines.publish.config import PublishConfig
+    from negcap.pipelines.publish.publish import RefusedError, print_refusal
     from negcap.pipelines.publish.publish import publish as write
 
     given = options.only_set(given)
@@ -222,7 +223,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
         try:
             written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: warn([line]))
         except RefusedError as refused:
-            print("\n".join(refused.lines))
+            print_refusal(refused, sys.stdout)
             return CHECK_FAILED
     if not quiet:
         print(f"{len(written):,} files in {output}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""COCO captions: `captions_{split}.json` with `images` and `annotations`; these have their `negatives` beside them."""
+"""COCO captions: `captions_{split}.json` with `images` and `annotations`; each annotation has its `negatives` too."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ COLUMNS = (
     Column("id", "number of the caption", INTEGER, "$.annotations[*].id"),
     Column("image_id", "number of its image", INTEGER, "$.annotations[*].image_id"),
     Column("caption", "the true caption", path="$.annotations[*].caption"),
+    *(
+        Column(name, description, path="$.annotations[*].negatives", member=member, repeated=True)
+        for name, description, member in (
+            ("negatives", "its negative captions", "caption"),
+            ("operators", "the operator that made each negative", "operator"),
+            ("replaced", "what was replaced in each", "replaced"),
+            ("replacements", "what replaced it in each", "replacement"),
+        )
+    ),
 )
 
 
@@ -26,12 +35,12 @@ class CocoRows(JsonRows):
         self.images: dict[str, dict[str, Any]] = {}
 
     def start(self) -> str:
-        """What stands before the rows."""
+        """The file up to the first annotation."""
         info = '{"info": {"description": "captions and negative captions"},'
         return f'{info}\n"licenses": [{{"id": 1, "name": {self.license}}}],\n"annotations": ['
 
     def end(self) -> str:
-        """What stands behind the rows."""
+        """The end of the file: the images of the annotations."""
         images = ",\n".join(json.dumps(image) for image in self.images.values())
         return f'],\n"images": [\n{images}\n]}}'
 
@@ -58,4 +67,4 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
                 for n in example.negatives
             ]
             file.add({"id": caption, "image_id": number, "caption": example.text, "negatives": negatives})
-    return [RecordSet(name, "true captions", COLUMNS) for name in files]
+    return [RecordSet(name, "true captions with their negatives", COLUMNS) for name in files]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from negcap.pipelines.publish.card import Facts
-from negcap.pipelines.publish.publication import RecordSet
+from negcap.pipelines.publish.facts import Facts
+from negcap.pipelines.publish.output import File
+from negcap.pipelines.publish.publication import Column, FileSet, RecordSet
 
 ENCODINGS = {
     ".json": "application/json",
@@ -42,16 +45,19 @@ CONTEXT: dict[str, Any] = {
 
 
 def write_croissant(file: Path, facts: Facts) -> None:
-    """Write the metadata of the published files: each with its digest, and the records in it with their columns."""
+    """Write the metadata as indented JSON."""
     file.write_text(json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
 def croissant(facts: Facts) -> dict[str, Any]:
-    """The metadata as JSON-LD. A url, creator and date stand there where they were given."""
+    """The metadata as JSON-LD: the files with their digests, and the record sets with their fields.
+
+    url, creator, datePublished and citeAs are there where they were given.
+    """
     config = facts.config
-    said: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
+    given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
     if config.creator:
-        said["creator"] = {"@type": "sc:Organization", "name": config.creator}
+        given["creator"] = {"@type": "sc:Organization", "name": config.creator}
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -59,30 +65,70 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "name": facts.name,
         "description": facts.description,
         "license": config.license,
-        **{key: value for key, value in said.items() if value},
+        **{key: value for key, value in given.items() if value},
         **({"rai:dataBiases": facts.biases} if facts.biases else {}),
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
-        "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": item.path,
-                "name": item.path,
-                "contentUrl": item.path,
-                "contentSize": f"{item.size} B",
-                "encodingFormat": ENCODINGS.get(Path(item.path).suffix.lower(), "application/octet-stream"),
-                "sha256": item.sha256,
-            }
-            for item in facts.files
-        ],
+        "distribution": list(distribution(facts)),
         "recordSet": [record_set(record) for record in facts.records],
     }
 
 
+def distribution(facts: Facts) -> Iterator[dict[str, Any]]:
+    """A FileObject for every file, but for those of file sets that are not listed; then the FileSets."""
+    sets = [(identifier(record), record.files) for record in facts.records if record.files is not None]
+    unlisted = [files.pattern for _, files in sets if not files.listed]
+    for item in facts.files:
+        if not any(fnmatch(item.path, pattern) for pattern in unlisted):
+            yield file_object(item)
+    for name, files in sets:
+        yield file_set(name, files, facts)
+
+
+def file_object(item: File) -> dict[str, Any]:
+    """A single file with its size and digest."""
+    return {
+        "@type": "cr:FileObject",
+        "@id": item.path,
+        "name": item.path,
+        "contentUrl": item.path,
+        "contentSize": f"{item.size} B",
+        "encodingFormat": encoding(item.path),
+        "sha256": item.sha256,
+    }
+
+
+def file_set(name: str, files: FileSet, facts: Facts) -> dict[str, Any]:
+    """The files of a record set as a pattern. In an archive, the pattern's own suffix tells what they are."""
+    inside = [encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)]
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"{name}-files",
+        "name": f"{name}-files",
+        "encodingFormat": sorted(set(inside)) or encoding(files.pattern),
+        "includes": files.pattern,
+        **({"containedIn": [{"@id": archive} for archive in files.archives]} if files.archives else {}),
+    }
+
+
+def encoding(path: str) -> str:
+    """The media type of a file by its suffix."""
+    return ENCODINGS.get(PurePosixPath(path).suffix.lower(), "application/octet-stream")
+
+
+def identifier(record: RecordSet) -> str:
+    """The id of a record set: that of the file `train/noun.json` is `train-noun`."""
+    name = record.name if record.files is not None else PurePosixPath(record.name).with_suffix("").as_posix()
+    return name.replace("/", "-")
+
+
 def record_set(record: RecordSet) -> dict[str, Any]:
-    """A file's records: `noun.json` becomes the record set `noun`, with a field a column."""
-    name = Path(record.file).with_suffix("").as_posix().replace("/", "-")
+    """A record set with a field a column."""
+    name = identifier(record)
+    source = {"fileObject": {"@id": record.name}}
+    if record.files is not None:
+        source = {"fileSet": {"@id": f"{name}-files"}}
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -95,11 +141,20 @@ def record_set(record: RecordSet) -> dict[str, Any]:
                 "name": f"{name}/{column.name}",
                 "description": column.description,
                 "dataType": column.type,
-                "source": {
-                    "fileObject": {"@id": record.file},
-                    "extract": {"jsonPath": column.path} if column.path else {"column": column.name},
-                },
+                **({"repeated": True} if column.repeated else {}),
+                "source": {**source, **extraction(column)},
             }
             for column in record.columns
         ],
     }
+
+
+def extraction(column: Column) -> dict[str, Any]:
+    """Where in its file a field's value stands, and what is taken of it."""
+    found = {"column": column.name}
+    if column.path:
+        found = {"jsonPath": column.path}
+    elif column.property:
+        found = {"fileProperty": column.property}
+    taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
+    return {"extract": found, **({"transform": taken} if taken else {})}

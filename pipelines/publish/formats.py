@@ -1,4 +1,4 @@
-"""The formats by name."""
+"""The formats that `negcap publish` writes, by name."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(
         sugarcrepe.write,
         "SugarCrepe, a JSON file an operator",
-        "`json.load(open('noun.json'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
+        "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
         per_caption=1,
     ),
     "sugarcrepe++": Format(
         sugarcrepe_pp.write,
         "SugarCrepe++, a JSON file an operator",
-        "`json.load(open('noun.json'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
+        "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
         per_caption=1,
         siblings=True,
@@ -45,34 +45,35 @@ FORMATS: dict[str, Format] = {
     "crepe": Format(
         crepe.write,
         "CREPE, a CSV an operator with all negatives of a caption in a row",
-        "`pd.read_csv('noun.csv', dtype={'image_id': str}, converters={'hard_negs': ast.literal_eval})`; the image of "
+        "`pd.read_csv('$file', dtype={'image_id': str}, converters={'hard_negs': ast.literal_eval})`; the image of "
         "a row is `{image_id}.jpg`, cropped to the box.",
         images="sizes",
     ),
     "negclip": Format(
         negclip.write,
         "NegCLIP training data, a TSV a split",
-        "`pd.read_csv('train.tsv', sep='\\t', index_col=0, converters={'neg_caption': ast.literal_eval, 'neg_image': "
+        "`pd.read_csv('$file', sep='\\t', index_col=0, converters={'neg_caption': ast.literal_eval, 'neg_image': "
         "ast.literal_eval})`. Run the training in the folder that the paths are relative to.",
     ),
     "open_clip": Format(
         open_clip.write,
         "OpenCLIP training data, a TSV a split, true captions only",
-        "`--train-data train.tsv --dataset-type csv`. Run the training in the folder that the paths are relative to.",
+        "`--train-data $file --dataset-type csv`. Run the training in the folder that the paths are relative to.",
         negatives=False,
         prepare=everything,
     ),
     "vse-c": Format(
         vse_c.write,
         "VSE-C, a folder a family in the layout of VSE++: five captions an image",
-        "Line i of `noun/test_caps.txt` has its negatives in `noun/test_ex/i.txt`, none where the file is empty; lines "
-        "5j to 5j + 4 belong to line j of `noun/test_images.txt`. All counted from 0.",
+        "Line i of `$file` has its negatives in the file `i.txt` of the folder `${split}_ex` beside it, none where "
+        "that is empty; lines 5j to 5j + 4 belong to line j of `${split}_images.txt`. All counted from 0. With image "
+        "features as `${split}_ims.npy`, the folder is VSE-C's `--data_path`/`--data_name`.",
         prepare=vse_c.five,
     ),
     "webdataset": Format(
         webdataset.write,
         "WebDataset, tar shards of 5,000 captions",
-        "`webdataset.WebDataset('test-00000.tar', shardshuffle=False).decode('pil')` gives samples with `jpg`, `txt` "
+        "`webdataset.WebDataset('$split-00000.tar', shardshuffle=False).decode('pil')` gives samples with `jpg`, `txt` "
         "and `neg.json`; `neg.json` has the negatives of the caption with what was replaced.",
         images="files",
         embeds=True,
@@ -80,14 +81,15 @@ FORMATS: dict[str, Format] = {
     "huggingface": Format(
         huggingface.write,
         "Parquet files for the Hugging Face hub, a row a negative",
-        "`datasets.load_dataset('path/of/this/folder', split='test')`.",
+        "`datasets.load_dataset('path/of/this/folder', '$operator', split='$split')` loads the negatives of one "
+        "operator, `load_dataset('path/of/this/folder', split='$split')` those of all.",
         embeds=True,
         front=huggingface.front,
     ),
     "coco": Format(
         coco.write,
         "COCO captions, a JSON file a split",
-        "`pycocotools.coco.COCO('captions_test.json')`; every annotation has its `negatives` beside the `caption`.",
+        "`pycocotools.coco.COCO('$file')`; every annotation has its `negatives` beside the `caption`.",
         prepare=everything,
     ),
 }

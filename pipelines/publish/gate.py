@@ -1,71 +1,90 @@
-"""What keeps a set from being published: negatives guessable without the image, and train captions in a test set."""
+"""The gate: negatives that can be guessed without the image are not published."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.publish.selection import Example
-from negcap.pipelines.quality.bias import BlindReport, Pair, measure, one_per_caption
-from negcap.pipelines.tables.columns import read_columns
+from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption
+from negcap.pipelines.tables.summary import plain_table
 
-TRAIN = ("train", "restval")
-WORDS = re.compile(r"\w+|[^\w\s]")
-CUES = 5
-FIXED = ("format rule", "shorter is true", "language model")  # as telling when they are turned round
+if TYPE_CHECKING:
+    from rich.table import Table
+
+CUES = 3
+FIXED = ("format rule", "shorter is true", "language model")  # none learns from negatives: reversed, they tell as much
 ALL = "all"
-LEAST_PAIRS = 100  # of fewer, too little is learnt to call them unguessable
-
-
-class RefusedError(Exception):
-    """A check that failed: `lines` say of what, one a line."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        """Keep the lines."""
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
+LEAST_PAIRS = 100
+REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
+Measure = Callable[[str, Sequence[Pair]], BlindReport]
 
 
 class Finding(NamedTuple):
-    """A measure that tells an operator's negatives more often than is allowed, by these cues."""
+    """The baseline that tells most of an operator's captions from their negatives, and what follows from it.
+
+    reversed: it takes the other text for the true one, so that its accuracy is 100 % minus the baseline's.
+    """
 
     operator: str
-    measure: str
-    percent: float
-    cue: str
+    baseline: str
+    accuracy: Accuracy
+    reversed: bool
+    outcome: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The blind baselines of what is published; `unmeasured` says why an operator has none."""
+    """The accuracies of the blind baselines on what is published, and the highest that is allowed, in %.
+
+    reports: by operator, then of all together; unmeasured: why an operator of enough pairs has no report; few: the
+    number of pairs of operators that have no report because they have too few.
+    """
 
     limit: float
     reports: tuple[BlindReport, ...] = ()
-    unmeasured: tuple[tuple[str, str], ...] = ()
-    findings: tuple[Finding, ...] = ()
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    few: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def lines(self) -> list[str]:
-        """What speaks against publishing, a line each."""
-        return [
-            f"{operator}: {measure} tells {percent:.1f} % of the pairs without the image, limit {self.limit:g} %; {cue}"
-            for operator, measure, percent, cue in self.findings
-        ] + [f"{operator}: cannot be measured, {reason}" for operator, reason in self.unmeasured]
+    def findings(self) -> list[Finding]:
+        """Each operator's most telling baseline, as `finding` judges it."""
+        return [finding(report, self.limit) for report in self.reports]
 
     @property
-    def doubts(self) -> list[str]:
-        """Operators that no baseline tells, of too few pairs to say that none can, a line each."""
-        told = {finding.operator for finding in self.findings}
-        return [
-            f"{report.name}: {report.ngrams.pairs:,} pairs are too few to call it unguessable, fewer than {LEAST_PAIRS}"
-            for report in self.reports
-            if report.ngrams.pairs < LEAST_PAIRS and report.name not in told
-        ]
+    def refused(self) -> list[str]:
+        """The operators that may not be published: those told too often, and those that cannot be measured."""
+        return [found.operator for found in self.findings if found.outcome == REFUSED] + list(self.unmeasured)
+
+    @property
+    def doubtful(self) -> dict[str, int]:
+        """The operators of too few pairs to tell whether their negatives can be guessed, with their pairs."""
+        found = {f.operator: f.accuracy.pairs for f in self.findings if f.outcome == TOO_FEW}
+        return {**found, **self.few}
+
+
+def finding(report: BlindReport, limit: float) -> Finding:
+    """Judge the baseline with the highest lower bound of its 95 % interval.
+
+    Refused where that bound is above the limit (%): the accuracy is then above it with some certainty. Of fewer than
+    100 pairs that are not refused, it is said that they are too few to tell.
+    """
+    name, accuracy, turned = max(_both_ways(report), key=lambda found: (found[1].low, found[1].percent))
+    few = TOO_FEW if accuracy.pairs < LEAST_PAIRS else PASSED
+    return Finding(report.name, name, accuracy, turned, REFUSED if accuracy.low > limit else few)
+
+
+def _both_ways(report: BlindReport) -> Iterator[tuple[str, Accuracy, bool]]:
+    """The baselines; those that learn from no negative reversed where they are wrong more often than right.
+
+    30 % for "the shorter is true" is 70 % for "the longer is true".
+    """
+    for name, found in report.baselines.items():
+        turned = name in FIXED and found.percent < 50
+        if turned:
+            found = Accuracy(100 - found.percent, 100 - found.high, 100 - found.low, found.pairs)
+        yield name, found, turned
 
 
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
@@ -78,75 +97,54 @@ def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
         yield operator, one_per_caption(rows, seed, "random")[0]
 
 
-def judge(
-    pairs: Mapping[str, Sequence[Pair]], limit: float, seed: int = 0, corpus: Sequence[tuple[str, str]] = ()
-) -> Verdict:
-    """The blind baselines of every operator's pairs, then of all together, and where they pass the limit (%).
+def judge(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
+    """Measure the blind baselines on every operator's pairs, then on all together, against the limit (%).
 
-    A rule that has learned from no negative counts with its reverse: 30 % for "the shorter is true" is 70 % for "the
-    longer is true". corpus: (text, image_id) of true captions for the language model. Raises ImportError.
+    measure: from a name and its pairs to a report, as `blind`. Raises ImportError without scikit-learn.
     """
-    reports, unmeasured, findings = [], [], []
+    reports, unmeasured, few = [], {}, {}
     together = {ALL: [pair for rows in pairs.values() for pair in rows]} if len(pairs) > 1 else {}
     for operator, rows in {**pairs, **together}.items():
         try:
-            report = measure({operator: rows}, seed, corpus)[operator]
+            reports.append(measure(operator, rows))
         except ValueError as error:
-            unmeasured.append((operator, str(error).removeprefix(f"{operator}: ")))
-            continue
-        reports.append(report)
-        for name, accuracy in report.baselines.items():
-            turned = name in FIXED and accuracy.percent < 50
-            percent = 100 - accuracy.percent if turned else accuracy.percent
-            if percent > limit:
-                findings.append(Finding(operator, f"{name}, reversed," if turned else name, percent, cue(report)))
-    return Verdict(limit, tuple(reports), tuple(unmeasured), tuple(findings))
+            if len(rows) < LEAST_PAIRS:
+                few[operator] = len(rows)
+            else:
+                unmeasured[operator] = str(error).removeprefix(f"{operator}: ")
+    return Verdict(limit, tuple(reports), unmeasured, few)
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """What was measured, a row an operator: its most telling baseline with the 95 % interval, and the outcome."""
+    table = plain_table("operator", "pairs", "most telling baseline", "right, %", "95 % interval", "outcome")
+    for column in (2, 5):
+        table.columns[column].justify = "left"
+    for operator, baseline, accuracy, turned, outcome in verdict.findings:
+        interval = f"{accuracy.low:.1f}–{accuracy.high:.1f}"
+        name = f"{baseline}, reversed" if turned else baseline
+        table.add_row(operator, f"{accuracy.pairs:,}", name, f"{accuracy.percent:.1f}", interval, outcome)
+    for operator, number in verdict.few.items():
+        table.add_row(operator, f"{number:,}", "–", "–", "–", TOO_FEW)
+    for operator in verdict.unmeasured:
+        table.add_row(operator, "–", "–", "–", "–", f"{REFUSED}: cannot be measured")
+    return table
+
+
+def cues_table(verdict: Verdict) -> Table:
+    """The words that give the refused operators away, with the pairs where one text alone has them."""
+    table = plain_table("operator", "strongest words (true : negative)")
+    table.columns[1].justify = "left"
+    for report in verdict.reports:
+        if report.name in verdict.refused:
+            table.add_row(report.name, cue(report))
+    return table
 
 
 def cue(report: BlindReport) -> str:
-    """The strongest words of a report, else its n-grams: `strongest words: 'a' (812 true, 3 negative), …`."""
-    words = [f"{cue.word!r} ({cue.true:,} true, {cue.negative:,} negative)" for cue in report.words[:CUES]]
-    if words:
-        return "strongest words: " + ", ".join(words)
+    """The strongest words of a report, else its n-grams: `three 812:3, a 40:55`."""
+    if report.words:
+        return ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES])
     sides = (("true", report.true_cues), ("negative", report.false_cues))
     grams = [f"{gram!r} ({side})" for side, cues in sides for gram, _ in cues[:CUES]]
-    return "strongest n-grams: " + ", ".join(grams) if grams else "no single word gives them away"
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The captions (folded, hashed) and images of the train split."""
-
-    texts: frozenset[bytes]
-    images: frozenset[str]
-
-    def leaks(self, example: Example, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
-        """What of an example of another split (with its siblings, if so asked) is in the train split.
-
-        For each: its caption_id, whether the `image` or the `caption` is, and its path or text.
-        """
-        if example.split in TRAIN:
-            return
-        for caption_id, text in [(example.caption_id, example.text), *(example.siblings if siblings else ())]:
-            if example.image_id in self.images:
-                yield caption_id, "image", example.image
-            elif folded(text) in self.texts:
-                yield caption_id, "caption", text
-
-
-def folded(text: str) -> bytes:
-    """A hash of a text's words and signs, whatever their case and the space between them."""
-    return blake2b(" ".join(WORDS.findall(text.casefold())).encode(), digest_size=12).digest()
-
-
-def trained(run: Path) -> Trained:
-    """The train split of a run. Raises as `read_columns`."""
-    texts: set[bytes] = set()
-    images: set[str] = set()
-    for shard in list_shards(run / "captions"):
-        rows: dict[str, list[Any]] = read_columns(shard, ["image_id", "split", "text"]).to_pydict()
-        for image_id, split, text in zip(rows["image_id"], rows["split"], rows["text"], strict=True):
-            if split in TRAIN:
-                texts.add(folded(text))
-                images.add(image_id)
-    return Trained(frozenset(texts), frozenset(images))
+    return "n-grams " + ", ".join(grams) if grams else "no single word"

@@ -1,85 +1,141 @@
-"""A folder for the Hugging Face hub: `data/{split}-00000-of-000NN.parquet`, a row a negative, with a dataset card."""
+"""A folder for the Hugging Face hub: `data/{operator}/{split}-00000-of-000NN.parquet`, a row a negative.
+
+The dataset card's head makes a config of each operator, and one of all, `default`: the hub's viewer shows a menu.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.publish.publication import FLOAT, Column, Publication, RecordSet
+from negcap.pipelines.publish.publication import FLOAT, IMAGE, Column, Files, FileSet, Publication, RecordSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 100_000
-ROWS_WITH_IMAGES = 2_000
+ROWS, GROUP = 100_000, 10_000  # in a file, in one of its row groups
+ROWS_WITH_IMAGES, GROUP_WITH_IMAGES = 2_000, 100
+DEFAULT = "default"
 NOT_IN_A_SPLIT = re.compile(r"[^\w.]")
+PATH = Column("image", "the image's path, relative to the image folder")
 COLUMNS = (
     Column("negative_id", "`<caption_id>#<operator>:<k>`"),
     Column("caption_id", "the caption"),
     Column("image_id", "the image"),
-    Column("image", "the image's path, relative to the image folder, or the image itself"),
+    PATH,
     Column("caption", "the true caption"),
     Column("negative_caption", "the negative caption"),
     Column("family", "family of the operator"),
-    Column("operator", "what made the negative"),
+    Column("operator", "the operator that made the negative"),
     Column("replaced", "what was replaced"),
     Column("replacement", "what replaced it"),
-    Column("p_true", "how likely the negative is true of the image after all, as the corpus goes; or null", FLOAT),
+    Column("p_true", "estimated probability that the negative is true of the image after all, or null", FLOAT),
 )
+EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
+SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d+-of-\d+\.parquet$")
 
 
 def split_name(split: str) -> str:
-    """A split's name as the hub takes it: letters, digits, dots and underscores."""
+    """A split's name as the hub takes it, of letters, digits, dots and underscores: `val-1` -> `val_1`."""
     return NOT_IN_A_SPLIT.sub("_", split)
 
 
-def front(splits: Sequence[str]) -> dict[str, Any]:
-    """The configs in the head of the dataset card."""
-    files = [{"split": split_name(name), "path": f"data/{split_name(name)}-*.parquet"} for name in splits]
-    return {"configs": [{"config_name": "default", "data_files": files}]}
+def front(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The configs for the head of the dataset card: all operators together, then each by itself.
+
+    splits: of every operator, the splits that it has negatives in.
+    """
+    together = list(dict.fromkeys(split for some in splits.values() for split in some))
+    configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
+    return {
+        "configs": [
+            {
+                "config_name": name,
+                **({"default": True} if name == DEFAULT else {}),
+                "data_files": [
+                    {"split": split_name(split), "path": f"data/{folder}/{split_name(split)}-*.parquet"}
+                    for split in some
+                ],
+            }
+            for name, (folder, some) in configs.items()
+        ]
+    }
+
+
+class ParquetRows:
+    """A split of an operator as Parquet files of at most so many rows, written a row group at a time."""
+
+    def __init__(self, stem: Path, with_images: bool) -> None:
+        """Files `{stem}-00000-of-000NN.parquet`; with_images: the images stand in the rows."""
+        self.stem = stem
+        self.schema = schema(with_images)
+        self.most, self.group = (ROWS_WITH_IMAGES, GROUP_WITH_IMAGES) if with_images else (ROWS, GROUP)
+        self.rows: list[Sequence[Any]] = []
+        self.total = 0
+        self.files: list[Path] = []
+        self.writer: Any = None
+
+    def add(self, row: Sequence[Any]) -> None:
+        """Write a row, its values in the order of COLUMNS."""
+        self.rows.append(row)
+        self.total += 1
+        full = self.total % self.most == 0
+        if full or len(self.rows) == self.group:
+            self._flush()
+        if full:
+            self._end_file()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self.writer is None:
+            self.stem.parent.mkdir(parents=True, exist_ok=True)
+            self.files.append(self.stem.with_name(f"{self.stem.name}-{len(self.files):05d}"))
+            self.writer = pq.ParquetWriter(self.files[-1], self.schema, compression="zstd")
+        values = zip(zip(*self.rows, strict=True), self.schema, strict=True)
+        columns = [pa.array(column, item.type) for column, item in values]
+        self.writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
+        self.rows = []
+
+    def _end_file(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+        self.writer = None
+
+    def close(self) -> None:
+        """Write what is left, and name the files by their number."""
+        if self.rows:
+            self._flush()
+        self._end_file()
+        for file in self.files:
+            file.rename(file.with_name(f"{file.name}-of-{len(self.files):05d}.parquet"))
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write the Parquet files of every split."""
-    splits: dict[str, list[Path]] = {}
-    rows: dict[str, list[tuple[Any, ...]]] = {}
-    most = ROWS_WITH_IMAGES if publication.with_images else ROWS
-    (folder / "data").mkdir()
-
-    def flush(split: str) -> None:
-        files = splits.setdefault(split, [])
-        files.append(folder / "data" / f"{split}-{len(files):05d}.tmp")
-        _write(rows.pop(split), publication, files[-1])
-
-    for example in publication.examples():
-        split = split_name(example.split)
-        image: Any = example.image
-        if publication.with_images and publication.images is not None:
-            image = {"bytes": publication.images.read(example.image), "path": example.image}
-        keys = (example.caption_id, example.image_id, image, example.text)
-        for negative in example.negatives:
-            change = (
-                negative.family,
-                negative.operator,
-                negative.replaced,
-                negative.replacement,
-                negative.p_true,
-            )
-            rows.setdefault(split, []).append((negative.negative_id, *keys, negative.text, *change))
-            if len(rows[split]) == most:
-                flush(split)
-    for split in list(rows):
-        flush(split)
-    names = []
-    for split, files in splits.items():
-        for i, file in enumerate(files):
-            names.append(f"data/{split}-{i:05d}-of-{len(files):05d}.parquet")
-            file.rename(folder / names[-1])
-    columns = tuple(column for column in COLUMNS if column.name != "image" or not publication.with_images)
-    return [RecordSet(name, "negatives with their captions", columns) for name in names]
+    """Write the Parquet files of every operator and split."""
+    with Files(folder, lambda stem: ParquetRows(stem, publication.with_images)) as files:
+        for example in publication.examples():
+            image: Any = example.image
+            if publication.with_images and publication.images is not None:
+                image = {"bytes": publication.images.read(example.image), "path": example.image}
+            keys = (example.caption_id, example.image_id, image, example.text)
+            for n in example.negatives:
+                change = (n.family, n.operator, n.replaced, n.replacement, n.p_true)
+                rows = files[f"data/{n.operator}/{split_name(example.split)}"]
+                rows.add((n.negative_id, *keys, n.text, *change))
+        made = {Path(name).parent.name for name in files}
+    columns = tuple(EMBEDDED if publication.with_images and column is PATH else column for column in COLUMNS)
+    return [
+        RecordSet(
+            name, f"negatives by {name} with their captions", (*columns, SPLIT), FileSet(f"data/{name}/*.parquet")
+        )
+        for name in publication.selection.operators
+        if name in made
+    ]
 
 
 def schema(with_images: bool) -> pa.Schema:
@@ -94,12 +150,3 @@ def schema(with_images: bool) -> pa.Schema:
         for item in fields
     }
     return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
-
-
-def _write(rows: Sequence[tuple[Any, ...]], publication: Publication, file: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    described = schema(publication.with_images)
-    columns = [pa.array(values, item.type) for values, item in zip(zip(*rows, strict=True), described, strict=True)]
-    pq.write_table(pa.Table.from_arrays(columns, schema=described), file, compression="zstd")

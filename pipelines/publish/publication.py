@@ -1,4 +1,4 @@
-"""What a format gets to write, and what it says of the files it wrote."""
+"""What a format is given to write, and how it describes the files that it wrote."""
 
 from __future__ import annotations
 
@@ -14,31 +14,53 @@ from negcap.pipelines.publish.selection import Example, Prepare, Selection, with
 from negcap.pipelines.tables.images import Box, Images, inside
 
 IMAGES = "images"
-TEXT, INTEGER, FLOAT = "sc:Text", "sc:Integer", "sc:Float"
+TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
 
 
 class Column(NamedTuple):
-    """A column of a record set: `path` is its JSON path, empty in a table where the name says it."""
+    """A field of a record set, and where in a file a Croissant reader finds it.
+
+    By default in the table column of its name. path: at this JSON path; property: in a property of the file
+    (`content`, `filename`, `fullpath`). From the value found there, member takes what stands at a JSON path in it, and
+    regex its first group. repeated: a record has a list of such values.
+    """
 
     name: str
     description: str
     type: str = TEXT
     path: str = ""
+    property: str = ""
+    member: str = ""
+    regex: str = ""
+    repeated: bool = False
+
+
+class FileSet(NamedTuple):
+    """Files that a glob pattern names, in the published folder or inside of archives in it.
+
+    listed: the metadata describe every file by itself too, with its digest; False where there are thousands.
+    """
+
+    pattern: str
+    archives: tuple[str, ...] = ()
+    listed: bool = True
 
 
 class RecordSet(NamedTuple):
-    """Records in one file, for the Croissant metadata and the data card."""
+    """Records of one file, or of the file set `files`: then `name` is only a name."""
 
-    file: str
+    name: str
     description: str
     columns: tuple[Column, ...]
+    files: FileSet | None = None
 
 
 @dataclass(frozen=True)
 class Publication:
     """A selection with its images.
 
-    with_images: the image files are published too.
+    images: the folder of the image files, if one is given; boxes: the part of an image that its captions are of, by
+    image_id; with_images: the image files are published too; license: the terms, for formats that state them.
     """
 
     selection: Selection
@@ -49,11 +71,11 @@ class Publication:
 
     @property
     def prefix(self) -> str:
-        """What stands before an image's path where a consumer opens it as it is written."""
+        """The folder before an image's path, in formats whose readers open the path as it is written."""
         return f"{IMAGES}/" if self.with_images else ""
 
     def by_image(self) -> Iterator[list[Example]]:
-        """The examples of an image after the other, with the image's path in the image folder where one is given."""
+        """The examples of each image; their paths are those found in the image folder, where one is given."""
         for examples in self.selection.images():
             yield [example._replace(image=located(example.image, self.images)) for example in examples]
 
@@ -63,11 +85,14 @@ class Publication:
             yield from examples
 
     def place(self, split: str) -> str:
-        """What stands before the name of a split's file: nothing for a single split, else a folder."""
+        """The folder of a split's files, with its slash: `test/`; empty where one split alone is published."""
         return "" if len(self.selection.splits) == 1 else f"{split}/"
 
     def box(self, example: Example) -> Box:
-        """The part of the image that an example is of: the box given for it, else the whole image."""
+        """The part of the image that an example is of: the box given for it, else the whole image.
+
+        Raises ValueError with neither a box nor an image folder.
+        """
         given = self.boxes.get(example.image_id)
         if given is not None:
             return given
@@ -86,13 +111,15 @@ Write = Callable[[Publication, Path], list[RecordSet]]
 
 @dataclass(frozen=True)
 class Format:
-    """A format: how it is written, what it is, and what it asks for.
+    """A file format that other programs read.
 
-    per_caption: negatives a caption and operator where nothing else is asked for; None: all.
-    images: no image folder is needed, the sizes of images are, or their files.
-    siblings: other captions of an image stand in it too.
-    embeds: image files that are published stand in the format's own files.
-    front: what the head of the data card says besides, from the splits.
+    write: writes the files into a folder and returns their record sets; what: the format in a phrase; use: how to
+    read it, in Markdown, where `$file` stands for the first file, `$split` for a split and `$operator` for an operator
+    that are there. per_caption: negatives a caption and operator by default, None: all. negatives: it holds some.
+    images: what is needed of the images: nothing but their names, their sizes, or their files. siblings: other
+    captions of an image stand in it too. embeds: published image files stand inside of the format's own files.
+    prepare: which captions of an image it can hold. front: further fields for the head of the data card, from the
+    splits that each operator has negatives in.
     """
 
     write: Write
@@ -104,7 +131,7 @@ class Format:
     siblings: bool = False
     embeds: bool = False
     prepare: Prepare = with_negatives
-    front: Callable[[Sequence[str]], dict[str, Any]] = lambda _: {}
+    front: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
 
 
 class JsonRows:

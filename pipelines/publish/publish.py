@@ -1,91 +1,59 @@
-"""Publish a run: select, check, write a format with its card and metadata, and put it in place as a whole."""
+"""Publish a run: select, check, write a format with data card and metadata, and put the folder in place as a whole."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
-from typing import get_args
+from typing import TextIO
 
 from negcap.pipelines.engine.shards import list_shards
-from negcap.pipelines.publish.card import Facts, write_card
+from negcap.pipelines.publish.card import write_card
+from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.croissant import write_croissant
+from negcap.pipelines.publish.facts import Facts
 from negcap.pipelines.publish.formats import format_named
-from negcap.pipelines.publish.gate import TRAIN, RefusedError, Trained, Verdict, judge, pairs_of, trained
+from negcap.pipelines.publish.gate import LEAST_PAIRS, Verdict, cues_table, judge, pairs_of, verdict_table
+from negcap.pipelines.publish.leaks import TRAIN, Trained, trained
 from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
-from negcap.pipelines.publish.publication import IMAGES, Format, Publication
-from negcap.pipelines.publish.selection import select
-from negcap.pipelines.quality.bias import Pair, Pick, read_corpus
+from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
+from negcap.pipelines.publish.selection import Draws, select
+from negcap.pipelines.quality.bias import KeptReports, Pair, read_corpus
 from negcap.pipelines.tables.images import Images, name_some, read_boxes
+from negcap.pipelines.tables.summary import console_of, print_table
 
-UNTOLD = ("table", "schema_version", "ARROW:schema", "pandas")
+TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class PublishConfig:
-    """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
+class RefusedError(Exception):
+    """A check that failed: `lines` say which; `verdict` has the measures, where the negatives can be guessed."""
 
-    refined: publish what `negcap refine` kept.
-    images: the folder with the image files; boxes: a CSV of image parts; copy_images: publish the image files too.
-    skip_missing, skip_leaks: leave out what has no image file, or stands in the train split, instead of refusing.
-    max_blind: the most (%) that a blind baseline may reach; allow_blind publishes all the same, and says so.
-    """
-
-    format: str
-    license: str
-    split: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    refined: bool = False
-    per_caption: int | None = None
-    pick: Pick = "first"
-    seed: int = 0
-    images: Path | None = None
-    boxes: Path | None = None
-    copy_images: bool = False
-    skip_missing: bool = False
-    skip_leaks: bool = False
-    max_blind: float = 60.0
-    allow_blind: bool = False
-    name: str = ""
-    url: str = ""
-    creator: str = ""
-    date: str = ""
-    cite: str = ""
-
-    def __post_init__(self) -> None:
-        kind = format_named(self.format)
-        if not self.license.strip():
-            raise ValueError("license must be given: the terms under which captions and images may be passed on")
-        if self.per_caption is not None and self.per_caption < 1:
-            raise ValueError(f"per_caption must be >= 1, was: {self.per_caption}")
-        if self.pick not in get_args(Pick):
-            raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {self.pick}")
-        if not 50 <= self.max_blind <= 100:
-            raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
-        if self.date:
-            _check_date(self.date)
-        if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):
-            what = f"format {self.format}" if kind.images == "files" else "copying or skipping images"
-            raise ValueError(f"{what} needs the image files: --images FOLDER")
-        if self.images is None and self.boxes is None and kind.images == "sizes":
-            raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --boxes FILE")
+    def __init__(self, lines: Sequence[str], verdict: Verdict | None = None) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+        self.verdict = verdict
 
 
-def _check_date(text: str) -> None:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"date must be YYYY-MM-DD, was: {text}") from None
+def print_refusal(refused: RefusedError, stream: TextIO) -> None:
+    """Print why nothing was published: what was measured and the words that give most away, as tables, then advice."""
+    if refused.verdict is not None:
+        print_table(console_of(stream), verdict_table(refused.verdict))
+        print_table(console_of(stream), cues_table(refused.verdict))
+        stream.write("\n")
+    stream.writelines(f"{line}\n" for line in refused.lines)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a pass over a selection found: `counts` by (split, what), pairs by operator, what must stay out."""
+    """What one pass over a selection found.
+
+    counts: images, captions and each operator's negatives, by (split, what); pairs: one a caption, by operator; leaks:
+    by caption_id, `image` or `caption` and its path or text; missing: by caption_id, the image that has no file.
+    """
 
     counts: Counter[tuple[str, str]]
     pairs: dict[str, list[Pair]]
@@ -119,7 +87,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     try:
         records = kind.write(publication, staged)
         if config.copy_images and not kind.embeds:
-            copy_images(publication, staged / IMAGES)
+            records.append(copy_images(publication, staged))
         files = digests(staged)
         facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
         facts = replace(facts, provenance=provenance(run, publication), records=tuple(records), files=files)
@@ -134,12 +102,12 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
-    """What is asked for, with its images. Raises as `select`, `Images` and `read_boxes`."""
+    """The selection that the config asks for, with its images. Raises as `select`, `Images` and `read_boxes`."""
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
-    per_caption = config.per_caption or kind.per_caption
+    draws = Draws(config.per_caption or kind.per_caption, config.pick, config.seed)
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
-    selection = select(run, config.split, config.operators, per_caption, config.pick, config.seed, kind.prepare, table)
+    selection = select(run, config.split, config.operators, draws, kind.prepare, table)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     return Publication(selection, images, boxes, config.copy_images, config.license)
@@ -155,8 +123,8 @@ def survey(publication: Publication, train: Trained | None, seed: int, siblings:
         for split in {example.split for example in examples}:
             counts[split, "images"] += 1
         for example in examples:
-            for caption_id, what, said in train.leaks(example, siblings) if train is not None else ():
-                leaks[caption_id] = what, said
+            for caption_id, what, found in train.leaks(example, siblings) if train is not None else ():
+                leaks[caption_id] = what, found
             if publication.images is not None and publication.images.find(example.image) is None:
                 missing[example.caption_id] = example.image
             counts[example.split, "captions"] += 1
@@ -168,55 +136,69 @@ def survey(publication: Publication, train: Trained | None, seed: int, siblings:
 
 
 def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
-    """The caption_ids to leave out, said and allowed. Raises RefusedError for leaks, FileNotFoundError for images."""
+    """The caption_ids to leave out, where the config allows it.
+
+    Raises RefusedError for captions or images of the train split, FileNotFoundError for image files that are missing.
+    """
     if found.leaks:
-        said = []
+        lines = []
         for what in ("image", "caption"):
             names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
             if names:
-                said.append(f"{len(names):,} {what}s of the train split stand in another split: {name_some(names)}")
+                lines.append(f"{len(names):,} {what}s of the train split stand in another split: {name_some(names)}")
         if not config.skip_leaks:
-            raise RefusedError([*said, "--skip-leaks leaves their captions out"])
-        for line in said:
+            raise RefusedError([*lines, "--skip-leaks leaves their captions out"])
+        for line in lines:
             say(f"left out: {line}")
     if found.missing:
         names = dict.fromkeys(found.missing.values())
-        said_missing = f"{len(names):,} images are not in {config.images}: {name_some(names)}"
+        message = f"{len(names):,} images are not in {config.images}: {name_some(names)}"
         if not config.skip_missing:
-            raise FileNotFoundError(f"{said_missing}; --skip-missing leaves their captions out")
-        say(f"left out: {said_missing}")
+            raise FileNotFoundError(f"{message}; --skip-missing leaves their captions out")
+        say(f"left out: {message}")
     return frozenset(found.leaks) | frozenset(found.missing)
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
-    """Measure what can be guessed without the images. Raises RefusedError when it is more than is allowed."""
-    verdict = judge(found.pairs, config.max_blind, config.seed, read_corpus(run) if found.pairs else ())
-    if verdict.lines and not config.allow_blind:
-        hint = "--allow-blind publishes all the same, and says so in the data card"
+    """Measure how far captions are told from negatives without the images; see `gate.finding`.
+
+    Raises RefusedError where that is more than is allowed, and not allowed all the same.
+    """
+    if not found.pairs:
+        return Verdict(config.max_blind)
+    verdict = judge(found.pairs, config.max_blind, KeptReports(run, config.seed, read_corpus(run)))
+    if verdict.refused and not config.allow_blind:
+        lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:
-            hint = f"negcap refine {run}, then --refined, publishes the rows that tell least; {hint}"
-        raise RefusedError([*verdict.lines, hint])
-    for line in verdict.lines:
-        say(f"allowed: {line}")
-    for line in verdict.doubts:
-        say(line)
+            lines.insert(0, f"negcap refine {run}, then --refined, publishes the negatives that can be guessed least")
+        raise RefusedError(lines, verdict)
+    if verdict.refused:
+        say(f"published although they can be guessed without the images: {', '.join(verdict.refused)}")
+    if verdict.doubtful:
+        few = ", ".join(f"{name} ({number:,})" for name, number in verdict.doubtful.items())
+        say(f"too few pairs to tell whether they can be guessed, fewer than {LEAST_PAIRS}: {few}")
     return verdict
 
 
-def copy_images(publication: Publication, folder: Path) -> None:
-    """Copy the images of a publication under their names."""
+def copy_images(publication: Publication, folder: Path) -> RecordSet:
+    """Copy the images of a publication into `folder`/images under their names."""
     assert publication.images is not None
     for examples in publication.by_image():
-        target = folder / examples[0].image
+        target = folder / IMAGES / examples[0].image
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(publication.images.read(examples[0].image))
+    columns = (
+        Column("path", f"the image's path in {IMAGES}/", property="fullpath", regex=f"^{IMAGES}/(.+)$"),
+        Column("image", "the image", IMAGE, property="content"),
+    )
+    return RecordSet(IMAGES, "the image files", columns, FileSet(f"{IMAGES}/*", listed=False))
 
 
 def provenance(run: Path, publication: Publication) -> dict[str, str]:
-    """What the Parquet metadata of the negatives, or without any the captions, says of their making."""
+    """The Parquet metadata of the published table: versions, parser, seed and configuration that made it."""
     import pyarrow.parquet as pq
 
     shard = list_shards(run / (publication.selection.table or "captions"))[0]
     metadata = pq.read_schema(shard).metadata or {}
-    told = {key.decode(): value.decode() for key, value in metadata.items()}
-    return {key: value for key, value in sorted(told.items()) if key not in UNTOLD}
+    found = {key.decode(): value.decode() for key, value in metadata.items()}
+    return {key: value for key, value in sorted(found.items()) if key not in TECHNICAL}

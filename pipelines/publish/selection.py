@@ -1,4 +1,4 @@
-"""What of a run is published: captions of some splits with some of their negatives, image by image."""
+"""The rows of a run that are published: captions of some splits with some of their negatives, image by image."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.quality.bias import Pick
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
 from negcap.schemas.captions import LANGUAGE
+from negcap.schemas.negatives import POSITIVE
 
-POSITIVE = "positive"
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
 DIGITS = 4  # of p_true
@@ -33,7 +33,7 @@ class Negative(NamedTuple):
 
 
 class Sibling(NamedTuple):
-    """Another caption of the same image."""
+    """Another caption of the same image and split."""
 
     caption_id: str
     text: str
@@ -58,35 +58,44 @@ Prepare = Callable[[list[Example]], list[Example]]
 
 
 def with_negatives(examples: list[Example]) -> list[Example]:
-    """An image's captions that have negatives."""
+    """Keep an image's captions that have negatives."""
     return [example for example in examples if example.negatives]
 
 
 def everything(examples: list[Example]) -> list[Example]:
-    """All captions of an image."""
+    """Keep all captions of an image."""
     return examples
+
+
+class Draws(NamedTuple):
+    """Which negatives of a caption and operator: at most `per_caption` (None: all), the first draws or random ones."""
+
+    per_caption: int | None = None
+    pick: Pick = "first"
+    seed: int = 0
+
+
+ALL = Draws()
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Splits, operators and negatives of a run. `prepare` keeps, of an image's captions, what a format can hold.
+    """Splits, operators and negatives of a run.
 
-    per_caption: negatives a caption and operator; None: all there are. pick: the first draws, or random ones.
-    table: negatives, or refined; empty: captions only. left_out: caption_ids that are not published.
+    draws: which negatives of each operator; prepare: of an image's captions, those that a format can hold; table:
+    negatives or refined, empty for captions alone; left_out: caption_ids that are not published.
     """
 
     run: Path
     splits: tuple[str, ...]
     operators: tuple[str, ...]
-    per_caption: int | None = None
-    pick: Pick = "first"
-    seed: int = 0
+    draws: Draws = ALL
     prepare: Prepare = with_negatives
     table: str = "negatives"
     left_out: frozenset[str] = field(default=frozenset(), repr=False)
 
     def images(self) -> Iterator[list[Example]]:
-        """The examples of an image after the other, in the order of the run.
+        """Yield the examples of each image, in the order of the run.
 
         Raises ValueError for a shard that lacks a column or a negative whose caption is not there,
         DamagedShardError for one that cannot be read.
@@ -152,12 +161,10 @@ class Selection:
         }
 
     def _choose(self, key: str, drawn: list[tuple[int, Negative]]) -> list[Negative]:
+        most, pick, seed = self.draws
         drawn = sorted(drawn)
-        if self.per_caption is not None and len(drawn) > self.per_caption:
-            if self.pick == "first":
-                drawn = drawn[: self.per_caption]
-            else:
-                drawn = sorted(record_rng(self.seed, "publish", key).sample(drawn, self.per_caption))
+        if most is not None and len(drawn) > most:
+            drawn = drawn[:most] if pick == "first" else sorted(record_rng(seed, "publish", key).sample(drawn, most))
         return [negative for _, negative in drawn]
 
     def _wanted(self) -> Any:
@@ -179,13 +186,11 @@ def select(
     run: Path,
     splits: Sequence[str] = (),
     operators: Sequence[str] = (),
-    per_caption: int | None = None,
-    pick: Pick = "first",
-    seed: int = 0,
+    draws: Draws = ALL,
     prepare: Prepare = with_negatives,
     table: str = "negatives",
 ) -> Selection:
-    """The selection that splits and operators name; none named: all there are, without the positives.
+    """The selection of these splits and operators; none named: all there are, without those that make true captions.
 
     Raises ValueError for a split the run lacks, an operator without rows in the splits or one that makes true
     captions, a split that cannot name a file, and as `operators_of`; FileNotFoundError as that and `splits_of`.
@@ -210,4 +215,4 @@ def select(
         made = {name: made[name] for name in dict.fromkeys(operators)} if operators else made
     for name in wanted:
         check_file_name("split", name)
-    return Selection(run, wanted, tuple(made), per_caption, pick, seed, prepare, table)
+    return Selection(run, wanted, tuple(made), draws, prepare, table)

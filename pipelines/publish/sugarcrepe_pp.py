@@ -32,7 +32,7 @@ def with_another(examples: list[Example]) -> list[Example]:
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
     """Write `{operator}.json`, in a folder a split where there are several."""
-    seed = publication.selection.seed
+    seed = publication.selection.draws.seed
     with Files(folder, JsonRows) as files:
         for example in publication.examples():
             second = record_rng(seed, "caption2", example.caption_id).choice(others(example))

@@ -1,24 +1,33 @@
-"""WebDataset: tar shards `{split}-00000.tar`; a sample a caption: the image, `.txt` and `.neg.json`."""
+"""WebDataset: tar files `{split}-00000.tar`; a sample a caption: the image, `.txt` and `.neg.json`."""
 
 from __future__ import annotations
 
 import io
 import json
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from negcap.pipelines.publish.publication import Publication, RecordSet
+from negcap.pipelines.publish.publication import IMAGE, Column, FileSet, Publication, RecordSet
 
 SAMPLES = 5000
 SUFFIXES = {".jpeg": ".jpg", "": ".jpg"}
+KEY = Column("key", "number of the sample, which its members share", property="filename", regex=r"(\d+)\.")
+PICTURE = Column("image", "the image", IMAGE, property="content")
+MEMBERS = {  # by suffix: a Croissant record set each, as its readers take the members of an archive one kind at a time
+    ".txt": ("captions", Column("caption", "the true caption", property="content")),
+    ".neg.json": ("negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")),
+}
 
 
 class Shards:
     """A split's tar files, a new one after every 5,000 samples; the bytes depend on nothing but the samples."""
 
     def __init__(self, folder: Path, split: str) -> None:
-        """Shards of `folder`."""
+        """Tar files of `split` in `folder`."""
         self.folder, self.split = folder, split
+        self.names: list[str] = []
+        self.suffixes: set[str] = set()
         self.samples = 0
         self.tar: tarfile.TarFile | None = None
 
@@ -26,9 +35,10 @@ class Shards:
         """Add a sample: the bytes of its parts by their suffix."""
         if self.tar is None or self.samples % SAMPLES == 0:
             self.close()
-            name = f"{self.split}-{self.samples // SAMPLES:05d}.tar"
-            self.tar = tarfile.open(self.folder / name, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+            self.names.append(f"{self.split}-{self.samples // SAMPLES:05d}.tar")
+            self.tar = tarfile.open(self.folder / self.names[-1], "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
         for suffix, data in parts.items():
+            self.suffixes.add(suffix)
             entry = tarfile.TarInfo(f"{self.samples:09d}{suffix}")  # no time, no owner
             entry.size = len(data)
             self.tar.addfile(entry, io.BytesIO(data))
@@ -59,4 +69,11 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
         )
     for shards in splits.values():
         shards.close()
-    return []
+    return [record for shards in splits.values() for record in _records(shards)]
+
+
+def _records(shards: Shards) -> Iterator[RecordSet]:
+    for suffix in sorted(shards.suffixes):
+        name, column = MEMBERS.get(suffix, (f"images-{suffix[1:]}", PICTURE))
+        files = FileSet(f"*{suffix}", tuple(shards.names))
+        yield RecordSet(f"{shards.split}-{name}", f"{name} of the samples", (KEY, column), files)

@@ -147,14 +147,14 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     for line in [*opening(run), *reading(run)]:
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
-    _print(console, operators_table(counts, families))
+    print_table(console, operators_table(counts, families))
     if without is not None:
         share = percent(without, counts.get("captions", 0))
         console.print(f"captions without any negative: {without:,} ({share})", markup=False)
     refusals = rejections_table(counts, families)
     if refusals is not None:
-        _print(console, refusals)
-    _print(console, timings_table(timings))
+        print_table(console, refusals)
+    print_table(console, timings_table(timings))
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
@@ -168,7 +168,7 @@ def console_of(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
 
 
-def _print(console: Console, table: Table) -> None:
+def print_table(console: Console, table: Table) -> None:
     """Print a table after an empty line, without the blanks that fill its lines."""
     with console.capture() as capture:
         console.print(table)

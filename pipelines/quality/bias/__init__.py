@@ -6,6 +6,7 @@ Needs the `quality` extra. `measure` takes pairs, `measure_run` a run.
 """
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
+from negcap.pipelines.quality.bias.cache import KeptReports
 from negcap.pipelines.quality.bias.pairs import (
     Pair,
     Pick,
@@ -32,6 +33,7 @@ __all__ = [
     "Accuracy",
     "BlindReport",
     "Cue",
+    "KeptReports",
     "Pair",
     "Pick",
     "accuracy",

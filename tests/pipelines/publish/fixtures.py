@@ -8,7 +8,8 @@ import pyarrow as pa
 from PIL import Image
 
 from negcap.pipelines.engine.shards import write_shard
-from negcap.pipelines.publish.publish import PublishConfig, publish
+from negcap.pipelines.publish.config import PublishConfig
+from negcap.pipelines.publish.publish import publish
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
 

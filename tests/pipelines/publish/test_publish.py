@@ -13,9 +13,10 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.manifest import MANIFEST
+from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
-from negcap.pipelines.publish.publish import PublishConfig, publish
-from negcap.pipelines.publish.selection import select
+from negcap.pipelines.publish.publish import publish
+from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.tables.images import Box, Images, inside, read_boxes
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_images, write_run
@@ -35,15 +36,15 @@ def images(tmp_path: Path) -> Path:
 
 
 def test_first_draws_or_random_ones(run: Path) -> None:
-    def chosen(**given: Any) -> list[str]:
-        selection = select(run, ["test"], ["noun"], **given)
+    def chosen(*given: Any) -> list[str]:
+        selection = select(run, ["test"], ["noun"], Draws(*given))
         return [n.negative_id for examples in selection.images() for e in examples for n in e.negatives]
 
     assert len(chosen()) == 3 * 5 * TESTS
-    assert chosen(per_caption=1) == [name for name in chosen() if name.endswith(":0")]
-    assert len(chosen(per_caption=2)) == 2 * 5 * TESTS
-    assert chosen(per_caption=1, seed=1) == chosen(per_caption=1)
-    any_one = [chosen(per_caption=1, pick="random", seed=seed) for seed in (1, 1, 2)]
+    assert chosen(1) == [name for name in chosen() if name.endswith(":0")]
+    assert len(chosen(2)) == 2 * 5 * TESTS
+    assert chosen(1, "first", 1) == chosen(1)
+    any_one = [chosen(1, "random", seed) for seed in (1, 1, 2)]
     assert any_one[0] == any_one[1] != any_one[2]
     assert {name[-1] for name in any_one[0]} == {"0", "1", "2"}
 

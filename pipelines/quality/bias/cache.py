@@ -1,0 +1,81 @@
+"""Blind reports kept in the run's folder: measuring is slow, and publications in several formats ask for the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from negcap.pipelines.engine.manifest import hash_code
+from negcap.pipelines.engine.shards import write_atomically
+from negcap.pipelines.quality.bias.accuracy import Accuracy
+from negcap.pipelines.quality.bias.pairs import Pair, some_images
+from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind
+
+FOLDER = Path(".cache", "blind")
+CODE = ("negcap.pipelines.quality.bias", "negcap.augment.language.grammar")
+ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
+
+
+class KeptReports:
+    """Measures pairs as `blind`, of at most 100,000 pairs, and keeps every report in `run`/.cache/blind.
+
+    A report's file is named by the hash of all that decides it: the pairs, the corpus, the seed, the code and the
+    versions of the libraries. One that is damaged is measured again. A run that cannot be written to keeps none.
+    """
+
+    def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> None:
+        """corpus: (text, image_id) of true captions for the language model."""
+        self.folder = run / FOLDER
+        self.seed, self.corpus = seed, corpus
+        self.base = _hash([_basis(), seed, [list(entry) for entry in corpus]])
+
+    def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
+        """The report of pairs under a name. Raises as `blind`."""
+        some = some_images(pairs, LIMIT, self.seed)
+        file = self.folder / f"{_hash([self.base, name, [list(pair) for pair in some]])}.json"
+        kept = _read(file)
+        if kept is not None:
+            return kept
+        report = blind(name, some, self.seed, self.corpus)
+        _write(file, report)
+        return report
+
+
+@cache
+def _basis() -> list[Any]:
+    """What decides a report besides its input: code and libraries."""
+    return [hash_code(CODE), [version(name) for name in LIBRARIES]]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+
+
+def _write(file: Path, report: BlindReport) -> None:
+    value = asdict(report)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps({"sha256": _hash(value), "report": value}).encode())
+    except OSError:
+        pass
+
+
+def _read(file: Path) -> BlindReport | None:
+    """The report in a file; None where there is none, or one whose content is not what was written."""
+    try:
+        entry = json.loads(file.read_bytes())
+        value = entry["report"]
+        if _hash(value) != entry["sha256"]:
+            return None
+        value |= {name: Accuracy(**value[name]) for name in ACCURACIES}
+        value |= {name: tuple((gram, weight) for gram, weight in value[name]) for name in ("true_cues", "false_cues")}
+        return BlindReport(**{**value, "words": tuple(Cue(**cue) for cue in value["words"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
