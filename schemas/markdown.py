@@ -1,9 +1,6 @@
-"""The tables as Markdown, `python -m negcap.schemas.markdown README.md` brings its section up to date."""
+"""The tables of a run as Markdown, for the documentation."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -42,7 +39,6 @@ TABLES = (
     GENERATED,
     REFUSED_CAPTIONS,
 )
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
 def _short(type: pa.DataType) -> str:
@@ -54,32 +50,22 @@ def _short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """One Markdown table a table: column, type, meaning."""
+    """A section for each table: a heading with its name, then its columns with their types and meanings."""
     parts = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
-        rows = [f"**`{name}`**", "", "| column | type | meaning |", "|---|---|---|"]
+        rows = [f"## `{name}`", "", "| column | type | meaning |", "|---|---|---|"]
         for column in table:
             nullable = ", or null" if column.nullable else ""
-            rows.append(f"| `{column.name}` | {_short(column.type)} | {description(column)}{nullable} |")
+            rows.append(f"| `{column.name}` | `{_short(column.type)}` | {description(column)}{nullable} |")
         parts.append("\n".join(rows))
     return "\n\n".join(parts)
 
 
 def replaced(text: str, begin: str, end: str, section: str) -> str:
-    """A text with the section between two markers replaced. Raises ValueError where they are missing."""
+    """`text` with what stands between the markers `begin` and `end` replaced. Raises ValueError if one is missing."""
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(end)
     if not first or not last:
         raise ValueError(f"text must hold {begin} and {end}, in this order")
     return f"{before}{begin}\n\n{section}\n\n{end}{after}"
-
-
-def refreshed(text: str) -> str:
-    """A README's text with its tables as the schemas have them. Raises ValueError where their markers are missing."""
-    return replaced(text, BEGIN, END, markdown())
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(refreshed(path.read_text("utf-8")), "utf-8")

@@ -1,0 +1,134 @@
+"""What the README and the documentation tell a reader to type works, and prints what they show."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.cli import main, negcap
+from tests.conftest import ROOT
+from tests.docs.pages import PAGES, Block, arguments, blocks, commands, name_of
+
+TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ from machine to machine
+RUNNABLE = [page for page in PAGES if any(block.mark == "session" for block in blocks(page))]
+SMALLER = {"--images 200": "--images 60"}
+LINES = [
+    (page, line)
+    for page in PAGES
+    for block in blocks(page)
+    if block.kind == "console"
+    for line, _ in commands(block.text)
+]
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{name_of(page)}-{line[:60]}" for page, line in LINES])
+def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -> None:
+    program, *words = arguments(line)
+    if program == "negcap":
+        command = negcap.commands[words[0]]
+        command.make_context(words[0], words[1:]).close()
+    elif program == "make":
+        targets = [word for word in words if "=" not in word]
+        made = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+        assert targets and set(targets) <= set(made)
+    else:
+        assert program in {"pip", "python", "git", "dask"}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the run that the first command of the README makes."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "pipelines").symlink_to(ROOT / "pipelines")
+    with contextlib.chdir(folder):
+        assert typed("negcap build pipelines/sample/captions.json --output outputs/sample --quiet")[0] == 0
+    return folder
+
+
+@pytest.fixture
+def folder(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, to work in."""
+    shutil.copytree(sample, tmp_path / "here", symlinks=True)
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def typed(line: str) -> tuple[int, str]:
+    """Exit status and output of a command line of negcap, run in this process."""
+    for large, small in SMALLER.items():
+        line = line.replace(large, small)
+    _, *words = arguments(line)
+    takes = {parameter.name for parameter in negcap.commands[words[0]].params}
+    more = [
+        *(["--scheduler", "synchronous"] if "scheduler" in takes else []),
+        *(["--threads", "1"] if "threads" in takes else []),
+    ]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        status = main([*words, *more])
+    return status, printed.getvalue().strip("\n")
+
+
+def executed(code: str, page: Path, names: dict[str, object]) -> str:
+    """What a snippet prints; `names` are those of the snippets before it on the page."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, name_of(page), "exec"), names)
+    return printed.getvalue().strip("\n")
+
+
+def without_times(text: str) -> str:
+    return TIMES.sub("", text)
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
+def test_a_page_can_be_followed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Commands marked as a session and every snippet of Python are run in order; what is shown is what is printed.
+
+    `<!-- session: run -->` shows no output, `<!-- session: exit 1 -->` is the status of the last command, and
+    a text block after a snippet is what it prints. With --update-golden the page is written anew.
+    """
+    if "train" in page.name:
+        pytest.importorskip("torch")
+    names: dict[str, object] = {}
+    shown: dict[int, tuple[str, str]] = {}  # start of a block: its text as it is, and as it should be
+    found = blocks(page)
+    for number, block in enumerate(found):
+        if block.kind == "console" and block.mark == "session":
+            lines = commands(block.text)
+            made = []
+            for at, (line, _) in enumerate(lines):
+                status, output = typed(line)
+                expected = (
+                    int(block.how.removeprefix("exit ")) if block.how.startswith("exit") and at == len(lines) - 1 else 0
+                )
+                assert status == expected, f"{line}\n{output}"
+                made.append(f"$ {line}\n" + (f"{output}\n" if output and block.how != "run" else ""))
+            shown[block.start] = (block.text, "\n".join(made) if any(out for _, out in lines) else "".join(made))
+        elif block.kind == "python":
+            output = executed(block.text, page, names)
+            following = found[number + 1] if number + 1 < len(found) else Block("", "", 0, "", "")
+            if following.kind == "text" and following.mark == "output":
+                shown[following.start] = (following.text, output + "\n")
+    if request.config.getoption("--update-golden"):
+        text = page.read_text("utf-8")
+        for start in sorted(shown, reverse=True):
+            before, after = shown[start]
+            text = (
+                text[:start]
+                + (before if without_times(before) == without_times(after) else after)
+                + text[start + len(before) :]
+            )
+        page.write_text(text, "utf-8")
+        return
+    for before, after in shown.values():
+        assert without_times(before) == without_times(after)
