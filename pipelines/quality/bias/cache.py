@@ -11,14 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.manifest import hash_code
+from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import write_atomically
 from negcap.pipelines.quality.bias.accuracy import Accuracy
 from negcap.pipelines.quality.bias.pairs import Pair, some_images
 from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind
 
 FOLDER = Path(".cache", "blind")
-CODE = ("negcap.pipelines.quality.bias", "negcap.augment.language.grammar")
 ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
@@ -51,7 +50,7 @@ class KeptReports:
 @cache
 def _basis() -> list[Any]:
     """What decides a report besides its input: code and libraries."""
-    return [hash_code(CODE), [version(name) for name in LIBRARIES]]
+    return [code_of(blind).sha256, [version(name) for name in LIBRARIES]]
 
 
 def _hash(value: Any) -> str:

@@ -1,0 +1,98 @@
+"""The wheel, installed without the repository beside other people's packages of the same generic names."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+HOSTILE = ("schemas", "augment", "pipelines", "tests", "api")
+SENTENCES = "image,caption\n1,A dog sleeps on a red couch.\n2,Three children play in the snow.\n"
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """A command in a folder, with nothing of this process' Python in its environment; its output."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NEGCAP"))}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env={**plain, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with negcap's wheel, and this one's packages but for negcap."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    left = shutil.ignore_patterns(".*", "outputs", "build", "tests", "docs", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, source, ignore=left)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder,
+        source,
+        cwd=folder,
+    )
+    (wheel,) = folder.glob("negcap-*.whl")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python"
+    site = next((folder / "venv" / "lib").glob("python3*/site-packages"))
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel, cwd=folder)
+    (site / "packages_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A working folder in which every generic name is a package of somebody else's that must not be imported."""
+    for name in HOSTILE:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise RuntimeError('{name} is not negcap')\n")
+    (tmp_path / "captions.csv").write_text(SENTENCES)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_main_job_runs_from_the_wheel_alone(environment: Path, hostile: Path) -> None:
+    command = environment.parent / "negcap"
+    site = next(environment.parent.parent.glob("lib/python3*/site-packages"))
+    assert {path.name for path in site.glob("*") if path.is_dir()} >= {"negcap"}
+    assert not [name for name in HOSTILE if (site / name).exists()]
+    where = run(environment, "-c", "import negcap.pipelines; print(negcap.pipelines.__file__)", cwd=hostile)
+    assert where.startswith(str(site))
+    assert (site / "negcap" / "py.typed").exists()
+    run(
+        command,
+        "build",
+        "captions.csv",
+        "--output",
+        "run",
+        "--workers",
+        "1",
+        "--quiet",
+        cwd=hostile,
+        PYTHONPATH=str(hostile),
+    )
+    shown = run(environment, "-m", "negcap", "show", "run", "--n", "1", cwd=hostile, PYTHONPATH=str(hostile))
+    assert "noun:" in shown
+    rows = "import negcap; print(len(negcap.negatives(['A dog sleeps on a couch.'])) > 0)"
+    assert run(environment, "-c", rows, cwd=hostile, PYTHONPATH=str(hostile)) == "True\n"
+
+
+def test_importing_the_package_is_cheap() -> None:
+    heavy = ("pandas", "numpy", "pyarrow", "spacy", "torch", "dask", "click")
+    code = f"import sys, negcap; negcap.__version__; print([name for name in {heavy} if name in sys.modules])"
+    assert run(sys.executable, "-c", code, cwd=ROOT) == "[]\n"
