@@ -61,10 +61,12 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     known = {item.name for item in fields(type)}
     values = {name: value for name, value in options.items() if name in known and value is not None}
     if verb == "parse":
-        folder = provenance.model_folder(values.get("spacy_model"))
+        from negcap.pipelines.stages.parse import model_folder, model_version
+
+        folder = model_folder(values.get("spacy_model"))
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
             values["spacy_model"] = folder.absolute()
-        values["parser"] = provenance.parser(folder)
+        values["parser"] = model_version(folder)
     if verb in ("lexicon", "components"):
         for name in ("concreteness", "attributes"):
             if name in values:

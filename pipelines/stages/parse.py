@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from negcap.augment.data import data_path
+from negcap.pipelines.engine.manifest import hash_path
 from negcap.pipelines.engine.stage import Stage, StageResult
 from negcap.schemas.parses import PARSES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NEEDED = ("tagger", "parser")
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,43 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
         if language != "en":
             counts[f"skipped.{language}"] += 1
     return StageResult({"parses": parse_table(english, config.spacy_model)}, counts)
+
+
+def model_folder(spacy_model: str | None = None) -> Path:
+    """The folder of a spaCy pipeline: an installed package's, one given by its path, or the shipped parser's.
+
+    Finds it without importing spaCy, and looks whether it has what is needed. Raises ValueError.
+    """
+    if spacy_model is None:
+        folder = data_path("english_parser")
+    else:
+        folder = Path(spacy_model)
+        package = find_spec(spacy_model) if spacy_model.isidentifier() else None
+        if package is not None and package.origin is not None:
+            folder = Path(package.origin).parent
+    meta = _meta(folder)
+    if meta is None:
+        raise ValueError(
+            f"spacy model must be an installed package or a folder with meta.json, was: {spacy_model or folder}"
+        )
+    missing = [name for name in NEEDED if name not in meta.get("pipeline", NEEDED)]
+    if missing:
+        raise ValueError(f"spacy model {spacy_model or folder} must have {' and '.join(NEEDED)}, lacks: {missing}")
+    return folder
+
+
+def model_version(folder: Path) -> str:
+    """Name, version and content of the pipeline in a folder: `en_core_web_sm-3.8.0 sha256:0f3e…` (the first 16 digits)."""
+    meta = _meta(folder) or {}
+    return f"{meta.get('lang')}_{meta.get('name')}-{meta.get('version')} sha256:{hash_path(folder)[:16]}"
+
+
+def _meta(folder: Path) -> Mapping[str, Any] | None:
+    try:
+        meta = json.loads((folder / "meta.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return meta if isinstance(meta, dict) else None
 
 
 STAGE = Stage(
