@@ -68,7 +68,7 @@ def model_folder(spacy_model: str | None = None) -> Path:
 
 
 def model_version(folder: Path) -> str:
-    """Name, version and content of the pipeline in a folder: `en_core_web_sm-3.8.0 sha256:0f3e…` (the first 16 digits)."""
+    """Name, version and content of the pipeline in a folder: `en_core_web_sm-3.8.0 sha256:` and 16 digits."""
     meta = _meta(folder) or {}
     return f"{meta.get('lang')}_{meta.get('name')}-{meta.get('version')} sha256:{hash_path(folder)[:16]}"
 
