@@ -1,17 +1,15 @@
-"""The frozen, parsed view of a caption that operators see."""
+"""A parsed caption: what operators read, and what is made of the rows of a `parses` table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T")
 
 
 class Token(NamedTuple):
@@ -41,9 +39,12 @@ class Chunk(NamedTuple):
     root: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Caption:
-    """A caption with its parse. `tokens` and `chunks` stand in text order."""
+    """A caption with its parse; `tokens` and `chunks` are in text order. Two captions are equal if they are one object.
+
+    That makes a caption a cheap key of caches (see negcap.augment.cache).
+    """
 
     caption_id: str
     image_id: str
@@ -79,20 +80,6 @@ class Caption:
     def span(self, start: int, end: int) -> str:
         """The text of tokens `start` to `end` (exclusive), as written."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
-
-
-def remembered(read: Callable[[Caption], T]) -> Callable[[Caption], T]:
-    """Let a function of a caption alone keep its answer with the caption, as a cached property does."""
-    key = f"{read.__module__}.{read.__qualname__}"
-
-    @wraps(read)
-    def ask(caption: Caption) -> T:
-        kept = caption.__dict__
-        if key not in kept:
-            kept[key] = read(caption)
-        return kept[key]
-
-    return ask
 
 
 def from_parses(parses: pa.Table) -> list[Caption]:
@@ -151,5 +138,5 @@ def from_parses(parses: pa.Table) -> list[Caption]:
 
 
 def by_image(captions: Iterable[Caption]) -> list[list[Caption]]:
-    """The captions of each image, where they follow one another."""
+    """The captions grouped by image; those of one image must follow one another."""
     return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]

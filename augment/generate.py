@@ -1,4 +1,4 @@
-"""From a caption to its negatives: every operator proposes candidates, each is judged, and those that pass are applied.
+"""From a caption to its negatives: operators propose candidates, each is checked, and those that pass are applied.
 
 No files, no processes: the stage `negatives` and the Python API both call what is here.
 """
@@ -17,15 +17,14 @@ from negcap.augment.edits import Accepted, Refused, apply
 from negcap.augment.operators import OPERATORS, PRESETS, operator
 from negcap.augment.rng import record_rng
 from negcap.augment.rows import Rows
-from negcap.augment.truth.contradiction import judge
-from negcap.augment.truth.most import MAX_TRUE, check_most
+from negcap.augment.truth.contradiction import refusal
+from negcap.augment.truth.estimates import MAX_P_TRUE, ImageTruth, Truth, check_max_p_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from negcap.augment.lexicon.lexicon import Lexicon
-    from negcap.augment.truth.estimates import Truth
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4
@@ -45,7 +44,7 @@ class Settings:
     seed: int = 0
     operators: tuple[str, ...] = PRESETS["vse-c"]
     per_family: int = 20
-    max_true: float = MAX_TRUE
+    max_true: float = MAX_P_TRUE
 
     def __post_init__(self) -> None:
         for name in self.operators:
@@ -54,7 +53,7 @@ class Settings:
             raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
         if self.per_family < 1:
             raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
-        check_most(self.max_true)
+        check_max_p_true(self.max_true)
 
     def quota(self, name: str) -> int:
         """The most negatives a caption gets from one operator: its share of the family, whatever else runs."""
@@ -106,36 +105,41 @@ def generate_for_image(
     captions: Sequence[Caption], lexicon: Lexicon, settings: Settings, truth: Truth | None = None
 ) -> list[dict[str, Generated]]:
     """What the operators of the settings make of each caption of one image, by operator; see `generate_tables`."""
-    texts = {caption.text.lower() for caption in captions}
+    image = truth.of_image(captions) if truth is not None else None
     return [
-        {name: apply_operator(caption, context, name, settings, texts) for name in settings.operators}
-        for caption, context in zip(captions, contexts(captions, lexicon, truth), strict=True)
+        {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
+        for caption, context in zip(captions, contexts(captions, lexicon), strict=True)
     ]
 
 
-def apply_operator(caption: Caption, context: Context, name: str, settings: Settings, texts: set[str]) -> Generated:
-    """Let one operator propose, judge every candidate, and apply those that pass, up to the operator's quota.
+def apply_operator(
+    name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
+) -> Generated:
+    """Let one operator propose, check every candidate, and apply those that pass, up to the operator's quota.
 
-    `texts` holds the image's captions in lower case, which are true of it. The randomness is that of the seed, the
-    operator and the caption's id, so that neither order nor other operators change the outcome.
+    What a caption of the image says already is refused as well (`sibling_says_so`). The random stream is that of the
+    seed, the operator and the caption's id, so that neither order nor other operators change the outcome.
     """
     quota = settings.quota(name)
     made = Generated([], [])
     rng = record_rng(settings.seed, name, caption.caption_id)
     own: set[str] = set()
     operator = OPERATORS[name]
-    for propose, most in ((operator.propose, quota), (operator.spare, min(quota, operator.spare_most or quota))):
+    for propose, limit in (
+        (operator.propose, quota),
+        (operator.fallback, min(quota, operator.fallback_limit or quota)),
+    ):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = judge(candidate, caption, context)
+            reason, p_true = refusal(candidate, caption, context, image)
             if reason is None:
                 text = apply(caption.text, candidate.edits)
                 lower = text.lower()
                 if lower in own:
                     continue
-                if lower not in texts:
+                if lower not in context.texts:
                     own.add(lower)
                     made.accepted.append(Accepted(candidate, text, p_true))
-                    if len(made.accepted) == most:
+                    if len(made.accepted) == limit:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None

@@ -1,27 +1,28 @@
-"""What may be true of an image by its captions, so that it is no negative component there."""
+"""Which components may be true of an image by its captions, and so are no negative components of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
 from negcap.augment.components import relations
-from negcap.augment.components.vocabulary import Vocabulary
-from negcap.augment.context import attributes_said, nouns_said, quantities_said
+from negcap.augment.components.vocabulary import ComponentVocabulary
 from negcap.augment.language import attributes
-from negcap.augment.language.clashes import Clashes, numbers
+from negcap.augment.language.coreference import CoreferenceIndex, entry_numbers, may_corefer
+from negcap.augment.language.determiners import NUMBERS
 from negcap.augment.language.prepositions import prepositions
+from negcap.augment.mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
 from negcap.augment.scene_graph import SceneGraph
 from negcap.augment.slots import verbs
-from negcap.augment.slots.nouns import NUMBERS
-from negcap.augment.truth.contradiction import same_things
 from negcap.schemas.components import COMPONENT_EXCLUSIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Ids = frozenset[int]
+WORDS = 1 << 13  # mentioned words whose answers are kept
 WRITTEN = {value: word for word, value in NUMBERS.items()}
 
 
@@ -44,27 +45,26 @@ def tabulate(rows: Sequence[Row]) -> pa.Table:
 
 
 class Exclusions:
-    """Answers for one vocabulary; the answer for a word said is kept."""
+    """The exclusions of images for one vocabulary of components."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: ComponentVocabulary) -> None:
         """Index the nouns by what they mean, the relations by their verbs and prepositions."""
         self._vocabulary = vocabulary
-        self._known: dict[tuple[str, str], Ids] = {}
-        self._clashes = Clashes(vocabulary.words["noun"])
+        self._nouns = CoreferenceIndex(vocabulary.words["noun"])
         self._verbs: dict[str, set[int]] = {}
         self._prepositions: dict[str, set[int]] = {}
-        for number in vocabulary.drawn["relation"]:
+        for number in vocabulary.negatives["relation"]:
             verb, preposition = relations.words(vocabulary.words["relation"][number])
-            _add(self._verbs, [verb], number)
-            _add(self._prepositions, [preposition], number)
+            self._verbs.setdefault(verb, set()).add(number)
+            self._prepositions.setdefault(preposition, set()).add(number)
 
     def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Row]:
         """The rows of one image: its nouns, then each of its described, then each of its related objects, by name."""
         image = captions[0].image_id
-        nouns = frozenset[str]().union(*map(nouns_said, captions))
-        yield Row(image, "noun", "", numbers(self._clashes.with_any(nouns).all).tolist())
-        described = set[tuple[str, str]]().union(*map(attributes_said, captions))
-        for noun, count in frozenset().union(*map(quantities_said, captions)):
+        nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
+        yield Row(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
+        described = set[tuple[str, str]]().union(*map(mentioned_attributes, captions))
+        for noun, count in frozenset().union(*map(mentioned_quantities, captions)):
             if count in WRITTEN:
                 described.add((WRITTEN[count], noun))
         related: set[tuple[str, str]] = set()
@@ -81,60 +81,43 @@ class Exclusions:
         yield from _rows(image, "attribute", of_attributes, described, self.attributes)
         yield from _rows(image, "relation", of_relations, related, self.relations)
 
-    def attributes(self, said: str) -> Ids:
-        """The attributes that may be meant by one said."""
-        found = self._known.get(("attribute", said))
-        if found is None:
-            words, drawn = self._vocabulary.words["attribute"], self._vocabulary.drawn["attribute"]
-            found = frozenset(number for number in drawn if attributes.may_be_same(words[number], said))
-            self._known["attribute", said] = found
-        return found
+    @cached(WORDS)
+    def attributes(self, mentioned: str) -> Ids:
+        """The attributes that may be meant by a mentioned one."""
+        words, negatives = self._vocabulary.words["attribute"], self._vocabulary.negatives["attribute"]
+        return frozenset(number for number in negatives if attributes.may_be_same(words[number], mentioned))
 
-    def relations(self, said: str) -> Ids:
-        """The relations that may be meant by one said: `relations.may_be_same` for all of them at once."""
-        found = self._known.get(("relation", said))
-        if found is None:
-            verb, preposition = relations.words(said)
-            found = self._at_preposition(preposition)
-            if verb:
-                found &= self._with_verb(verb)
-            self._known["relation", said] = found
-        return found
+    @cached(WORDS)
+    def relations(self, mentioned: str) -> Ids:
+        """The relations that may be meant by a mentioned one: `relations.may_be_same` for all of them at once."""
+        verb, preposition = relations.words(mentioned)
+        found = self._with_preposition(preposition)
+        return found & self._with_verb(verb) if verb else found
 
-    def _with_verb(self, said: str) -> Ids:
-        found = self._known.get(("verb", said))
-        if found is None:
-            same = {verb for verb in self._verbs if not verb or verbs.may_be_same(verb, said)}
-            found = self._known["verb", said] = frozenset(_union(self._verbs, same))
-        return found
+    @cached(WORDS)
+    def _with_verb(self, mentioned: str) -> Ids:
+        same = [verb for verb in self._verbs if not verb or verbs.may_be_same(verb, mentioned)]
+        return frozenset().union(*(self._verbs[verb] for verb in same))
 
-    def _at_preposition(self, said: str) -> Ids:
-        found = self._known.get(("preposition", said))
-        if found is None:
-            table = prepositions()
-            same = {other for other in self._prepositions if other and said and table.overlap(other, said)} or {said}
-            found = self._known["preposition", said] = frozenset(_union(self._prepositions, same))
-        return found
+    @cached(WORDS)
+    def _with_preposition(self, mentioned: str) -> Ids:
+        table = prepositions()
+        same = {other for other in self._prepositions if other and mentioned and table.overlap(other, mentioned)}
+        return frozenset().union(*(self._prepositions.get(other, ()) for other in same or {mentioned}))
 
 
 def _rows(
-    image: str, kind: str, of: set[str], said: set[tuple[str, str]], meant: Callable[[str], Ids]
+    image: str, kind: str, of: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
 ) -> Iterator[Row]:
-    """A row an object in `of`: what is said of it, of what may be the same, or of something not named ("")."""
+    """A row for each object in `of`: the ids meant by what is mentioned of it, of a noun that may corefer, or of "".
+
+    `mentioned` holds (attribute or relation, noun) pairs, the noun "" where the parse does not tell it.
+    """
     ids: dict[str, set[int]] = {}
-    for word, noun in said:
+    for word, noun in mentioned:
         numbers = meant(word)
         if numbers:
             ids.setdefault(noun, set()).update(numbers)
     for object in sorted(of):
-        same = [its for noun, its in ids.items() if not noun or noun == object or same_things(noun, object)]
+        same = [its for noun, its in ids.items() if not noun or noun == object or may_corefer(noun, object)]
         yield Row(image, kind, object, sorted(frozenset().union(*same)))
-
-
-def _add(index: dict[Any, set[int]], keys: Iterable[Any], number: int) -> None:
-    for key in keys:
-        index.setdefault(key, set()).add(number)
-
-
-def _union(index: Mapping[Any, set[int]], keys: Iterable[Any]) -> set[int]:
-    return set().union(*(index.get(key, ()) for key in keys))

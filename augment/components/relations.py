@@ -11,7 +11,7 @@ from negcap.augment.slots.verbs import OBJECT
 
 _SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
 _OVER, _UNDER = ("above", "over", "on", "on top of", "atop"), ("under", "below", "beneath", "underneath")
-# What the second thing is to the first when the first is so to the second: under, where the first is above it.
+# If the first thing is "above" the second, then the second is "under" the first.
 _INVERSE = {
     **{word: (word,) for word in _SYMMETRIC},
     **dict.fromkeys(_OVER, _UNDER),
@@ -38,7 +38,7 @@ def words(relation: str) -> tuple[str, str]:
 def exclude(one: str, other: str) -> bool:
     """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
 
-    Said only of what the tables know: two prepositions that share no overlap set, alone or behind the same verb of
+    True only where the tables tell: two prepositions that share no overlap set, alone or behind the same verb of
     the body; two verbs with an object, or two verbs of the body before a preposition, that exclude each other.
     """
     (verb, preposition), (verb2, preposition2) = words(one), words(other)
@@ -56,7 +56,7 @@ def exclude(one: str, other: str) -> bool:
 
 @cache
 def may_be_same(one: str, other: str) -> bool:
-    """Whether saying `other` of two things may mean `one`, too: on~atop, on~sit on, hold~carry; not sit on~stand on."""
+    """Whether a caption that says `other` of two things may mean `one`: on~atop, on~sit on; not sit on~stand on."""
     (verb, preposition), (verb2, preposition2) = words(one), words(other)
     if one == other:
         return True
@@ -71,5 +71,5 @@ def _is_verb(word: str) -> bool:
 
 @cache
 def inverses(relation: str) -> tuple[str, ...]:
-    """What a relation says of its object and subject, in this order: of "sit on" under, below, beneath …"""
+    """The relations of the object to the subject that a relation implies: of "sit on" under, below, beneath …"""
     return _INVERSE.get(words(relation)[1], ())

@@ -1,9 +1,9 @@
-"""Draw negative components from the tables alone, as negcap.schemas.components says; everything is arrays of ids.
+"""Sample negative components from the tables that negcap.schemas.components describes; everything is arrays of ids.
 
-    drawn = Sampler(components, vocabulary, exclusions)
-    drawn.nouns(captions, 16, rng)                  # (captions, 16): nouns that are not in the caption's image
-    drawn.attributes(pairs, 8, rng)                 # (pairs, 8): false of the pair's object
-    drawn.nouns(drawn.pair_caption[pairs], 16, rng) # (pairs, 16): objects that make the pair false
+    sampler = Sampler(components, vocabulary, exclusions)
+    sampler.nouns(captions, 16, rng)                    # (captions, 16): nouns that are not in the caption's image
+    sampler.attributes(pairs, 8, rng)                   # (pairs, 8): false of the pair's object
+    sampler.nouns(sampler.pair_caption[pairs], 16, rng) # (pairs, 16): objects that make the pair false
 
 A pair is an entry of `components.attributes`, a triple one of `components.relations`, both numbered through the table.
 """
@@ -69,7 +69,7 @@ class Ragged:
 
 
 class Sampler:
-    """Uniform draws of false nouns, attributes and relations.
+    """Uniform samples of false nouns, attributes and relations.
 
     `words` maps a kind to its words by id; `pair_caption` and `triple_caption` are the captions (row numbers in
     `components`) of all pairs and triples.
@@ -90,8 +90,8 @@ class Sampler:
         row_of = {image: row for row, image in enumerate(dict.fromkeys(images))}
         self._image = np.array([row_of[image] for image in images], np.int64)
         self._nouns = Ragged.of([excluded[image, "noun", ""] for image in row_of])
-        self.pair_caption, pairs = _said(components, "attribute", images)
-        self.triple_caption, triples = _said(components, "relation", images)
+        self.pair_caption, pairs = _mentioned(components, "attribute", images)
+        self.triple_caption, triples = _mentioned(components, "relation", images)
         self._attributes = Ragged.of(list(_allowed(pairs, self.words["attribute"], rivals["attribute"], excluded)))
         self._relations = Ragged.of(list(_allowed(triples, self.words["relation"], rivals["relation"], excluded)))
 
@@ -108,7 +108,7 @@ class Sampler:
         return self._relations.inside(triples, k, rng)
 
 
-def _said(components: pa.Table, kind: str, images: Sequence[str]) -> tuple[np.ndarray, list[tuple[str, Key]]]:
+def _mentioned(components: pa.Table, kind: str, images: Sequence[str]) -> tuple[np.ndarray, list[tuple[str, Key]]]:
     """The captions of all pairs or triples, and for each its word with the key of its exclusions."""
     column = components[f"{kind}s"].combine_chunks()
     captions = np.repeat(np.arange(len(images)), column.value_lengths().to_numpy(zero_copy_only=False))
@@ -119,7 +119,7 @@ def _said(components: pa.Table, kind: str, images: Sequence[str]) -> tuple[np.nd
 
 
 def _allowed(
-    said: Iterable[tuple[str, Key]],
+    mentioned: Iterable[tuple[str, Key]],
     words: Sequence[str],
     rivals: Sequence[Sequence[int]],
     excluded: Mapping[Key, Sequence[int]],
@@ -127,7 +127,7 @@ def _allowed(
     """For every pair or triple, the rivals of its word that its image's captions do not allow to be true."""
     number = {word: id for id, word in enumerate(words)}
     known: dict[tuple[str, Key], list[int]] = {}
-    for word, key in said:
+    for word, key in mentioned:
         if (word, key) not in known:
             true = set(excluded[key])
             known[word, key] = [id for id in rivals[number[word]] if id not in true] if word in number else []

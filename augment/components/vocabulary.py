@@ -1,4 +1,4 @@
-"""What may be a negative component: a corpus' frequent nouns, attributes and relations, and what rules out what."""
+"""The vocabulary of components: a corpus' frequent nouns, attributes and relations, and which exclude each other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.components import relations
 from negcap.augment.language import attributes
 from negcap.augment.language.concreteness import Concreteness
+from negcap.augment.language.determiners import NUMBERS
 from negcap.augment.language.overlaps import head, is_person, overlaps
-from negcap.augment.slots.nouns import NUMBERS
 from negcap.schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _ids(number: Mapping[str, Mapping[str, int]], kind: str, words: Sequence[str
 
 
 def is_usable(noun: str, concreteness: Concreteness, theta: float) -> bool:
-    """Whether a noun names what one sees or not: concrete or a person, not vague."""
+    """Whether a noun names what a photo shows: concrete or a person, and not vague."""
     vague = overlaps().vague
     score = theta if is_person(noun) else concreteness.score(noun)
     return noun not in vague and head(noun) not in vague and score is not None and score >= theta
@@ -126,18 +126,18 @@ def _rivals(words: Sequence[str], exclude: Callable[[str, str], bool]) -> list[l
     return [[number for number, other in enumerate(words) if exclude(other, word)] for word in words]
 
 
-class Vocabulary:
-    """A `component_vocabulary` table's words by kind; the place of a word is its id.
+class ComponentVocabulary:
+    """A `component_vocabulary` table's words by kind, indexed by id.
 
-    `drawn` holds the ids that may be a negative: all nouns, and attributes and relations that are a rival of another.
+    `negatives` holds the ids that may be a negative: all nouns, and attributes and relations that exclude another.
     """
 
     def __init__(self, table: pa.Table) -> None:
         """Read the words of the first three kinds."""
         self.words: dict[str, list[str]] = {kind: [] for kind in COMPONENT_KINDS[:3]}
-        self.drawn: dict[str, set[int]] = {kind: set() for kind in COMPONENT_KINDS[:3]}
+        self.negatives: dict[str, set[int]] = {kind: set() for kind in COMPONENT_KINDS[:3]}
         for kind, words, rivals in zip(*(table[name].to_pylist() for name in ("kind", "words", "rivals")), strict=True):
             if kind in self.words:
                 self.words[kind] += words
-                self.drawn[kind].update(rivals)
-        self.drawn["noun"] = set(range(len(self.words["noun"])))
+                self.negatives[kind].update(rivals)
+        self.negatives["noun"] = set(range(len(self.words["noun"])))

@@ -27,7 +27,7 @@ def judges_single_tokens(rules: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-class RememberingRuler:
+class CachedAttributeRuler:
     """A pipeline component that asks `ruler`, which `judges_single_tokens`, only of tokens that it has not met yet."""
 
     ruler: Callable[[Doc], Doc]

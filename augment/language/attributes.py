@@ -76,7 +76,7 @@ def may_be_same(one: str, other: str) -> bool:
 
 
 @cache
-def said_otherwise(word: str) -> bool:
+def has_other_sense_of_persons(word: str) -> bool:
     """Whether a word has another sense, or says an age, when it is said of persons."""
     dimensions = attributes().dimensions.get(word)
     return dimensions is not None and dimensions <= NOT_OF_PERSONS

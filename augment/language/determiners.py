@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.cache import cached_on_caption
+from negcap.augment.caption import Caption, Token
 
 ARTICLES = {"a", "an"}
 NUMBERS = {
@@ -28,7 +29,7 @@ def singular_form(own: Sequence[Token], possessed: bool) -> str:
     return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
 
 
-@remembered
+@cached_on_caption
 def _negates(caption: Caption) -> bool:
     """Whether a caption has any word that may negate another."""
     return not NEGATIONS.isdisjoint(caption.lowered) or any(token.dep == "neg" for token in caption.tokens)

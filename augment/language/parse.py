@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.data import data_path
-from negcap.augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
+from negcap.augment.language.attribute_ruler import CachedAttributeRuler, judges_single_tokens
 from negcap.augment.language.repair import repair_parse
 from negcap.schemas.parses import PARSES
 
@@ -78,11 +78,11 @@ def _hidden(module: str) -> Iterator[None]:
 
 
 def _keep_answers(nlp: Language) -> None:
-    """Put a RememberingRuler in the place of an attribute ruler whose rules allow it; the parses stay the same."""
+    """Put a CachedAttributeRuler in the place of an attribute ruler whose rules allow it; the parses stay the same."""
     from spacy.language import Language
 
     if not Language.has_factory(REMEMBERING):
-        Language.factory(REMEMBERING, func=lambda nlp, name: RememberingRuler())
+        Language.factory(REMEMBERING, func=lambda nlp, name: CachedAttributeRuler())
     rulers = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "attribute_ruler"]
     for name in rulers:
         ruler: Any = nlp.get_pipe(name)

@@ -22,7 +22,7 @@ class Prepositions:
     owned: dict[str, frozenset[str]]
     worn: frozenset[str]
     visible: frozenset[str]
-    ways: frozenset[str]
+    directional: frozenset[str]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]

@@ -1,8 +1,9 @@
 """WordNet 3.0 as arrays: senses in order of frequency, the whole taxonomy above them, antonyms, base forms.
 
-Built by `pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset is an
-int, the row of its table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of speech are
-"n", "v", "a" (satellite adjectives included) and "r". An unknown lemma has no senses; nothing here raises for one.
+Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset
+is an int, the row of its table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of
+speech are "n", "v", "a" (satellite adjectives included) and "r". An unknown lemma has no senses; nothing here raises
+for one.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a corpus says of its words: counts, lift, sampling, balance."""
+"""What a corpus' counts tell of its words: probabilities and lift in contexts, sampling, balance."""

@@ -1,6 +1,6 @@
-"""What a corpus' own counts allow as replacements.
+"""The lexicon: what a corpus' own counts allow as replacements.
 
-Counting is a map over captions (`observe`) and a sum; `select` keeps the usable entries; a `Lexicon` answers operators.
+Counting is a map over captions (`observe`) and a sum; `select` keeps the usable entries; operators ask a `Lexicon`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from negcap.augment.cache import cached, read_only
 from negcap.augment.caption import Caption
-from negcap.augment.language.clashes import Clashes, numbers
+from negcap.augment.language.coreference import CoreferenceIndex, entry_numbers
 from negcap.augment.language.overlaps import head, is_person, overlaps
 from negcap.augment.lexicon.entries import Entries, read_entries
 from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import noun_slots, quantity_slots
+from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.slots.prepositions import preposition_slots
+from negcap.augment.slots.quantities import quantity_slots
 from negcap.augment.slots.verbs import verb_slots
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_MIN_COUNT = 200
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
+NOUNS = 4096  # nouns whose answers are kept
 
 
 def default_min_count(captions: int) -> int:
@@ -40,12 +43,12 @@ def default_min_count(captions: int) -> int:
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, place) triples, see negcap.schemas.lexicon."""
+    """What a caption adds to the counts: (kind, entry, context) triples, see negcap.schemas.lexicon."""
     for slot in noun_slots(caption):
         yield "noun", slot.entry, ""
         yield "noun", slot.entry, f"form:{slot.form}"
-        for place in filter(None, slot.places):
-            yield "noun", slot.entry, place
+        for context in filter(None, slot.contexts):
+            yield "noun", slot.entry, context
         yield (
             "surface",
             slot.entry,
@@ -58,22 +61,22 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
             yield "surface", root.lemma, "counted"
     for preposition in preposition_slots(caption):
         yield "preposition", preposition.entry, ""
-        for place in filter(None, preposition.places):
-            yield "preposition", preposition.entry, place
+        for context in filter(None, preposition.contexts):
+            yield "preposition", preposition.entry, context
     for quantity in quantity_slots(caption):
         yield "numeral", quantity.entry, ""
-        for place in filter(None, quantity.places):
-            yield "numeral", quantity.entry, place
+        for context in filter(None, quantity.contexts):
+            yield "numeral", quantity.entry, context
     for attribute in attribute_slots(caption):
         yield "attribute", attribute.entry, ""
         yield "attribute", attribute.entry, f"form:{attribute.form}"
-        for place in attribute.places:
-            yield "attribute", attribute.entry, place
+        for context in attribute.contexts:
+            yield "attribute", attribute.entry, context
     for verb in verb_slots(caption):
         yield "verb", verb.entry, ""
         yield "verb", verb.entry, f"form:{verb.pattern}"
-        for place in verb.places:
-            yield "verb", verb.entry, place
+        for context in verb.contexts:
+            yield "verb", verb.entry, context
         yield "surface", verb.entry, f"{verb.tag.lower()}:{caption.lowered[verb.index]}"
 
 
@@ -96,12 +99,12 @@ def select(
     theta: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """The counts of the entries that may replace one another, sorted by kind, entry and place.
+    """The counts of the entries that may replace one another, sorted by kind, entry and context (column `place`).
 
-    Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Persons
-    count as concrete: one sees them, whatever a list says of the word.
+    Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Words for
+    persons count as concrete, since a photo shows persons, whatever the list says of the word.
     Attributes and verbs: at least `min_count` times; `attributes` names the attributes instead, if given. Prepositions
-    and numerals: at least 3 times. Places seen once say nothing and are dropped.
+    and numerals: at least 3 times. Counts of 1 in a context are dropped.
     Raises ValueError when min_count is below 1.
     """
     import pyarrow as pa
@@ -132,16 +135,17 @@ def select(
     ]
     surfaces = pc.equal(counts["kind"], "surface")
     known = reduce(pc.or_, masks, surfaces)
-    telling = pc.or_(pc.greater(counts["count"], 1), pc.equal(counts["kind"], "surface"))
-    kept_counts = counts.filter(pc.and_(known, telling))
+    often = pc.or_(pc.greater(counts["count"], 1), pc.equal(counts["kind"], "surface"))
+    kept_counts = counts.filter(pc.and_(known, often))
     return kept_counts.sort_by([(name, "ascending") for name in ("kind", "entry", "place")]).combine_chunks()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lexicon:
     """Replacement entries of a corpus: frequent concrete nouns, prepositions, numerals, attributes, verbs; their forms.
 
-    `inflected` holds, by Penn tag in lower case, the commonest written form of every verb.
+    singular, plural: the commonest written form of every noun. inflected: the same of every verb, by Penn tag in lower
+    case. countable: the nouns that the corpus writes in the plural or with "a".
     """
 
     nouns: Entries
@@ -155,30 +159,18 @@ class Lexicon:
     countable: frozenset[str]
 
     @cached_property
-    def clashes(self) -> Clashes:
-        """Which of the nouns may be true where another is said."""
-        return Clashes(self.nouns.names)
+    def coreference(self) -> CoreferenceIndex:
+        """Which of the nouns may be true where another is mentioned."""
+        return CoreferenceIndex(self.nouns.names)
 
-    def same_things(self, noun: str) -> np.ndarray:
-        """The numbers of the nouns that may name what `noun` names: no other thing, so not proposed for it."""
-        found = self._same.get(noun)
-        if found is None:
-            found = self._same[noun] = numbers(self.clashes.with_noun(noun).all)
-        return found
-
-    @cached_property
-    def _same(self) -> dict[str, np.ndarray]:
-        return {}
+    @cached(NOUNS)
+    def may_corefer(self, noun: str) -> np.ndarray:
+        """The numbers of the nouns that may name what `noun` names, and so are not proposed for it; read-only."""
+        return read_only(entry_numbers(self.coreference.with_noun(noun).all))
 
     def entries(self, kind: str) -> Entries:
         """The entries of one kind: noun, preposition, numeral, attribute, verb."""
-        return {
-            "noun": self.nouns,
-            "preposition": self.prepositions,
-            "numeral": self.numerals,
-            "attribute": self.attributes,
-            "verb": self.verbs,
-        }[kind]
+        return getattr(self, f"{kind}s")
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Lexicon:
@@ -193,16 +185,16 @@ class Lexicon:
         return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable)
 
     def balanced(self, balance: pa.Table) -> Lexicon:
-        """The same with the weights of the `balance` table that was fitted to it (see negcap.schemas.balance)."""
-        weights: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
-        for kind, entry, plural, weight in zip(*balance.to_pydict().values(), strict=True):
-            weights[kind][entry, plural] = weight
-        weighed: dict[str, Any] = {f"{name}s": self.entries(name).weighing(weights[name]) for name in KINDS}
-        return replace(self, **weighed)
+        """The same with the factors of the `balance` table that was fitted to it (see negcap.schemas.balance)."""
+        factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
+        for kind, entry, plural, factor in zip(*balance.to_pydict().values(), strict=True):
+            factors[kind][entry, plural] = factor
+        entries: dict[str, Any] = {f"{name}s": self.entries(name).rebalanced(factors[name]) for name in KINDS}
+        return replace(self, **entries)
 
 
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
-    """The commonest written form of every noun and verb by Penn tag in lower case, and the nouns that are counted."""
+    """The commonest written form of every noun and verb by Penn tag in lower case, and the countable nouns."""
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()
     entries, places = rows["entry"].to_pylist(), rows["place"].to_pylist()

@@ -1,4 +1,4 @@
-"""Draw replacements for all the slots of a caption at once, in proportion to the corpus' own use of them there."""
+"""Sample replacements for all the slots of a caption at once, in proportion to the corpus' own use of them there."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from random import Random
 import numpy as np
 
 
-def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
-    """At most `limit` distinct (slot, entry) pairs, drawn one after another without replacement.
+def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
+    """At most `limit` distinct (slot, entry) pairs, sampled without replacement and in order.
 
-    `masses` holds an array of non-negative weights a slot. They are not normalised slot by slot: a slot is chosen as
-    often as its weights sum to, so a word that the corpus makes nearly certain in its place is replaced less often. In
-    this way an exchange of x for y is about as frequent as one of y for x (detailed balance), which leaves a reader of
-    the text alone little to go by; what refusals disturb, negcap.augment.lexicon.balance repairs.
+    `slot_weights` holds, for each slot, non-negative weights of shape (entries,). They are not normalised slot by slot:
+    a slot is chosen as often as its weights sum to, so a word that the corpus makes nearly certain in its context is
+    replaced less often. In this way an exchange of x for y is about as frequent as one of y for x (detailed balance),
+    which leaves a reader of the text alone little to go by; what refusals disturb, negcap.augment.lexicon.balance
+    repairs.
 
     Weighted sampling without replacement by exponential keys (Efraimidis and Spirakis 2006).
     """
-    if not masses:
+    if not slot_weights:
         return
-    weights = np.concatenate(masses)
+    weights = np.concatenate(slot_weights)
     (open,) = weights.nonzero()
     if not len(open):
         return
@@ -33,7 +34,7 @@ def draw(masses: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tupl
         order = first[keys[first].argsort()]
     else:
         order = keys.argsort()
-    starts = np.array([0, *accumulate(map(len, masses))])
+    starts = np.array([0, *accumulate(map(len, slot_weights))])
     flat = open[order]
     slots = starts.searchsorted(flat, side="right") - 1
     yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The operators, one a file: each proposes candidates lazily, and neither builds text nor judges truth."""
+"""The operators, one a file: each proposes candidates lazily; it neither builds text nor checks truth."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,22 +29,22 @@ def nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 class Operator(NamedTuple):
-    """An operator, its family, and how many it makes of each caption at most, as a share of the number per family.
+    """An operator, its family, and the most negatives that it makes of a caption, as a share of `per_family`.
 
-    What `spare` proposes, from the same stream of randomness, is taken only where nothing else was: `spare_most` of it,
-    or as many as of other candidates.
+    What `fallback` proposes, with the same random stream, is taken only where nothing that `propose` made passed: at
+    most `fallback_limit` candidates, or as many as otherwise where that is None.
     """
 
     propose: Propose
     family: str
     share: float
-    spare: Propose = nothing
-    spare_most: int | None = None
+    fallback: Propose = nothing
+    fallback_limit: int | None = None
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0, partial(noun, odd=True), 1),
-    "numeral": Operator(numeral, "numeral", 1.0, partial(numeral, odd=True), 1),
+    "noun": Operator(noun, "noun", 1.0, partial(noun, implausible=True), 1),
+    "numeral": Operator(numeral, "numeral", 1.0, partial(numeral, implausible=True), 1),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(preposition, "relation", 0.5),
     "object": Operator(object_, "object", 0.25),

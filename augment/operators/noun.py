@@ -7,83 +7,90 @@ from random import Random
 
 import numpy as np
 
+from negcap.augment.cache import cached_on_context
 from negcap.augment.caption import Caption
-from negcap.augment.context import Context, asked_once
+from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.articles import article_before, with_article
 from negcap.augment.language.attributes import attributes
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import pronoun_edits
-from negcap.augment.language.kinds import PERSON
 from negcap.augment.language.overlaps import gender, head
+from negcap.augment.language.semantic_classes import PERSON
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.entries import Entries
-from negcap.augment.lexicon.sampling import draw
-from negcap.augment.plausible import undescribed_nouns, unfit_nouns
+from negcap.augment.lexicon.sampling import sample
+from negcap.augment.operators.plausible import implausible_nouns, implausible_with_adjective
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# The power that probabilities are raised to: of hundreds of nouns, each too unlikely to matter, many would be drawn.
+# The power that probabilities are raised to: else many of hundreds of nouns, each very unlikely, would be sampled.
 SHARPNESS = 1.25
-# A noun that the corpus makes this much less likely than the best one for the caption reads oddly: only where all the
-# others are refused.
-ODD = 0.001
-# So does one that what governs it has less often than this times as often as other words do.
-LEAST_FAVOURED = 0.25
+# A noun is implausible if it is less likely than this times the likeliest one of the caption,
+LEAST_RATIO = 0.001
+# or if the lift of its governor is less than this. It is a fallback where all others are refused.
+LEAST_LIFT = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
 
-def noun(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
+def noun(
+    caption: Caption, context: Context, rng: Random, draws: int, *, implausible: bool = False
+) -> Iterator[Candidate]:
     """Replace the head of a noun phrase (Section 3.1 of VSE-C): "a dog on a couch" -> "a dog on a table".
 
-    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. Yields lazily, as drawn; with `odd`
-    by what would read oddly.
+    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. With `implausible`, by nouns that do
+    not fit the caption. Yields at most `draws` candidates.
     """
     names = context.lexicon.nouns.names
-    slots, masses = noun_choices(caption, context, odd=odd)
+    slots, weights = noun_choices(caption, context, implausible=implausible)
     made = [noun_candidates(caption, context, slot) for slot in slots]
-    for at, entry in draw(masses, rng, draws):
+    for at, entry in sample(weights, rng, draws):
         yield made[at](names[entry])
 
 
-def noun_choices(caption: Caption, context: Context, *, odd: bool = False) -> tuple[list[NounSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the weight of every noun of the lexicon there; `odd` asks for the odd ones.
+def noun_choices(
+    caption: Caption, context: Context, *, implausible: bool = False
+) -> tuple[list[NounSlot], list[np.ndarray]]:
+    """The slots of a caption and, for each, the sampling weight of every noun of the lexicon there, shape (entries,).
 
-    The weight of the other sort is 0.
+    Implausible nouns have weight 0; with `implausible` all others have.
     """
-    slots, masses, usual = _weighed(caption, context)
-    return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
+    slots, slot_weights, plausible = _weighted(caption, context)
+    return slots, [
+        weights * (~mask if implausible else mask) for weights, mask in zip(slot_weights, plausible, strict=True)
+    ]
 
 
-@asked_once
-def _weighed(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray], list[np.ndarray]]:
-    """The slots, for each the weight of every noun, and which of them are not odd."""
+@cached_on_context
+def _weighted(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray], list[np.ndarray]]:
+    """The slots, and for each the weight of every noun and a mask of the plausible ones."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
-    likely, unfit = [], []
+    likely, implausible = [], []
     for slot in slots:
         own = nouns.number[slot.entry]
-        probabilities = nouns.probabilities(slot.places, slot.form, own) ** SHARPNESS
-        probabilities[context.lexicon.same_things(slot.entry)] = 0.0
-        if nouns.kinds[own] != PERSON and _is_coloured(caption, slot):
-            probabilities[nouns.kinds == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
+        probabilities = nouns.probabilities(slot.contexts, slot.form, own) ** SHARPNESS
+        probabilities[context.lexicon.may_corefer(slot.entry)] = 0.0
+        if nouns.classes[own] != PERSON and _is_coloured(caption, slot):
+            probabilities[nouns.classes == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
-        unfit.append(unfit_nouns(caption, slot, nouns, LEAST_FAVOURED) | undescribed_nouns(caption, slot, nouns))
-    least = ODD * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
-    masses = [
+        misfits = implausible_nouns(caption, slot, nouns, LEAST_LIFT)
+        implausible.append(misfits | implausible_with_adjective(caption, slot, nouns))
+    least = LEAST_RATIO * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
+    weights = [
         nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
         for slot, one in zip(slots, likely, strict=True)
     ]
-    return slots, masses, [(one > least) & ~bad for one, bad in zip(likely, unfit, strict=True)]
+    return slots, weights, [(one > least) & ~bad for one, bad in zip(likely, implausible, strict=True)]
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
-    """Whether a noun has a colour or a pattern, which said of persons means another thing."""
+    """Whether a noun has a colour or a pattern, which mean something else of persons."""
     known = attributes().dimensions
     return any(not COLOURS.isdisjoint(known.get(token.lower, ())) for token in caption.dependents(slot.root, "amod"))
 
 
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
-    """What makes the candidate that puts a noun of the lexicon in a slot, article and pronouns following."""
+    """A function from a noun of the lexicon to the candidate that puts it in a slot; article and pronouns follow."""
     surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
     first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from random import Random
 
 import numpy as np
 
+from negcap.augment.cache import cached, cached_on_context, read_only
 from negcap.augment.caption import Caption, Token
-from negcap.augment.context import Context, asked_once
+from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits
-from negcap.augment.language.kinds import ABSTRACT, is_place, is_worn, kind
 from negcap.augment.language.overlaps import gender, overlaps
+from negcap.augment.language.semantic_classes import ABSTRACT, is_location, is_worn, semantic_class
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.lexicon.sampling import draw
-from negcap.augment.slots.nouns import QuantitySlot, quantity_slots, quantity_value
+from negcap.augment.lexicon.sampling import sample
+from negcap.augment.slots.quantities import QuantitySlot, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import subject
 
 # Words beside a noun that say how many it is: "a single dog", "a pair of two".
@@ -34,55 +34,60 @@ COLLECTIVE = frozenset(
 # Words that say of several what cannot be said of one: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
 WITHIN = frozenset("of in on at inside along down through across around into onto".split())
-# A number above one that is this much less likely in its place than the best other one reads oddly ("on ten couches"):
-# only where all the others are refused.
-RARE = 0.1
+# A number above one is implausible if it is less likely than this times the likeliest one ("on ten couches"); it is a
+# fallback where all others are refused.
+LEAST_RATIO = 0.1
+ENTRIES = 1024  # entries whose masks are kept
 
 
-def numeral(caption: Caption, context: Context, rng: Random, draws: int, *, odd: bool = False) -> Iterator[Candidate]:
+def numeral(
+    caption: Caption, context: Context, rng: Random, draws: int, *, implausible: bool = False
+) -> Iterator[Candidate]:
     """Replace a quantity (Section 3.1 of VSE-C): "A dog is running" -> "Two dogs are running".
 
     "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
-    predicates ("the man is a doctor") are not counted. With `odd` by what would read oddly.
+    predicates ("the man is a doctor") are not counted. With `implausible`, by numbers that do not fit the caption.
     """
     names = context.lexicon.numerals.names
-    slots, masses = numeral_choices(caption, context, odd=odd)
+    slots, weights = numeral_choices(caption, context, implausible=implausible)
     candidate = numeral_candidates(caption, context)
-    for at, entry in draw(masses, rng, draws):
+    for at, entry in sample(weights, rng, draws):
         yield candidate(slots[at], names[entry])
 
 
 def numeral_choices(
-    caption: Caption, context: Context, *, odd: bool = False
+    caption: Caption, context: Context, *, implausible: bool = False
 ) -> tuple[list[QuantitySlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the weight of every quantity of the lexicon there; `odd` asks for odd ones.
+    """The slots of a caption and, for each, the sampling weight of every quantity of the lexicon, shape (entries,).
 
-    The weight of the other sort is 0.
+    Implausible quantities have weight 0; with `implausible` all others have.
     """
-    slots, masses, usual = _weighed(caption, context)
-    return slots, [mass * (~mask if odd else mask) for mass, mask in zip(masses, usual, strict=True)]
+    slots, slot_weights, plausible = _weighted(caption, context)
+    return slots, [
+        weights * (~mask if implausible else mask) for weights, mask in zip(slot_weights, plausible, strict=True)
+    ]
 
 
-@asked_once
-def _weighed(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray], list[np.ndarray]]:
-    """The slots, for each the weight of every quantity, and which of them are not odd."""
+@cached_on_context
+def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray], list[np.ndarray]]:
+    """The slots, and for each the weight of every quantity and a mask of the plausible ones."""
     entries = context.lexicon.numerals
     several = _several(entries.names)
-    slots, masses, usual = [], [], []
+    slots, slot_weights, plausible = [], [], []
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
         own = entries.number[slot.entry]
-        likely = entries.probabilities(slot.places, own=own)
+        likely = entries.probabilities(slot.contexts, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
         if not _may_be_one(caption, slot):
             likely[_single(entries.names)] = 0.0
-        mask = np.full(len(likely), not _is_odd(caption, slot, context.lexicon))
-        mask[several] &= likely[several] >= RARE * np.maximum.reduce(likely[several], initial=0.0)
+        mask = np.full(len(likely), not _is_implausible(caption, slot, context.lexicon))
+        mask[several] &= likely[several] >= LEAST_RATIO * np.maximum.reduce(likely[several], initial=0.0)
         slots.append(slot)
-        masses.append(entries.balanced(likely, own))
-        usual.append(mask)
-    return slots, masses, usual
+        slot_weights.append(entries.balanced(likely, own))
+        plausible.append(mask)
+    return slots, slot_weights, plausible
 
 
 def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
@@ -95,8 +100,8 @@ def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
     )
 
 
-def _is_odd(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
-    """Whether several would read oddly where there is one.
+def _is_implausible(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
+    """Whether more than one would be implausible where there is one.
 
     Of what somebody wears ("a girl in two green hats"), of what one is in or on ("a man plays on three courts"), of
     that which one thing is part of ("the face of two clocks"), events ("two dogs have three fights"), and of those who
@@ -105,9 +110,9 @@ def _is_odd(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
     noun = caption.tokens[slot.noun]
     if slot.value > 1:
         return False
-    if (noun.lemma not in lexicon.nouns.number and kind(noun.lemma) == ABSTRACT) or _wears_one(caption, noun):
+    if (noun.lemma not in lexicon.nouns.number and semantic_class(noun.lemma) == ABSTRACT) or _wears_one(caption, noun):
         return True
-    if is_worn(noun.lemma) and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.places):
+    if is_worn(noun.lemma) and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.contexts):
         return True
     preposition = caption.tokens[noun.head]
     if noun.dep != "pobj" or preposition.lower not in WITHIN:
@@ -116,11 +121,11 @@ def _is_odd(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
     if holder.pos == "VERB":
         holder = subject(caption, holder) or holder
     one = holder.tag == "NN" and not any(True for _ in caption.dependents(holder.index, "conj"))
-    return one if preposition.lower == "of" else one or is_place(noun.lemma)
+    return one if preposition.lower == "of" else one or is_location(noun.lemma)
 
 
 def _wears_one(caption: Caption, noun: Token) -> bool:
-    """Whether a noun has one thing on: "a man in a hat", "a dog with a collar", "a girl wears a gown"."""
+    """Whether a noun wears one thing: "a man in a hat", "a dog with a collar", "a girl wears a gown"."""
     does = [caption.tokens[noun.head]] if noun.dep == "nsubj" else []
     for child in [*does, *(caption.tokens[i] for i in caption.children[noun.index])]:
         verb = child.pos == "VERB" and child.lemma in ("wear", "dress")
@@ -131,9 +136,9 @@ def _wears_one(caption: Caption, noun: Token) -> bool:
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
-    """What makes the candidate that puts a quantity in a slot of a caption; noun, verbs and pronouns follow.
+    """A function from a slot and a quantity to the candidate that puts it there; noun, verbs and pronouns agree.
 
-    What follows is the same for all quantities, so it is worked out once a slot.
+    The edits for agreement are the same for all quantities, so they are made once a slot.
     """
     agreeing: dict[int, list[Edit] | None] = {}
 
@@ -147,27 +152,27 @@ def numeral_candidates(caption: Caption, context: Context) -> Callable[[Quantity
     return candidate
 
 
-@cache
+@cached(ENTRIES)
 def _not_exchanged(entry: str, names: tuple[str, ...]) -> np.ndarray:
-    """Which quantities say the same as `entry`, or in digits what it says in words."""
+    """A mask of the quantities of the same value as `entry`, or written in digits where it is in words; read-only."""
     same = quantity_value(entry)
-    return np.array([quantity_value(name) == same or name.isdigit() != entry.isdigit() for name in names])
+    return read_only(np.array([quantity_value(name) == same or name.isdigit() != entry.isdigit() for name in names]))
 
 
-@cache
+@cached(ENTRIES)
 def _several(names: tuple[str, ...]) -> np.ndarray:
-    """The numbers of the quantities above one."""
-    return np.array([i for i, name in enumerate(names) if quantity_value(name) > 1], int)
+    """The entry numbers of the quantities above one; read-only."""
+    return read_only(np.array([i for i, name in enumerate(names) if quantity_value(name) > 1], int))
 
 
-@cache
+@cached(ENTRIES)
 def _single(names: tuple[str, ...]) -> np.ndarray:
-    """Which quantities are one, which no determiner goes before."""
-    return np.array([quantity_value(name) == 1 for name in names])
+    """A mask of the quantities of value 1, which no determiner precedes; read-only."""
+    return read_only(np.array([quantity_value(name) == 1 for name in names]))
 
 
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
-    """Whether the noun is one that the corpus counts, in a place where a number means that many things."""
+    """Whether the corpus counts the noun, and a number before it here means that many things."""
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
         return False

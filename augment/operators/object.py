@@ -13,7 +13,7 @@ from negcap.augment.edits import Candidate, Edit
 from negcap.augment.language.articles import article
 from negcap.augment.language.grammar import agreement_edits
 from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.sampling import draw
+from negcap.augment.lexicon.sampling import sample
 from negcap.augment.operators.noun import SHARPNESS, noun_candidates, noun_choices
 from negcap.augment.slots.nouns import NounSlot
 
@@ -26,11 +26,11 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer by construction.
     """
     names = context.lexicon.nouns.names
-    slots, masses = noun_choices(caption, context)
+    slots, weights = noun_choices(caption, context)
     made = [noun_candidates(caption, context, slot) for slot in slots]
     open = [slot for slot in slots if _appends(caption, slot)]
-    replaced = draw(masses, rng, draws)
-    appended = draw([_mass(slot, context) for slot in open], rng, draws)
+    replaced = sample(weights, rng, draws)
+    appended = sample([_weights(slot, context) for slot in open], rng, draws)
     for _ in range(draws):
         source = appended if rng.random() < 0.5 else replaced
         drawn = next(source, None)
@@ -53,13 +53,13 @@ def _appends(caption: Caption, slot: NounSlot) -> bool:
     return root.dep in APPENDED and not listed and behind not in ("of", "'s", "'", "and", "or", ",", "-")
 
 
-def _mass(slot: NounSlot, context: Context) -> np.ndarray:
-    """The weight of every noun beside that of the slot, of its kind: as its governor likes it."""
+def _weights(slot: NounSlot, context: Context) -> np.ndarray:
+    """The weight of every noun to be appended to that of a slot: its probability there, if it is of the same class."""
     nouns = context.lexicon.nouns
-    mass = nouns.probabilities(slot.places[:2], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
-    mass[context.lexicon.same_things(slot.entry)] = 0.0
-    mass[nouns.kinds != nouns.kinds[nouns.number[slot.entry]]] = 0.0
-    return mass
+    weights = nouns.probabilities(slot.contexts[:2], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
+    weights[context.lexicon.may_corefer(slot.entry)] = 0.0
+    weights[nouns.classes != nouns.classes[nouns.number[slot.entry]]] = 0.0
+    return weights
 
 
 def _form(slot: NounSlot) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from negcap.augment.edits import Candidate, Edit
 from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.sampling import draw
+from negcap.augment.lexicon.sampling import sample
 from negcap.augment.operators.noun import noun_candidates, noun_choices
 from negcap.augment.operators.preposition import preposition_candidate, preposition_choices
 from negcap.augment.operators.verb import verb_candidate, verb_choices
 from negcap.augment.scene_graph import scene_graph
-from negcap.augment.slots.nouns import NounSlot, broader, noun_slots
+from negcap.augment.slots.contexts import broader
+from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 
 def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -35,17 +37,25 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     subjects = {triple.subject for triple in graph.relations}
     objects = {triple.object for triple in graph.relations}
     words = {index for triple in graph.relations for index in triple.tokens}
-    nouns, noun_masses = noun_choices(caption, context)
-    prepositions, preposition_masses = preposition_choices(caption, context)
-    verbs, verb_masses = verb_choices(caption, context)
-    at_subjects = _of(nouns, noun_masses, [slot.root in subjects for slot in nouns])
-    at_objects = _of(nouns, noun_masses, [slot.root in objects for slot in nouns])
-    at_prepositions = _of(prepositions, preposition_masses, [slot.start in words for slot in prepositions])
-    at_verbs = _of(verbs, verb_masses, [slot.index in words for slot in verbs])
+    lexicon = context.lexicon
+    nouns = {
+        slot.root: Choice(lexicon.nouns.names, noun_candidates(caption, context, slot), weights)
+        for slot, weights in zip(*noun_choices(caption, context), strict=True)
+    }
+    prepositions = [
+        Choice(lexicon.prepositions.names, partial(preposition_candidate, caption, context, slot), weights)
+        for slot, weights in zip(*preposition_choices(caption, context), strict=True)
+        if slot.start in words
+    ]
+    verbs = [
+        Choice(lexicon.verbs.names, partial(verb_candidate, caption, context, slot), weights)
+        for slot, weights in zip(*verb_choices(caption, context), strict=True)
+        if slot.index in words
+    ]
     parts: list[Iterator[Candidate | None]] = [
-        _nouns(caption, context, rng, draws, at_subjects),
-        _nouns(caption, context, rng, draws, at_objects),
-        _words(caption, context, rng, draws, at_prepositions, at_verbs),
+        _candidates([nouns[root] for root in nouns if root in subjects], rng, draws),
+        _candidates([nouns[root] for root in nouns if root in objects], rng, draws),
+        _candidates(prepositions + verbs, rng, draws),
     ]
     for _ in range(draws):
         made = next(rng.choice(parts), None)
@@ -53,41 +63,22 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
             yield made
 
 
-def _of(slots: Sequence[Any], masses: Sequence[np.ndarray], mask: list[bool]) -> tuple[list[Any], list[np.ndarray]]:
-    chosen = [at for at, one in enumerate(mask) if one]
-    return [slots[at] for at in chosen], [masses[at] for at in chosen]
+class Choice(NamedTuple):
+    """A slot: the names of the entries that may come there, what makes a candidate of one, and their weights."""
+
+    names: Sequence[str]
+    candidate: Callable[[str], Candidate | None]
+    weights: np.ndarray
 
 
-def _nouns(
-    caption: Caption, context: Context, rng: Random, draws: int, nouns: tuple[list, list]
-) -> Iterator[Candidate | None]:
-    """Candidates for the subjects, or for the objects, of the triples."""
-    slots, masses = nouns
-    made = [noun_candidates(caption, context, slot) for slot in slots]
-    for at, entry in draw(masses, rng, draws):
-        yield made[at](context.lexicon.nouns.names[entry])
-
-
-def _words(
-    caption: Caption,
-    context: Context,
-    rng: Random,
-    draws: int,
-    prepositions: tuple[list, list],
-    verbs: tuple[list, list],
-) -> Iterator[Candidate | None]:
-    """Candidates for the relation words, prepositions and verbs in one draw."""
-    for at, entry in draw(prepositions[1] + verbs[1], rng, draws):
-        if at < len(prepositions[0]):
-            name = context.lexicon.prepositions.names[entry]
-            yield preposition_candidate(caption, context, prepositions[0][at], name)
-        else:
-            name = context.lexicon.verbs.names[entry]
-            yield verb_candidate(caption, context, verbs[0][at - len(prepositions[0])], name)
+def _candidates(choices: Sequence[Choice], rng: Random, draws: int) -> Iterator[Candidate | None]:
+    """Candidates for some slots, sampled together."""
+    for at, entry in sample([choice.weights for choice in choices], rng, draws):
+        yield choices[at].candidate(choices[at].names[entry])
 
 
 def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Put a preposition and a noun behind a noun, both as the corpus uses them there."""
+    """Put a preposition and a noun behind a noun, sampled by how the corpus uses them there."""
     lexicon = context.lexicon
     slots = [
         slot
@@ -95,12 +86,12 @@ def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Itera
         if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",)) and not is_negated(caption, slot.root)
     ]
     heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
-    for at, word in draw(heads, rng, draws):
+    for at, word in sample(heads, rng, draws):
         name = lexicon.prepositions.names[word]
         *_, above, last = (caption.tokens[slots[at].root].lemma, *name.split())
         governed = f"pobj:{above} {last}"
-        places = governed, broader(governed), f"left:{last} a"
-        for _, entry in draw([lexicon.nouns.probabilities(places, "a")], rng, 1):
+        contexts = governed, broader(governed), f"left:{last} a"
+        for _, entry in sample([lexicon.nouns.probabilities(contexts, "a")], rng, 1):
             yield _behind(caption, context, slots[at], name, lexicon.nouns.names[entry])
 
 

@@ -11,23 +11,23 @@ from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import agreement_edits, pronoun_edits
-from negcap.augment.language.kinds import is_place, is_worn
 from negcap.augment.language.overlaps import gender
+from negcap.augment.language.semantic_classes import is_location, is_worn
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.entries import Entries
-from negcap.augment.plausible import unfit_nouns
+from negcap.augment.operators.plausible import implausible_nouns
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# What governs a noun must have the one that comes there at least this times as often as other words have it.
-LEAST_FAVOURED = 0.1
+# The least lift of what governs a noun for the one that takes its position.
+LEAST_LIFT = 0.1
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
 
-    Pairs are taken whose heads may stand in each other's place: what governs one has the other too, and both or neither
-    are places (negcap.augment.plausible).
+    Pairs are taken whose heads fit each other's positions: the lift of each by the other's governor is not too low, and
+    both or neither name locations (negcap.augment.operators.plausible).
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
@@ -36,11 +36,13 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         for slot in noun_slots(caption)
         if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
     ]
-    unfit = {slot: unfit_nouns(caption, slot, nouns, LEAST_FAVOURED) for slot in slots}
+    implausible = {slot: implausible_nouns(caption, slot, nouns, LEAST_LIFT) for slot in slots}
     pairs = [
         (one, other)
         for one, other in combinations(slots, 2)
-        if _alike(one, other) and not unfit[one][number[other.entry]] and not unfit[other][number[one.entry]]
+        if _alike(one, other)
+        and not implausible[one][number[other.entry]]
+        and not implausible[other][number[one.entry]]
     ]
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
@@ -61,7 +63,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
-    """Whether a pronoun that may mean a noun would have to be another for what takes its place."""
+    """Whether a pronoun that may refer to a noun would have to change for the noun that takes its position."""
     if not caption.pronouns:
         return False
     of = None if old.plural else gender(old.entry)
@@ -69,10 +71,10 @@ def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase can stand elsewhere, and say something else there.
+    """Whether a noun phrase can be moved, and that changes what the caption says.
 
     It has no pronoun and no "no" in it, nothing "of" it and no particle behind it; it stands in no list, and not behind
-    "of" or "with"; and it is named once.
+    "of" or "with"; and its head occurs once.
     """
     tokens, lowered = caption.tokens, caption.lowered
     root = tokens[chunk.root]
@@ -90,9 +92,9 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
 
 
 def _alike(one: NounSlot, other: NounSlot) -> bool:
-    """Whether two nouns may come into each other's role: two places or none; what one wears has but one."""
+    """Whether two nouns may take each other's position: both name locations or neither does; not both clothing."""
     worn = is_worn(one.entry) and is_worn(other.entry)
-    return one.entry != other.entry and is_place(one.entry) == is_place(other.entry) and not worn
+    return one.entry != other.entry and is_location(one.entry) == is_location(other.entry) and not worn
 
 
 def _stands_alone(slot: NounSlot, nouns: Entries) -> bool:

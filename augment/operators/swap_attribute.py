@@ -14,15 +14,15 @@ from negcap.augment.lexicon.sampling import accepts
 from negcap.augment.operators.attribute import attribute_edits
 from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 
-# How much of the implausibility of an exchange is forgiven (1: none).
+# Divides the log of the likelihood ratio of a swap: the higher, the more implausible swaps are made.
 TEMPERATURE = 5.0
 
 
 def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Exchange the attributes of two nouns: "a red car and a blue house" -> "a blue car and a red house".
 
-    Only attributes that exclude each other; a pair is taken as often as the corpus makes it likely after the exchange
-    against before, as for `shuffle`.
+    Only attributes that exclude each other; a pair is taken with probability min(1, (p' / p) ** (1 / TEMPERATURE)),
+    with p and p' the likelihood of both attributes in their contexts before and after.
     """
     slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
     pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and exclude(a.entry, b.entry)]
@@ -42,10 +42,10 @@ def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) 
 
 
 def _gain(one: AttributeSlot, other: AttributeSlot, context: Context) -> float | None:
-    """Log of p' / p for the exchange; None where the corpus says too little of either attribute."""
+    """Log of p' / p for a swap; None where either attribute is not in the lexicon."""
     entries = context.lexicon.attributes
     a, b = entries.number.get(one.entry), entries.number.get(other.entry)
     if a is None or b is None:
         return None
-    near, far = entries.gains(one.places, a), entries.gains(other.places, b)
+    near, far = entries.gains(one.contexts, a), entries.gains(other.contexts, b)
     return float(near[b] + far[a] - near[a] - far[b])

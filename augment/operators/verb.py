@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from random import Random
 
 import numpy as np
 
+from negcap.augment.cache import cached, cached_on_context, read_only
 from negcap.augment.caption import Caption
-from negcap.augment.context import Context, asked_once
+from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.sampling import draw
+from negcap.augment.lexicon.sampling import sample
 from negcap.augment.slots.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
 
-# A verb that the corpus makes less likely than this in its place would read oddly, and give itself away.
+# The least probability of a verb in its slot: a less likely one would be implausible, and recognisable blind.
 FLOOR = 0.008
-# So would one that its subject, or what follows it, has less often than this times as often as others have it.
-LEAST_FAVOURED = 0.3
+# The least lift of its subject and of its object, for the same reason.
+LEAST_LIFT = 0.3
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a verb by one that nobody does at the same time: "a boy throws a ball" -> "a boy kicks a ball".
+    """Replace a verb by one that excludes it: "a boy throws a ball" -> "a boy kicks a ball".
 
     Same inflection, same object or preposition; neither entails the other (WordNet's troponymy, entailment, cause).
     """
-    slots, masses = verb_choices(caption, context)
-    for at, entry in draw(masses, rng, draws):
+    slots, weights = verb_choices(caption, context)
+    for at, entry in sample(weights, rng, draws):
         made = verb_candidate(caption, context, slots[at], context.lexicon.verbs.names[entry])
         if made:
             yield made
 
 
-@asked_once
+@cached_on_context
 def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the weight of every verb of the lexicon there."""
+    """The slots of a caption and, for each, the sampling weight of every verb, shape (entries,), read-only."""
     entries = context.lexicon.verbs
-    slots, masses = [], []
+    slots, slot_weights = [], []
     for slot in verb_slots(caption):
-        mass = entries.masses(slot.places, slot.pattern, entries.number.get(slot.entry), FLOOR)
-        mass[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
-        for places in (slot.places[:2], slot.places[2:4]) if mass.any() else ():
-            mass[entries.favoured(places) < LEAST_FAVOURED] = 0.0
+        weights = entries.sampling_weights(slot.contexts, slot.pattern, entries.number.get(slot.entry), FLOOR)
+        weights[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
+        for contexts in (slot.contexts[:2], slot.contexts[2:4]) if weights.any() else ():
+            weights[entries.lift(contexts) < LEAST_LIFT] = 0.0
         if slot.pattern == OBJECT:
             object = next(caption.dependents(slot.index, "dobj"), None)
-            mass[_never_takes(object.lemma if object else "", entries.names)] = 0.0
+            weights[_never_takes(object.lemma if object else "", entries.names)] = 0.0
         slots.append(slot)
-        masses.append(mass)
-    return slots, masses
+        slot_weights.append(read_only(weights))
+    return slots, slot_weights
 
 
 def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str) -> Candidate | None:
@@ -62,13 +62,13 @@ def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str
     return Candidate("verb", (edit,), (slot.index,), slot.entry, name, *senses)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _never_takes(noun: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the verbs that do not have a noun as their object."""
+    """The entry numbers of the verbs that do not take a noun as their object."""
     return [number for number, name in enumerate(names) if not verbs().takes_object(name, noun)]
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _compatible(entry: str, pattern: str, names: tuple[str, ...]) -> list[int]:
-    """The numbers of the verbs that somebody may be doing who does `entry`."""
+    """The entry numbers of the verbs that may be true of whom `entry` is true of."""
     return [number for number, name in enumerate(names) if not exclude(name, entry, pattern)]

@@ -1,14 +1,16 @@
-"""Where attributes stand in a caption."""
+"""Attribute slots: the adjectives and materials that a caption says of its nouns."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token, remembered
-from negcap.augment.language.attributes import attributes, is_part_of_name, said_otherwise
+from negcap.augment.cache import cached_on_caption
+from negcap.augment.caption import Caption, Token
+from negcap.augment.language.attributes import attributes, has_other_sense_of_persons, is_part_of_name
 from negcap.augment.language.overlaps import is_person
 from negcap.augment.language.wordnet import WordNet
-from negcap.augment.slots.nouns import NOUN_TAGS, after, before
+from negcap.augment.slots.contexts import after, before
+from negcap.augment.slots.nouns import NOUN_TAGS
 
 ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
 DEGREES = {"JJR", "JJS"}
@@ -18,14 +20,14 @@ INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dar
 class AttributeSlot(NamedTuple):
     """An adjective at token `index` said of the noun at token `noun`: "a **red** car", "the car is **red**".
 
-    `form` is "attributive" or "predicative".
+    `form` is "attributive" or "predicative". contexts: the noun, the words before the slot, the word behind it.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
     noun: int
     entry: str
     form: str
-    places: tuple[str, ...]
+    contexts: tuple[str, ...]
 
 
 def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
@@ -42,7 +44,7 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
     return None
 
 
-@remembered
+@cached_on_caption
 def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
     """Adjectives said of common nouns, with the materials among noun modifiers: "a **metal** bench"."""
     slots = []
@@ -59,18 +61,18 @@ def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
         if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
             continue
         noun, form = owner
-        if _hyphened(caption, token.index) or (is_person(noun.lemma) and said_otherwise(word)):
+        if _hyphened(caption, token.index) or (is_person(noun.lemma) and has_other_sense_of_persons(word)):
             continue
         if form == "attributive" and token.index + 1 == noun.index and is_part_of_name(word, noun.lemma):
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
-        places = (
+        contexts = (
             f"noun:{noun.lemma}",
             f"left:{before(caption, token.index)}",
             f"right:{after(caption, token.index + 1)}",
         )
-        slots.append(AttributeSlot(token.index, noun.index, word, form, places))
+        slots.append(AttributeSlot(token.index, noun.index, word, form, contexts))
     return tuple(slots)
 
 

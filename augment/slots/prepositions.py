@@ -1,17 +1,18 @@
-"""Where prepositions stand: what a caption says with them, and the slots of the preposition operator."""
+"""Prepositions with their objects: how a caption uses them, and which uses the preposition operator may edit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.cache import cached_on_caption
+from negcap.augment.caption import Caption, Token
 from negcap.augment.language.prepositions import prepositions
-from negcap.augment.slots.nouns import before, broader
+from negcap.augment.slots.contexts import before, broader
 
 
-class Said(NamedTuple):
-    """A preposition of tokens `start` to `end` (exclusive), its entry in the table, and its noun object."""
+class PrepositionUse(NamedTuple):
+    """A preposition, tokens `start` to `end` (exclusive), its entry in data/prepositions.toml, and its noun object."""
 
     start: int
     end: int
@@ -22,14 +23,15 @@ class Said(NamedTuple):
 class PrepositionSlot(NamedTuple):
     """A preposition of one or more tokens with its object noun `object` (a token index).
 
-    The first two places are what governs it and the kind of that, the next two the object and its kind.
+    contexts: its governor and what that backs off to, its object and what that backs off to, the word before it, the
+    words behind it, the governor with the object.
     """
 
     start: int
     end: int
     entry: str
     object: int
-    places: tuple[str, ...]
+    contexts: tuple[str, ...]
 
 
 def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
@@ -49,9 +51,9 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
             i += 1
 
 
-@remembered
-def prepositions_said(caption: Caption) -> tuple[Said, ...]:
-    """The prepositions of the table that a caption has before a noun, set phrases too."""
+@cached_on_caption
+def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
+    """The prepositions of data/prepositions.toml that a caption has before a noun, set phrases too."""
     table, lowered = prepositions(), caption.lowered
     found = []
     for start, end in preposition_units(caption):
@@ -59,39 +61,39 @@ def prepositions_said(caption: Caption) -> tuple[Said, ...]:
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            found.append(Said(start, end, entry, object))
+            found.append(PrepositionUse(start, end, entry, object))
     return tuple(found)
 
 
-@remembered
+@cached_on_caption
 def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
     """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
     slots = []
-    for said in prepositions_said(caption):
-        above = caption.tokens[said.start]
-        while said.start <= above.index < said.end and above.head != above.index:
+    for use in preposition_uses(caption):
+        above = caption.tokens[use.start]
+        while use.start <= above.index < use.end and above.head != above.index:
             above = caption.tokens[above.head]
-        if _is_set(caption, said, above) or _is_bound(caption, said):
+        if _is_set(caption, use, above) or _is_bound(caption, use):
             continue
-        above_place = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
-        object_place = f"obj:{said.object.lemma}"
-        places = (
-            above_place,
-            broader(above_place),
-            object_place,
-            broader(object_place),
-            f"left:{before(caption, said.start)}",
-            f"right:{caption.lowered[said.end]} {said.object.lemma}",
-            f"{above.lemma}..{said.object.lemma}",
+        above_context = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
+        object_context = f"obj:{use.object.lemma}"
+        contexts = (
+            above_context,
+            broader(above_context),
+            object_context,
+            broader(object_context),
+            f"left:{before(caption, use.start)}",
+            f"right:{caption.lowered[use.end]} {use.object.lemma}",
+            f"{above.lemma}..{use.object.lemma}",
         )
-        slots.append(PrepositionSlot(said.start, said.end, said.entry, said.object.index, places))
+        slots.append(PrepositionSlot(use.start, use.end, use.entry, use.object.index, contexts))
     return tuple(slots)
 
 
-def _is_set(caption: Caption, said: Said, above: Token) -> bool:
+def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or `above`, what governs it, makes one meaning with it."""
     table = prepositions()
-    start, end, entry, object = said
+    start, end, entry, object = use
     if start > 0 and caption.lowered[start - 1] in table.adverbs:
         return True
     if object.lemma in table.idioms and (object.index == end or end - start == 1):
@@ -102,9 +104,9 @@ def _is_set(caption: Caption, said: Said, above: Token) -> bool:
     return owned or (entry == "by" and above.tag == "VBN")
 
 
-def _is_bound(caption: Caption, said: Said) -> bool:
+def _is_bound(caption: Caption, use: PrepositionUse) -> bool:
     """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
-    start, end, _, object = said
+    start, end, _, object = use
     tokens, lowered, text = caption.tokens, caption.lowered, caption.text
     if lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}

@@ -1,4 +1,4 @@
-"""Verbs that say what is going on: where they stand in a caption, and which exclude one another (data/verbs.toml)."""
+"""Verb slots: the verbs of a caption that may be replaced, and which verbs exclude one another (data/verbs.toml)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.cache import cached_on_caption
+from negcap.augment.caption import Caption, Token
 from negcap.augment.data import data_path
 from negcap.augment.language.grammar import third_person
-from negcap.augment.language.kinds import LIVING, is_food, kind
 from negcap.augment.language.prepositions import prepositions
+from negcap.augment.language.semantic_classes import LIVING, is_food, semantic_class
 from negcap.augment.language.wordnet import WordNet
-from negcap.augment.slots.nouns import after, before, broader
+from negcap.augment.slots.contexts import after, before, broader
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
@@ -26,13 +27,17 @@ ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpas
 
 
 class VerbSlot(NamedTuple):
-    """A verb at token `index` that takes an object, or none: `pattern` is "object", "prep:on" or "bare"."""
+    """A verb at token `index`, its Penn tag, and what it takes: `pattern` is "object", "prep:on" or "bare".
+
+    contexts: its subject and what that backs off to, its object or the preposition's and what that backs off to, the
+    words before it, the word behind it.
+    """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
     entry: str
     tag: str
     pattern: str
-    places: tuple[str, ...]
+    contexts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def may_be_same(one: str, other: str) -> bool:
     )
 
 
-@remembered
+@cached_on_caption
 def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
     """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
@@ -128,34 +133,34 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
             continue
         prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
         if object is not None:
-            pattern, place, noun = OBJECT, f"obj:{object.lemma}", object
+            pattern, context, noun = OBJECT, f"obj:{object.lemma}", object
         elif prep is not None:
             if prep.lower not in known:
                 continue
             noun = next(caption.dependents(prep.index, "pobj"), None)
-            pattern, place = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
+            pattern, context = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
-            pattern, place, noun = "bare", "obj:", None
+            pattern, context, noun = "bare", "obj:", None
         else:
             continue
         doer = subject(caption, token)
-        if doer is None or (token.lemma in verbs().postures and kind(doer.lemma) not in LIVING):
+        if doer is None or (token.lemma in verbs().postures and semantic_class(doer.lemma) not in LIVING):
             continue
-        subject_place = f"subj:{doer.lemma}"
-        places = (
-            subject_place,
-            broader(subject_place),
-            place,
-            broader(place),
+        subject_context = f"subj:{doer.lemma}"
+        contexts = (
+            subject_context,
+            broader(subject_context),
+            context,
+            broader(context),
             f"left:{before(caption, token.index)}",
             f"right:{after(caption, following)}",
         )
-        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, places))
+        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, contexts))
     return tuple(slots)
 
 
 def subject(caption: Caption, verb: Token) -> Token | None:
-    """Who does it; None where the parse does not tell."""
+    """The subject of a verb, through relative clauses and coordination; None where the parse does not tell."""
     for _ in caption.tokens:
         own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]

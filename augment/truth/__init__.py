@@ -1,6 +1,7 @@
-"""Truth: how likely a replacement is true of the image after all, though none of its captions says so.
+"""Truth: is a candidate really false of the image?
 
-Estimated from the corpus' own sibling captions: the probability that one further caption of the image would make the
-candidate true. `associations` (nouns, verbs) and `transitions` (quantities, prepositions, attributes) count what
-captions of one image say, `fit` counts and calibrates, `estimates` answers for the candidates of an image.
+`contradiction` refuses candidates that captions or WordNet make true. For the others `estimates` gives the probability
+that one further caption of the image would make them true, estimated from the corpus' own sibling captions:
+`associations` (nouns, verbs) and `transitions` (quantities, prepositions, attributes) count what captions of one image
+mention together, and `fit` calibrates.
 """

@@ -1,9 +1,10 @@
-"""Words that come with words: how much what a caption says speaks for an entry being true by another of the image.
+"""Associations: how much a word in one caption raises the probability that another caption makes an entry true.
 
     gain(x, y) = log p(y | x) / p(y)
 
-where p(y | x) is the share of pairs of captions of one image, the first of which says x, whose second makes y true. It
-is shrunk to what it would be if x spoke for y as it does for all of y's kind, and that to what x's kind says:
+where p(y | x) is the share of pairs of captions of one image, the first of which mentions x, whose second makes y true.
+It is smoothed with p', in which x has the same lift for all entries of y's semantic class k(y); p(k(y) | x) is smoothed
+in turn with that given the class of x:
 
     p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from negcap.augment.language.kinds import KINDS, PERSON, kind
+from negcap.augment.language.semantic_classes import CLASSES, PERSON, semantic_class
 
 SMOOTHING = 20.0
 
@@ -24,32 +25,33 @@ SMOOTHING = 20.0
 class Pairs:
     """Counts of ordered pairs of captions of one image.
 
-    together: those where the first says word i and the second makes entry j true, shape (words, entries); said, true:
-    those where the first says a word, and where the second makes an entry true; all: all of them.
+    together: those whose first mentions word i and whose second makes entry j true, shape (words, entries); mentioned:
+    those whose first mentions a word, shape (words,); true: those whose second makes an entry true, shape (entries,);
+    all: all of them.
     """
 
     together: np.ndarray
-    said: np.ndarray
+    mentioned: np.ndarray
     true: np.ndarray
     all: float
 
 
 def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> Pairs:
-    """Count images, each a sequence of captions: the numbers of the words it says and of the entries it makes true."""
-    together, said, true = np.zeros((words, entries)), np.zeros(words), np.zeros(entries)
+    """Count images, each a list of captions: the numbers of the words one mentions and of the entries it makes true."""
+    together, mentioned, true = np.zeros((words, entries)), np.zeros(words), np.zeros(entries)
     pairs = 0
     for captions in images:
         others = len(captions) - 1
-        one, own = _tally([said for said, _ in captions])
+        one, own = _tally([words for words, _ in captions])
         two, made = _tally([true for _, true in captions])
         both = own[:, None] * made
         for first, second in captions:
             both[np.searchsorted(one, first)[:, None], np.searchsorted(two, second)] -= 1
         together[one[:, None], two] += both
-        said[one] += own * others
+        mentioned[one] += own * others
         true[two] += made * others
         pairs += len(captions) * others
-    return Pairs(together, said, true, float(pairs))
+    return Pairs(together, mentioned, true, float(pairs))
 
 
 def _tally(numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +59,10 @@ def _tally(numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Associations:
-    """What words say of entries, read from pairs of captions."""
+    """The gains of words and entries, from counts of pairs of captions.
+
+    odds: the log odds of p(y), person: 1 for words for persons, both of shape (entries,).
+    """
 
     def __init__(self, pairs: Pairs, words: Sequence[str], entries: Sequence[str]) -> None:
         """Work out the gains; `words` and `entries` name the rows and columns of the counts."""
@@ -65,30 +70,32 @@ class Associations:
         self.entries = {entry: column for column, entry in enumerate(entries)}
         usual = (pairs.true + 0.5) / (pairs.all + 1.0)
         self.odds = np.log(usual / (1 - usual))
-        self.person = np.array([float(kind(entry) == PERSON) for entry in entries])
-        self._gains = _gains(pairs, usual, [kind(word) for word in words], [kind(entry) for entry in entries])
+        self.person = np.array([float(semantic_class(entry) == PERSON) for entry in entries])
+        self._gains = _gains(
+            pairs, usual, [semantic_class(word) for word in words], [semantic_class(entry) for entry in entries]
+        )
 
-    def score(self, said: Iterable[str]) -> np.ndarray:
-        """How much what is said speaks for every entry, shape (entries,).
+    def score(self, mentioned: Iterable[str]) -> np.ndarray:
+        """The evidence of mentioned words for every entry, in nats, shape (entries,).
 
-        The sum of the gains over the root of their number: the words of an image say much the same.
+        The sum of their gains over the root of their number, since the words of an image are not independent.
         """
-        rows = sorted(self.words[word] for word in said if word in self.words)
+        rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
             return np.zeros(len(self.odds))
         return self._gains[rows].sum(axis=0) / np.float32(np.sqrt(len(rows)))
 
 
 def _gains(pairs: Pairs, usual: np.ndarray, words: Sequence[int], entries: Sequence[int]) -> np.ndarray:
-    """The gain of every word and entry, given their kinds; float32 of shape (words, entries)."""
-    of_word = np.zeros((KINDS, len(words)))
+    """The gain of every word and entry, given their semantic classes; float32 of shape (words, entries)."""
+    of_word = np.zeros((CLASSES, len(words)))
     of_word[words, np.arange(len(words))] = 1
-    of_entry = np.zeros((len(entries), KINDS))
+    of_entry = np.zeros((len(entries), CLASSES))
     of_entry[np.arange(len(entries)), entries] = 1
-    said = pairs.said[:, None] + SMOOTHING
-    by_kind = (of_word @ pairs.together + SMOOTHING * usual) / ((of_word @ pairs.said)[:, None] + SMOOTHING)
-    share = by_kind[words]
-    likes = (pairs.together @ of_entry + SMOOTHING * (share @ of_entry)) / said
-    likes /= np.maximum(usual @ of_entry, 1e-12)
-    expected = likes[:, entries] * usual
-    return np.log((pairs.together + SMOOTHING * expected) / said / usual).astype(np.float32)
+    given = pairs.mentioned[:, None] + SMOOTHING
+    by_class = (of_word @ pairs.together + SMOOTHING * usual) / ((of_word @ pairs.mentioned)[:, None] + SMOOTHING)
+    share = by_class[words]
+    of_class = (pairs.together @ of_entry + SMOOTHING * (share @ of_entry)) / given
+    of_class /= np.maximum(usual @ of_entry, 1e-12)
+    expected = of_class[:, entries] * usual
+    return np.log((pairs.together + SMOOTHING * expected) / given / usual).astype(np.float32)

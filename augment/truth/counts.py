@@ -1,6 +1,6 @@
-"""Count what captions of one image say: pairs of captions, by fold of images.
+"""Count pairs of captions of one image by what the first mentions and the second makes true, by fold of images.
 
-A table of counts has a row for each (kind, said, of, entry), as negcap.schemas.truth has, with the pairs.
+A table of counts has the columns kind, said, of and entry of negcap.schemas.truth, and the number of pairs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from negcap.augment.caption import Caption
-from negcap.augment.context import nouns_said, verbs_said
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import mentioned_nouns, mentioned_verbs
 from negcap.augment.rng import record_rng
 from negcap.augment.truth import associations, transitions
 from negcap.augment.truth.entailment import Entailment
-from negcap.augment.truth.transitions import CLAIMS
+from negcap.augment.truth.transitions import ASSERTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,12 +27,12 @@ WORDS = ("noun", "verb")
 KEYS = ("kind", "said", "of", "entry")
 PAIRS = "pairs"
 FOLDS = 6
-LEAST = 20  # pairs whose first caption says a word: of rarer ones nothing is learnt
+LEAST = 20  # pairs whose first caption says a word: rarer words are left out
 
 
 @dataclass(frozen=True)
-class MakesTrue:
-    """What a caption makes true: the numbers of the lexicon's entries, of either kind of word."""
+class EntailedEntries:
+    """The entries of a lexicon, by number, that a caption makes true."""
 
     lexicon: Lexicon
 
@@ -41,11 +41,11 @@ class MakesTrue:
         return Entailment(self.lexicon.nouns.names)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
-        """The nouns that the caption's nouns make true, by WordNet, or the verbs that it says."""
+        """Of kind "noun" those that its nouns entail (see Entailment), of kind "verb" those that it mentions."""
         if kind == "noun":
-            return self._nouns.of(nouns_said(caption))
+            return self._nouns.of(mentioned_nouns(caption))
         known = self.lexicon.verbs.number
-        return np.array([known[verb] for verb in verbs_said(caption) if verb in known], int)
+        return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
 
 
 def fold(image_id: str) -> int:
@@ -53,37 +53,39 @@ def fold(image_id: str) -> int:
     return record_rng(0, "truth fold", image_id).randrange(FOLDS)
 
 
-def count(images: Sequence[Sequence[Caption]], makes_true: MakesTrue) -> pa.Table:
+def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
     """The counts of some images."""
     import pyarrow as pa
 
-    words = [_count_words(kind, images, makes_true) for kind in WORDS]
-    return pa.concat_tables([*words, *(_count_claims(kind, images) for kind in CLAIMS)])
+    words = [_count_words(kind, images, entailed) for kind in WORDS]
+    return pa.concat_tables([*words, *(_count_assertions(kind, images) for kind in ASSERTIONS)])
 
 
-def _count_words(kind: str, images: Sequence[Sequence[Caption]], makes_true: MakesTrue) -> pa.Table:
-    """Pairs by what the first says and the second makes true."""
+def _count_words(kind: str, images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
+    """Pairs by the word that the first mentions and the entry that the second makes true."""
     import pyarrow as pa
 
-    words = sorted({word for one in images for caption in one for word in nouns_said(caption)})
+    words = sorted({word for one in images for caption in one for word in mentioned_nouns(caption)})
     number = {word: row for row, word in enumerate(words)}
-    names = makes_true.lexicon.entries(kind).names
-    said = ([np.array([number[word] for word in nouns_said(caption)], int) for caption in one] for one in images)
-    made = ([makes_true(kind, caption) for caption in one] for one in images)
-    rows = (list(zip(first, second, strict=True)) for first, second in zip(said, made, strict=True))
+    names = entailed.lexicon.entries(kind).names
+    mentioned = (
+        [np.array([number[word] for word in mentioned_nouns(caption)], int) for caption in one] for one in images
+    )
+    made = ([entailed(kind, caption) for caption in one] for one in images)
+    rows = (list(zip(first, second, strict=True)) for first, second in zip(mentioned, made, strict=True))
     pairs = associations.count(rows, len(words), len(names))
-    whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.said[:, None], pairs.together]])
+    whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.mentioned[:, None], pairs.together]])
     row, column = whole.nonzero()
     firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
     seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
     return _rows(kind, firsts, pa.repeat("", len(row)), seconds, whole[row, column].astype(int))
 
 
-def _count_claims(kind: str, images: Sequence[Sequence[Caption]]) -> pa.Table:
-    """Pairs by the claim of the first and the value that the second says."""
-    turns = transitions.count(kind, ([CLAIMS[kind](caption) for caption in one] for one in images))
-    said, of, entry = zip(*turns, strict=True) if turns else ((), (), ())
-    return _rows(kind, said, of, entry, list(turns.values()))
+def _count_assertions(kind: str, images: Sequence[Sequence[Caption]]) -> pa.Table:
+    """Pairs by the assertion of the first and the value that the second gives to the same thing."""
+    counts = transitions.count(kind, ([ASSERTIONS[kind](caption) for caption in one] for one in images))
+    said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
+    return _rows(kind, said, of, entry, list(counts.values()))
 
 
 def _rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
@@ -114,7 +116,7 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
 
 
 def encoded(table: pa.Table) -> pa.Table:
-    """A table whose texts are numbers in dictionaries: it is smaller, and travels lighter."""
+    """A table with its texts dictionary-encoded, which is smaller to send to workers."""
     import pyarrow as pa
 
     texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
@@ -124,7 +126,7 @@ def encoded(table: pa.Table) -> pa.Table:
 
 
 def _numbered(texts: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
-    """Texts of one dictionary as numbers in the order of those that there are, and these."""
+    """Integer codes of texts, and the sorted vocabulary that they index."""
     import pyarrow.compute as pc
 
     coded = texts.combine_chunks()
@@ -149,11 +151,11 @@ def _total(counts: pa.Table) -> pa.ChunkedArray:
     return first
 
 
-def without(counts: pa.Table, left_out: int | None = None) -> pa.Table:
-    """Counts of all folds, or of all but one, added up."""
+def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
+    """The counts of all folds added up, or of all folds but `left_out`."""
     import pyarrow.compute as pc
 
-    total = _total(counts)
+    pairs = _total(counts)
     if left_out is not None:
-        total = pc.subtract(total, counts[_fold(left_out)])
-    return counts.select(KEYS).append_column(PAIRS, total).filter(pc.greater(total, 0))
+        pairs = pc.subtract(pairs, counts[_fold(left_out)])
+    return counts.select(KEYS).append_column(PAIRS, pairs).filter(pc.greater(pairs, 0))

@@ -1,7 +1,7 @@
-"""Which nouns of a lexicon a said noun makes true: itself, and what lies above or below it in WordNet by first senses.
+"""Which nouns of a lexicon a mentioned noun makes true: itself, and its hypernyms and hyponyms by first senses.
 
-Narrower than what contradiction checks refuse: there all senses in use count, since one doubt is enough; here it is
-counted what is likely.
+Narrower than negcap.augment.language.coreference, where all senses in use count, since one doubt is enough to refuse a
+negative; here true pairs are counted.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from negcap.augment.cache import cached
 from negcap.augment.language.overlaps import head
 from negcap.augment.language.wordnet import WordNet
 
+NOUNS = 1 << 14  # whose answers are kept
+
 
 class Entailment:
-    """The entries, by number, that nouns make true; answers are kept."""
+    """The entries, by number, that nouns make true."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         """Index the entries by their first senses and all above them."""
@@ -23,30 +26,27 @@ class Entailment:
         self._is: dict[int, list[int]] = {}
         self._below: dict[int, list[int]] = {}
         for number, entry in enumerate(entries):
-            above = _upwards(entry)
+            above = _hypernyms(entry)
             if above:
                 self._is.setdefault(above[0], []).append(number)
             for synset in above:
                 self._below.setdefault(synset, []).append(number)
-        self._known: dict[str, frozenset[int]] = {}
 
     def of(self, nouns: Iterable[str]) -> np.ndarray:
         """The numbers of the entries that any of the nouns makes true, in order."""
         return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
 
+    @cached(NOUNS)
     def _of_noun(self, noun: str) -> frozenset[int]:
-        found = self._known.get(noun)
-        if found is None:
-            above = _upwards(noun)
-            numbers = {self._named[noun]} if noun in self._named else set()
-            numbers.update(self._below.get(above[0], ()) if above else ())
-            numbers.update(*(self._is.get(synset, ()) for synset in above))
-            found = self._known[noun] = frozenset(numbers)
-        return found
+        above = _hypernyms(noun)
+        numbers = {self._named[noun]} if noun in self._named else set()
+        numbers.update(self._below.get(above[0], ()) if above else ())
+        numbers.update(*(self._is.get(synset, ()) for synset in above))
+        return frozenset(numbers)
 
 
-def _upwards(noun: str) -> list[int]:
-    """The first sense of a noun, or of its head, and then all that lies above it; empty for an unknown one."""
+def _hypernyms(noun: str) -> list[int]:
+    """The first sense of a noun, or of its head, and then all its hypernyms; empty for an unknown one."""
     wordnet = WordNet.load()
     for word in (noun, head(noun)):
         senses = wordnet.senses(word, "n")

@@ -1,40 +1,41 @@
-"""The answers: for every candidate of an image, how likely a further caption would make it true."""
+"""Estimates: the probability that a further caption of an image would make a candidate true."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from negcap.augment.cache import cached, read_only
 from negcap.augment.caption import Caption
-from negcap.augment.context import nouns_said
 from negcap.augment.edits import Candidate
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import mentioned_nouns
 from negcap.augment.truth.associations import Associations, Pairs
 from negcap.augment.truth.calibration import sigmoid
-from negcap.augment.truth.most import MAX_TRUE
-from negcap.augment.truth.transitions import CLAIMS, Claim, Transitions, is_alone, value
+from negcap.augment.truth.transitions import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_P_TRUE = 0.025
 # The kind of estimate for each change that a candidate makes; a swap has none.
-OF_CHANGE = {
+KIND_OF_CHANGE = {
     "noun": "noun",
     "verb": "verb",
     "quantity": "numeral",
     "preposition": "preposition",
     "attribute": "attribute",
 }
-# Features of the calibration: 1, log odds of the estimate, how much the captions speak for it, whether the entry is a
-# person; or 1, log odds, how many other captions say the old value. Last, how many captions there are.
-#
-# What they are expected to weigh: the log odds are right as they are, and the more captions, the less is left unsaid.
+# The calibration's prior means. Its features are, for words: 1, log odds of the entry, how much the captions speak for
+# it (Associations.score), whether it is a person, log of the number of captions; for assertions: 1, log odds of the
+# transition, log(1 + how many captions assert the old value), log of the number of captions. The log odds are expected
+# to be right as they are, and the more captions there are, the less is left unsaid.
 EXPECTED = {
     "noun": (0.0, 1.0, 0.5, 0.0, -0.5),
     "verb": (0.0, 1.0, 0.5, 0.0, -0.5),
@@ -43,45 +44,67 @@ EXPECTED = {
     "attribute": (0.0, 1.0, 0.0, -0.5),
 }
 DIGITS = 4
-KNOWN = 1 << 16
+TRANSITIONS = 1 << 16  # whose probabilities are kept
+IMAGES = 64  # the same of images
 
 
-@dataclass(frozen=True)
+def check_max_p_true(limit: float) -> None:
+    """Raise ValueError unless the limit, which settings call max_true, is a probability."""
+    if not 0 <= limit <= 1:
+        raise ValueError(f"max_true must be between 0 and 1, was: {limit}")
+
+
+@dataclass(frozen=True, eq=False)
 class Truth:
-    """What a corpus tells of the truth of replacements. `calibration` holds the coefficients of every kind it knows.
+    """A corpus' estimates: associations by kind of word, transitions by kind of assertion, and their calibration.
 
-    A candidate that is likelier than `most` to be true is to be refused.
+    calibration: coefficients by kind, for the kinds that have an estimate; see EXPECTED. max_p_true: candidates whose
+    probability of being true is higher are to be refused.
     """
 
     associations: Mapping[str, Associations]
     transitions: Mapping[str, Transitions]
     calibration: Mapping[str, np.ndarray]
-    most: float = MAX_TRUE
-    known: dict[tuple, float] = field(default_factory=dict, compare=False, repr=False)
+    max_p_true: float = MAX_P_TRUE
 
     def of_image(self, captions: Sequence[Caption]) -> ImageTruth:
         """The estimates for the candidates of one image, by all its captions."""
-        return ImageTruth(self, tuple(captions), self.most)
+        return ImageTruth(self, tuple(captions))
+
+    @cached(TRANSITIONS)
+    def p_transition(self, kind: str, change: tuple[str, str, str], agreeing: int, captions: int) -> float:
+        """The calibrated probability that a change (old value, thing, new value) is true of an image.
+
+        agreeing: how many of its `captions` captions assert the old value.
+        """
+        bias, odds, others, number = self.calibration[kind]
+        logit = bias + odds * self.log_odds(kind, change) + others * log1p(agreeing) + number * log(captions)
+        return round(1 / (1 + exp(-logit)), DIGITS)
+
+    def log_odds(self, kind: str, change: tuple[str, str, str]) -> float:
+        """The log odds of a change (old value, thing, new value), before calibration."""
+        chance = self.transitions[kind].probability(*change)
+        return log(chance / (1 - chance))
 
     @classmethod
-    def from_table(cls, table: pa.Table, lexicon: Lexicon, most: float = MAX_TRUE) -> Truth:
+    def from_table(cls, table: pa.Table, lexicon: Lexicon, max_p_true: float = MAX_P_TRUE) -> Truth:
         """Read a `truth` table (see negcap.schemas.truth) made with a lexicon."""
         import pyarrow.compute as pc
 
         associations, transitions, calibration = {}, {}, {}
         fitted = table.filter(pc.is_valid(table["coefficients"]))
-        for name, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
-            calibration[name] = np.array(coefficients)
-            mask = pc.and_(pc.equal(table["kind"], name), pc.is_null(table["coefficients"]))
+        for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
+            calibration[kind] = read_only(np.array(coefficients))
+            mask = pc.and_(pc.equal(table["kind"], kind), pc.is_null(table["coefficients"]))
             rows = table.filter(mask).combine_chunks()
-            if name in CLAIMS:
+            if kind in ASSERTIONS:
                 keys = (rows[column].to_pylist() for column in ("said", "of", "entry"))
-                transitions[name] = Transitions(
+                transitions[kind] = Transitions(
                     dict(zip(zip(*keys, strict=True), rows["count"].to_pylist(), strict=True))
                 )
             else:
-                associations[name] = _associations(rows, lexicon.entries(name).names)
-        return cls(associations, transitions, calibration, most)
+                associations[kind] = _associations(rows, lexicon.entries(kind).names)
+        return cls(associations, transitions, calibration, max_p_true)
 
 
 def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
@@ -97,117 +120,79 @@ def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
     return Associations(Pairs(counts[1:, 1:], counts[1:, 0], counts[0, 1:], float(counts[0, 0])), words, entries)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ImageTruth:
-    """What the captions of one image say of the truth of replacements; each kind is worked out when first asked for.
-
-    most: as in Truth.
-    """
+    """The estimates for the candidates of one image; those of a kind are made when one is first asked for."""
 
     truth: Truth
     captions: tuple[Caption, ...]
-    most: float
+
+    @property
+    def max_p_true(self) -> float:
+        """See `Truth`."""
+        return self.truth.max_p_true
 
     def of(self, candidate: Candidate, caption: Caption) -> float | None:
-        """How likely a further caption makes the candidate true; None where there is no estimate."""
-        kind = OF_CHANGE.get(candidate.change)
+        """The probability that a further caption makes a candidate for `caption` true; None without an estimate."""
+        kind = KIND_OF_CHANGE.get(candidate.change)
         if kind is None or kind not in self.truth.calibration:
             return None
-        if kind not in CLAIMS:
-            return self._likely(kind)[self.truth.associations[kind].entries[candidate.replacement]]
-        thing = caption.tokens[candidate.slots[-1]].lemma
-        if not candidate.replaced or not is_alone(kind, thing, caption):
+        if kind not in ASSERTIONS:
+            return self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+        change = _change(kind, candidate, caption)
+        if change is None:
             return None
-        claim = (kind, candidate.replaced, thing, candidate.replacement)
-        found = self._turned.get(claim)
-        if found is None:
-            found = self._turned[claim] = self._turning(*claim)
-        return found
+        return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:
-        """The numbers of the lexicon's nouns that are too likely true."""
+        """The numbers of the lexicon's nouns whose probability of being true is above the limit."""
         if "noun" not in self.truth.calibration:
             return np.zeros(0, int)
-        return np.flatnonzero(np.array(self._likely("noun")) > self.most)
+        return np.flatnonzero(np.array(self._p_words("noun")) > self.max_p_true)
 
-    def _likely(self, kind: str) -> list[float]:
-        """The estimate of every entry of a kind of word, kept."""
-        found = self._estimated.get(kind)
-        if found is None:
-            found = self._estimated[kind] = self._estimates(kind)
-        return found
-
-    @cached_property
-    def _estimated(self) -> dict[str, list[float]]:
-        return {}
-
-    @cached_property
-    def _turned(self) -> dict[tuple, float]:
-        return {}
-
-    def _estimates(self, kind: str) -> list[float]:
-        """The estimate of every entry of a kind of word."""
+    @cached(IMAGES)
+    def _p_words(self, kind: str) -> list[float]:
+        """The calibrated probability of every entry of a kind of word."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
-        logits = odds * known.odds + score * self._score(kind) + person * known.person + (bias + number * self._number)
-        return sigmoid(logits).round(DIGITS).tolist()
-
-    def _turning(self, kind: str, old: str, thing: str, new: str) -> float:
-        """The estimate of a change from one value of a thing to another."""
-        old, new = value(kind, old), value(kind, new)
-        agreeing = self._agreeing(kind)[thing, old]
-        key = (kind, old, thing, new, agreeing, len(self.captions))
-        found = self.truth.known.get(key)
-        if found is None:
-            if len(self.truth.known) >= KNOWN:
-                self.truth.known.clear()
-            bias, odds, others, number = self.truth.calibration[kind]
-            logit = bias + odds * self._odds(kind, old, thing, new) + others * log1p(agreeing) + number * self._number
-            found = self.truth.known[key] = round(1 / (1 + exp(-logit)), DIGITS)
-        return found
+        logits = odds * known.odds + score * self._score(kind) + person * known.person
+        return sigmoid(logits + (bias + number * self._log_captions)).round(DIGITS).tolist()
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
-        """What the calibration of the candidate's kind is fitted on."""
-        kind = OF_CHANGE[candidate.change]
-        if kind in CLAIMS:
-            if not candidate.replaced:
+        """What the calibration of the candidate's kind is fitted on (see EXPECTED); None without an estimate."""
+        kind = KIND_OF_CHANGE[candidate.change]
+        if kind in ASSERTIONS:
+            change = _change(kind, candidate, caption)
+            if change is None:
                 return None
-            old, new = value(kind, candidate.replaced), value(kind, candidate.replacement)
-            thing = caption.tokens[candidate.slots[-1]].lemma
-            if not is_alone(kind, thing, caption):
-                return None
-            agreeing = self._agreeing(kind)[thing, old]
-            return [1.0, self._odds(kind, old, thing, new), log1p(agreeing), self._number]
+            agreeing = self._agreeing(kind, change)
+            return [1.0, self.truth.log_odds(kind, change), log1p(agreeing), self._log_captions]
         known = self.truth.associations[kind]
         entry = known.entries[candidate.replacement]
-        return [1.0, known.odds[entry], self._score(kind)[entry], known.person[entry], self._number]
+        return [1.0, known.odds[entry], self._score(kind)[entry], known.person[entry], self._log_captions]
 
+    @cached(IMAGES)
     def _score(self, kind: str) -> np.ndarray:
-        found = self._scores.get(kind)
-        if found is None:
-            said = frozenset[str]().union(*map(nouns_said, self.captions))
-            found = self._scores[kind] = self.truth.associations[kind].score(said)
-        return found
+        mentioned = frozenset[str]().union(*map(mentioned_nouns, self.captions))
+        return read_only(self.truth.associations[kind].score(mentioned))
 
     @cached_property
-    def _scores(self) -> dict[str, np.ndarray]:
-        return {}
-
-    @cached_property
-    def _number(self) -> float:
+    def _log_captions(self) -> float:
         return log(len(self.captions))
 
-    def _agreeing(self, kind: str) -> Counter[Claim]:
-        """How many captions make each claim, the one to be changed included."""
-        found = self._claims.get(kind)
-        if found is None:
-            found = self._claims[kind] = Counter(claim for one in self.captions for claim in CLAIMS[kind](one))
-        return found
+    def _agreeing(self, kind: str, change: tuple[str, str, str]) -> int:
+        """How many captions assert the old value of a thing, the one to be changed included."""
+        old, thing, _ = change
+        return self._assertions(kind)[thing, old]
 
-    @cached_property
-    def _claims(self) -> dict[str, Counter[Claim]]:
-        return {}
+    @cached(IMAGES)
+    def _assertions(self, kind: str) -> Counter[Assertion]:
+        return Counter(assertion for one in self.captions for assertion in ASSERTIONS[kind](one))
 
-    def _odds(self, kind: str, old: str, thing: str, new: str) -> float:
-        chance = self.truth.transitions[kind].probability(old, thing, new)
-        return log(chance / (1 - chance))
+
+def _change(kind: str, candidate: Candidate, caption: Caption) -> tuple[str, str, str] | None:
+    """Old value, thing and new value of a candidate; None where it adds a value, or the thing is mentioned twice."""
+    thing = caption.tokens[candidate.slots[-1]].lemma
+    if not candidate.replaced or not is_mentioned_once(kind, thing, caption):
+        return None
+    return value(kind, candidate.replaced), thing, value(kind, candidate.replacement)

@@ -1,13 +1,15 @@
-"""Does a caption still say the same when two of its noun phrases are exchanged?"""
+"""Does a caption stay true when two of its noun phrases are exchanged?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token, remembered
+from negcap.augment.cache import cached_on_caption
+from negcap.augment.caption import Caption, Token
 from negcap.augment.language.prepositions import prepositions
 from negcap.augment.scene_graph import scene_graph
+from negcap.augment.slots.contexts import first_conjunct
 
 # Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".
 SYMMETRIC = {
@@ -26,27 +28,27 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     "A trick on a bike on a ramp": what the same preposition says of the same thing may stand in either order.
     "A girl is behind a car and a boy is behind the car": two clauses that say the same of each.
     """
-    first = _first_conjunct(caption, one), _first_conjunct(caption, other)
+    first = first_conjunct(caption, one), first_conjunct(caption, other)
     pairs = ((one, other), (other, one), first, first[::-1])
     if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
         return True
     if _beside_each_other(caption, one, other) or any(_with(caption, *pair) for pair in pairs):
         return True
-    if _listed(caption, one, other) or _said_anyway(caption, one.index, other.index):
+    if _listed(caption, one, other) or _follows_after_swap(caption, one.index, other.index):
         return True
     return first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
 
 
-class Said(NamedTuple):
-    """What a caption says of two things: their tokens, the verb and the preposition, "" where there is none."""
+class Statement(NamedTuple):
+    """A relation that a caption states of two nouns: their tokens, its verb and its preposition, "" for none."""
 
     subject: int
     object: int
     verb: str
     preposition: str
 
-    def implies(self, other: Said, caption: Caption) -> bool:
-        """Whether what this says makes the other true: the same of the same things, or what goes either way."""
+    def implies(self, other: Statement, caption: Caption) -> bool:
+        """Whether this makes the other true: the same relation of the same nouns; in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
         if not (self.preposition == other.preposition or prepositions().overlap(self.preposition, other.preposition)):
@@ -57,39 +59,37 @@ class Said(NamedTuple):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether it may be said of the two in either order."""
+        """Whether the relation holds in both orders if it holds in one."""
         return self.preposition in SYMMETRIC if self.preposition else self.verb in SYMMETRIC_VERBS
 
 
-@remembered
-def _said(caption: Caption) -> tuple[Said, ...]:
-    return tuple(_relations(caption))
+@cached_on_caption
+def _statements(caption: Caption) -> tuple[Statement, ...]:
+    return tuple(_read_statements(caption))
 
 
-def _relations(caption: Caption) -> Iterator[Said]:
+def _read_statements(caption: Caption) -> Iterator[Statement]:
     for relation in scene_graph(caption).relations:
         if relation.tokens:
             verbs = [caption.tokens[i].lemma for i in relation.tokens if caption.tokens[i].pos in ("VERB", "AUX")]
             words = [caption.lowered[i] for i in relation.tokens if caption.tokens[i].pos not in ("VERB", "AUX")]
-            yield Said(relation.subject, relation.object, " ".join(verbs), " ".join(words))
+            yield Statement(relation.subject, relation.object, " ".join(verbs), " ".join(words))
 
 
-def _said_anyway(caption: Caption, one: int, other: int) -> bool:
-    """Whether all that the exchange makes a caption say of two things is said already, and there is some."""
-    said = _said(caption)
-    exchanged = {one: other, other: one}
-    made = [
-        claim._replace(
-            subject=exchanged.get(claim.subject, claim.subject), object=exchanged.get(claim.object, claim.object)
-        )
-        for claim in said
-        if claim.subject in exchanged or claim.object in exchanged
+def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
+    """Whether the swap follows from relations that the caption states: all that it would state is implied by some."""
+    stated = _statements(caption)
+    swapped = {one: other, other: one}
+    new = [
+        old._replace(subject=swapped.get(old.subject, old.subject), object=swapped.get(old.object, old.object))
+        for old in stated
+        if old.subject in swapped or old.object in swapped
     ]
-    return bool(made) and all(any(claim.implies(new, caption) for claim in said) for new in made)
+    return bool(new) and all(any(old.implies(statement, caption) for old in stated) for statement in new)
 
 
 def _same(caption: Caption, one: int, other: int) -> bool:
-    """Whether two nouns mean one thing: a noun, and the same with "the" later in the caption."""
+    """Whether two mentions are of one thing: a noun, and the same noun with "the" later in the caption."""
     if one == other:
         return True
     tokens = caption.tokens
@@ -126,15 +126,8 @@ def _with(caption: Caption, one: Token, other: Token) -> bool:
     return governor.head in (above.index, above.head) and one.dep in ("dobj", "pobj")
 
 
-def _first_conjunct(caption: Caption, token: Token) -> Token:
-    """The head of the coordination that a token belongs to: of "chairs" in "a bed, a desk and chairs" the bed."""
-    while token.dep == "conj" and token.head != token.index:
-        token = caption.tokens[token.head]
-    return token
-
-
 def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether `other` is said of `one` by a symmetric preposition or verb: "a dog next to a cat"."""
+    """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
     governor = caption.tokens[other.head]
     if governor.dep == "prep" or governor.pos == "ADP":
         outer, words = governor, [governor.lower]

@@ -1,8 +1,8 @@
-"""Calibrate the estimates on candidates that held-out captions judge.
+"""Calibrate the estimates on candidates that held-out captions label true or not.
 
 Of every image, some captions are taken as known and one of the others as held out. The operators propose candidates
 for a known caption, as they do for negatives; those that the known captions do not refuse are true if the held-out
-caption would have refused them. The counts that estimate them are those of the other folds of images.
+caption makes them so. The counts that estimate them are those of the other folds of images.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from negcap.augment.rng import record_rng
 from negcap.augment.truth import transitions
 from negcap.augment.truth.calibration import fit
 from negcap.augment.truth.contradiction import check
-from negcap.augment.truth.counts import FOLDS, WORDS, MakesTrue, add, count, encoded, fold, without
-from negcap.augment.truth.estimates import EXPECTED, OF_CHANGE, Truth
-from negcap.augment.truth.transitions import CLAIMS, Claim
+from negcap.augment.truth.counts import FOLDS, WORDS, EntailedEntries, add, count, encoded, fold, total
+from negcap.augment.truth.estimates import EXPECTED, KIND_OF_CHANGE, Truth
+from negcap.augment.truth.transitions import ASSERTIONS
 from negcap.schemas.truth import KINDS, TRUTH
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
     """The `truth` table of the parses of some images (see negcap.schemas.truth), empty where no image has two captions.
 
     The calibration is fitted on the first IMAGES of them; for a kind without candidates there is no estimate. `spread`
-    has the calls made of `tally` and `judge`, a fold each: `in_turn` here, or workers elsewhere.
+    makes the calls of `tally` and `label`, a fold each: `in_turn` here, or workers elsewhere.
     """
     parses = several(parses)
     images = parses["image_id"].unique()
     folds = by_fold(parses, images)
     counts = encoded(add(spread(tally, [[part] for part in folds])))
     fitted_on = by_fold(parses, images[:IMAGES])
-    judged = spread(judge, [[fitted_on[number], without(counts, number)] for number in range(FOLDS)])
-    return calibrated(counts, judged)
+    labelled = spread(label, [[fitted_on[number], total(counts, number)] for number in range(FOLDS)])
+    return calibrated(counts, labelled)
 
 
 def in_turn(lexicon: Lexicon) -> Spread:
@@ -73,18 +73,18 @@ def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
 
 def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
     """The counts of some images."""
-    return encoded(count(by_image(from_parses(parses)), MakesTrue(lexicon)))
+    return encoded(count(by_image(from_parses(parses)), EntailedEntries(lexicon)))
 
 
-def judge(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """Candidates for captions of some images, `counts` being those of others.
+def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
+    """Candidates for captions of some images, with the estimates' features by the `counts` of other images.
 
-    Columns: `kind`, `features` for its calibration, and whether it is `true`.
+    Columns: `kind`, `features` (see negcap.augment.truth.estimates.EXPECTED), and whether it is `true`.
     """
     import pyarrow as pa
 
-    known, makes_true = uncalibrated(counts, lexicon), MakesTrue(lexicon)
-    rows = [row for one in by_image(from_parses(parses)) for row in _judged(one, makes_true, known)]
+    known, entailed = uncalibrated(counts, lexicon), EntailedEntries(lexicon)
+    rows = [row for one in by_image(from_parses(parses)) for row in _labelled(one, entailed, known)]
     kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
     types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     columns = zip((kinds, features, labels), types.values(), strict=True)
@@ -92,28 +92,28 @@ def judge(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
 
 
 def uncalibrated(counts: pa.Table, lexicon: Lexicon) -> Truth:
-    """The estimates that counts give, for features of candidates: these hang on no coefficients."""
+    """The estimates that counts give, for the features of candidates, which need no coefficients."""
     return Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
 
 
-def calibrated(counts: pa.Table, judged: Sequence[pa.Table]) -> pa.Table:
-    """The `truth` table of all counts, with the calibration that the judged candidates give."""
+def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
+    """The `truth` table of all counts, with the calibration fitted on labelled candidates."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    candidates = pa.concat_tables(judged)
+    candidates = pa.concat_tables(labelled)
     fitted = {}
     for kind in KINDS:
         own = candidates.filter(pc.equal(candidates["kind"], kind))
         if len(own):
             features = np.array(own["features"].to_pylist())
             fitted[kind] = fit(features, np.array(own["true"].to_pylist()), np.array(EXPECTED[kind])).round(6)
-    counted = without(counts)
+    counted = total(counts)
     return _with_coefficients(counted.filter(pc.is_in(counted["kind"], pa.array(fitted, pa.string()))), fitted)
 
 
 def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[float]]) -> pa.Table:
-    """Counts as rows of a `truth` table, and those that say how its kinds are calibrated."""
+    """Counts as rows of a `truth` table, behind a row of coefficients for each kind."""
     import pyarrow as pa
 
     blank = {"said": "", "of": "", "entry": "", "count": 0}
@@ -125,29 +125,29 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     return pa.concat_tables([pa.Table.from_pylist(rows, schema=TRUTH), counted]).combine_chunks()
 
 
-def _judged(
-    captions: Sequence[Caption], makes_true: MakesTrue, known: Truth
+def _labelled(
+    captions: Sequence[Caption], entailed: EntailedEntries, known: Truth
 ) -> Iterator[tuple[str, list[float], bool]]:
     """Kind, features and truth of candidates for one caption of an image; the held-out caption follows the known."""
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     held_out = rng.randrange(1, len(captions))
     shown = order[:held_out]
-    context, image = contexts(shown, makes_true.lexicon)[0], known.of_image(shown)
+    context, image = contexts(shown, entailed.lexicon)[0], known.of_image(shown)
     for kind in KINDS:
         proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
         kept = list(islice((one for one in proposed if check(one, shown[0], context) is None), KEPT))
         for candidate in kept:
             values = image.features(candidate, shown[0])
             if values is not None:
-                yield kind, values, is_true(candidate, shown[0], order[held_out], makes_true)
+                yield kind, values, is_true(candidate, shown[0], order[held_out], entailed)
 
 
-def is_true(candidate: Candidate, caption: Caption, other: Caption, makes_true: MakesTrue) -> bool:
+def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
     """Whether another caption of the image makes a candidate true."""
-    kind = OF_CHANGE[candidate.change]
+    kind = KIND_OF_CHANGE[candidate.change]
     if kind in WORDS:
-        return makes_true.lexicon.entries(kind).number[candidate.replacement] in makes_true(kind, other)
-    claims: set[Claim] = CLAIMS[kind](other)
+        return entailed.lexicon.entries(kind).number[candidate.replacement] in entailed(kind, other)
     thing = caption.tokens[candidate.slots[-1]].lemma
-    return transitions.value(kind, candidate.replacement) in transitions.said_of(kind, thing, claims)
+    values = transitions.values_of(kind, thing, ASSERTIONS[kind](other))
+    return transitions.value(kind, candidate.replacement) in values

@@ -1,4 +1,4 @@
-"""parses + lexicon + truth -> balance: the weights that make every entry enter captions as often as it leaves them."""
+"""parses + lexicon + truth -> balance: the factors that make every entry enter captions as often as it leaves them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from negcap.augment.truth.most import MAX_TRUE, check_most
+from negcap.augment.truth.estimates import MAX_P_TRUE, check_max_p_true
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
@@ -19,33 +19,34 @@ if TYPE_CHECKING:
     from negcap.augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
-PART = 500  # captions of a sample that a worker looks at in one go
+PART = 500  # captions of a sample that a worker gets at a time
 
 
 @dataclass(frozen=True)
 class BalanceConfig:
-    """How the weights are fitted: on the captions of about `sample` captions' worth of images, drawn by their ids.
+    """How the factors are fitted: on the captions of about `sample` captions' worth of images, drawn by their ids.
 
-    max_true: as in NegativesConfig. lexicon: own, or a balance table (a Parquet file, or a run's folder `balance`) to
-    be used as it is instead of fitting. Raises ValueError when sample is below 1 or max_true is not between 0 and 1.
+    max_true: as in negcap.augment.generate.Settings. lexicon: own, or a balance table (a Parquet file, or a run's
+    folder `balance`) to be used as it is instead of fitting. Raises ValueError when sample is below 1 or max_true is
+    not between 0 and 1.
     """
 
     sample: int = 10_000
-    max_true: float = MAX_TRUE
+    max_true: float = MAX_P_TRUE
     lexicon: Path | Literal["own"] = "own"
 
     def __post_init__(self) -> None:
         if self.sample < 1:
             raise ValueError(f"sample must be >= 1, was: {self.sample}")
-        check_most(self.max_true)
+        check_max_p_true(self.max_true)
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     """A shard's part of the sample."""
-    return draw(parses, config.sample if config.lexicon == "own" else 0)
+    return sample_images(parses, config.sample if config.lexicon == "own" else 0)
 
 
-def draw(parses: pa.Table, sample: int) -> pa.Table:
+def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     """A shard's part of a sample: parses with `train` (0 for a train split, else 1) and `order`, the image's hash."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -57,15 +58,15 @@ def draw(parses: pa.Table, sample: int) -> pa.Table:
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
     table = parses.append_column(TRAIN, pc.invert(train).cast(pa.int8()))
     orders = pa.array([order[image] for image in parses["image_id"].to_pylist()], pa.int64())
-    return merge([table.append_column(ORDER, orders)], sample)
+    return first_images([table.append_column(ORDER, orders)], sample)
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
     """The sample of several shards."""
-    return merge(tables, config.sample)
+    return first_images(tables, config.sample)
 
 
-def merge(tables: list[pa.Table], sample: int) -> pa.Table:
+def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
     """The rows of the images first in order, train splits before others: the fewest that hold `sample` captions."""
     import pyarrow as pa
 
@@ -108,24 +109,24 @@ def cut(table: pa.Table, size: int) -> list[pa.Table]:
     return [table.slice(start, end - start) for start, end in zip(starts, [*starts[1:], len(table)], strict=True)]
 
 
-def find(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The candidates of a part of the sample: `kind`, by its place in BALANCED, and the fields of Candidates."""
+def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
+    """The exchanges in a part of the sample: `kind`, its index in BALANCED, and the fields of Exchanges."""
     import pyarrow as pa
 
-    from negcap.augment.lexicon.balance import BALANCED, candidates
+    from negcap.augment.exchanges import BALANCED, exchanges
 
     images = images_of(table)
     entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
     tables = []
     for number, kind in enumerate(BALANCED):
-        found = candidates(kind, images, entries, known)
+        found = exchanges(kind, images, entries, known)
         of = pa.repeat(pa.scalar(number, pa.int8()), len(found.row))
         tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
     return pa.concat_tables(tables).combine_chunks()
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """The weights of every kind that an operator balances, of the train captions where there are any.
+    """The factors of the entries of every balanced kind, by the train captions where there are any.
 
     Counter: captions, those fitted on.
     """
@@ -135,21 +136,22 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
 
     if config.lexicon != "own":
         return StageResult({"balance": given_table(config.lexicon, BALANCE)}, {"captions": 0, "given": 1})
-    from negcap.augment.lexicon.balance import BALANCED, Candidates
-    from negcap.augment.lexicon.balance import fit as weigh
+    from negcap.augment.exchanges import BALANCED
+    from negcap.augment.lexicon import balance
+    from negcap.augment.lexicon.balance import Exchanges
 
     table = of_train(table)
     parts = cut(table, PART)
-    found = spread(find, [[part] for part in parts])
+    found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
     entries = load_lexicon(lexicon)
     rows = []
     for name in sorted(BALANCED):
         own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
         row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
-        old, new, mass = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "mass"))
-        weights = weigh(name, entries, Candidates(row, old.astype(int), new.astype(int), mass))
-        rows += [(name, *entry, weight) for entry, weight in sorted(weights.items())]
+        old, new, weight = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "weight"))
+        factors = balance.fit(name, entries, Exchanges(row, old.astype(int), new.astype(int), weight))
+        rows += [(name, *entry, factor) for entry, factor in sorted(factors.items())]
     columns = zip(*rows, strict=True) if rows else ((),) * len(BALANCE)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]
     return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(table)})

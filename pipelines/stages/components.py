@@ -1,4 +1,4 @@
-"""parses -> components; their vocabulary; and what may be true of each image, so that it is no negative component."""
+"""parses -> components; their vocabulary; and which of it may be true of an image, and so is no negative component."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
 
 @lru_cache(maxsize=2)
 def load_exclusions(vocabulary: WholeTable) -> Exclusions:
-    """What answers for the vocabulary of a run, once a process and content."""
+    """The exclusions for the vocabulary of a run, kept by its content."""
     from negcap.augment.components.exclusions import Exclusions
-    from negcap.augment.components.vocabulary import Vocabulary
+    from negcap.augment.components.vocabulary import ComponentVocabulary
 
-    return Exclusions(Vocabulary(vocabulary.read()))
+    return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 
 def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:

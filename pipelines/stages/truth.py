@@ -1,4 +1,4 @@
-"""parses + lexicon -> truth: how likely a replacement is true of an image whose captions do not say so."""
+"""parses + lexicon -> truth: what the probability that a replacement is true of an image is estimated from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
-from negcap.pipelines.stages.balance import draw, merge, of_train
+from negcap.pipelines.stages.balance import first_images, of_train, sample_images
 from negcap.pipelines.tables.corpus import given_table, load_lexicon
 from negcap.schemas.truth import TRUTH
 
@@ -36,12 +36,12 @@ class TruthConfig:
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
     """A shard's part of the sample."""
-    return draw(parses, config.truth_sample if config.lexicon == "own" else 0)
+    return sample_images(parses, config.truth_sample if config.lexicon == "own" else 0)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
     """The sample of several shards."""
-    return merge(tables, config.truth_sample)
+    return first_images(tables, config.truth_sample)
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:

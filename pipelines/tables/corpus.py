@@ -24,7 +24,7 @@ def load_lexicon(lexicon: WholeTable) -> Lexicon:
 
 @lru_cache(maxsize=1)
 def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth:
-    """What a run knows of the truth of the replacements in its lexicon."""
+    """The truth estimates of a run for the replacements in its lexicon; see negcap.augment.truth."""
     from negcap.augment.truth.estimates import Truth
 
     return Truth.from_table(truth.read(), load_lexicon(lexicon), max_true)

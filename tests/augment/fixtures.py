@@ -51,7 +51,7 @@ def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: 
     """All that an operator proposes, what is spare last."""
     return [
         *OPERATORS[name].propose(caption, context, rng, draws),
-        *OPERATORS[name].spare(caption, context, rng, draws),
+        *OPERATORS[name].fallback(caption, context, rng, draws),
     ]
 
 

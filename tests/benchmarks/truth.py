@@ -17,34 +17,36 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from negcap.augment.caption import Caption, Token, from_parses
-from negcap.augment.context import VERB_TAGS, nouns_said, verbs_said
+from negcap.augment.exchanges import BALANCED, exchanges
 from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
-from negcap.augment.lexicon.balance import BALANCED, balance
+from negcap.augment.lexicon import balance
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import quantity_slots, quantity_value
 from negcap.augment.slots.prepositions import preposition_slots
+from negcap.augment.slots.quantities import quantity_slots, quantity_value
 from negcap.augment.slots.verbs import subject
-from negcap.augment.truth.contradiction import same_things
-from negcap.augment.truth.estimates import Truth
+from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
 from negcap.augment.truth.fit import estimate, in_turn
-from negcap.augment.truth.most import MAX_TRUE
-from negcap.augment.truth.transitions import CLAIMS, is_alone, said_of, value
+from negcap.augment.truth.transitions import ASSERTIONS, is_mentioned_once, value, values_of
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.shards import read_table
 from negcap.pipelines.quality.bias import ngram_regression, one_per_caption
 from negcap.pipelines.quality.bias.pairs import Pair
 from negcap.pipelines.stages import build
-from negcap.pipelines.stages.balance import BalanceConfig, draw, images_of, of_train
+from negcap.pipelines.stages.balance import BalanceConfig, images_of, of_train, sample_images
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
 from negcap.pipelines.stages.truth import TruthConfig
 
@@ -90,7 +92,7 @@ def above(noun: str) -> frozenset[int]:
 
 def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str | None:
     """How held-out captions make a noun true; None if they do not."""
-    said = frozenset[str]().union(*map(nouns_said, held))
+    said = frozenset[str]().union(*map(mentioned_nouns, held))
     said -= frozenset(t.lemma for c in held for t in c.tokens if t.pos == "VERB")
     texts = [f" {' '.join(caption.lowered)} " for caption in held]
     if noun in said or any(f" {surface} " in text for surface in surfaces for text in texts):
@@ -134,9 +136,9 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     if kind == "verb":
         return "said" if any(done(new, row, caption, other) for other in held) else None
     said = thing(kind, caption, row) if row["replaced"] else None
-    if said is None or not is_alone(kind, said, caption):
+    if said is None or not is_mentioned_once(kind, said, caption):
         return None
-    if not any(value(kind, new) in said_of(kind, said, CLAIMS[kind](other)) for other in held):
+    if not any(value(kind, new) in values_of(kind, said, ASSERTIONS[kind](other)) for other in held):
         return None
     return "part" if kind == "numeral" and quantity_value(new) < quantity_value(row["replaced"]) else "said"
 
@@ -152,29 +154,26 @@ def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
     starts = {edit["start"] for edit in row["edits"]}
     edited = (token for token in caption.tokens if token.start in starts and token.pos == "VERB")
     mine = next((doer(caption, token) for token in edited), "")
-    if verb not in verbs_said(other):
+    if verb not in mentioned_verbs(other):
         return False
     others = {doer(other, token) for token in other.tokens if token.lemma == verb and token.tag in VERB_TAGS}
-    return not mine or any(not one or same_things(mine, one) for one in others)
+    return not mine or any(not one or may_corefer(mine, one) for one in others)
 
 
 def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexicon, Truth]]:
     """What a corpus gives, once for each limit: the balanced lexicon and the truth."""
     entries = choose(count_shard(table, LexiconConfig()), LexiconConfig()).tables["lexicon"]
     began = time.perf_counter()
-    truth = estimate(of_train(draw(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries)))
+    truth = estimate(of_train(sample_images(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries)))
     print(f"truth estimated in {time.perf_counter() - began:.1f} s, {truth.num_rows:,} rows")
-    sample = images_of(draw(table, BalanceConfig().sample))
+    sample = images_of(sample_images(table, BalanceConfig().sample))
     made = []
     for limit in most:
         lexicon = Lexicon.from_table(entries)
         known = Truth.from_table(truth, lexicon, limit)
-        fitted = {kind: balance(kind, sample, lexicon, known) for kind in BALANCED}
-        for kind, weights in fitted.items():
-            for (name, plural), weight in weights.items():
-                entries_of = lexicon.entries(kind)
-                entries_of.balance[int(plural), entries_of.number[name]] = weight
-        made.append((limit, lexicon, known))
+        fitted = {kind: balance.fit(kind, lexicon, exchanges(kind, sample, lexicon, known)) for kind in BALANCED}
+        balanced: dict[str, Any] = {f"{kind}s": lexicon.entries(kind).rebalanced(fitted[kind]) for kind in BALANCED}
+        made.append((limit, replace(lexicon, **balanced), known))
     return made
 
 
@@ -218,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captions", help="captions to make negatives of")
     parser.add_argument("--train", help="other captions, for lexicon and truth")
-    parser.add_argument("--max-true", type=float, action="append", help=f"may be repeated; default: {MAX_TRUE}")
+    parser.add_argument("--max-true", type=float, action="append", help=f"may be repeated; default: {MAX_P_TRUE}")
     parser.add_argument("--shown", type=int, default=2, help="captions of an image that are seen")
     parser.add_argument("--images", type=int, help="only the first N images")
     parser.add_argument("--rows", type=int, default=0, help="print so many rows of either end of p_true")
@@ -238,7 +237,7 @@ def main() -> None:
     shown = table.filter(pa.array(mask)).combine_chunks()
     lines = []
     for name, corpus in (("own", shown), *([("train", train)] if train is not None else [])):
-        for limit, lexicon, truth in corpus_of(corpus, [1.0, *(given.max_true or [MAX_TRUE])]):
+        for limit, lexicon, truth in corpus_of(corpus, [1.0, *(given.max_true or [MAX_P_TRUE])]):
             lines += measured(name, shown, held, limit, lexicon, truth, given.rows if limit < 1 else 0)
     print(f"{shown.num_rows:,} captions of {len(held):,} images shown, {table.num_rows - shown.num_rows:,} held out")
     print("\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ("---",) * len(HEADER), *lines)))

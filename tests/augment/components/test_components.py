@@ -12,13 +12,12 @@ from negcap.augment.components import relations
 from negcap.augment.components.exclusions import Exclusions
 from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
 from negcap.augment.components.table import tabulate
-from negcap.augment.components.vocabulary import Vocabulary, default_min_count, exclusive
-from negcap.augment.context import attributes_said, nouns_said
+from negcap.augment.components.vocabulary import ComponentVocabulary, default_min_count, exclusive
 from negcap.augment.language import attributes
-from negcap.augment.language.clashes import clash
+from negcap.augment.language.coreference import coreference, may_corefer
 from negcap.augment.language.overlaps import overlaps
+from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
-from negcap.augment.truth.contradiction import same_things
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, exclude, read
 from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -246,10 +245,10 @@ def test_shards_and_their_order_change_nothing(seed: int, tables: tuple) -> None
 
 
 def test_all_at_once_finds_what_each_check_finds(tables: tuple, images: dict) -> None:
-    vocabulary = Vocabulary(tables[1])
+    vocabulary = ComponentVocabulary(tables[1])
     exclusions = Exclusions(vocabulary)
     said = {relation.name for its in images.values() for _, graph in its for relation in graph.relations}
-    words, drawn = vocabulary.words["relation"], vocabulary.drawn["relation"]
+    words, drawn = vocabulary.words["relation"], vocabulary.negatives["relation"]
     for name in sorted(said):
         assert exclusions.relations(name) == {i for i in drawn if relations.may_be_same(words[i], name)}
 
@@ -294,8 +293,8 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
     nouns = sampler.nouns(np.arange(len(rows)), 16, rng)
     assert nouns.shape == (len(rows), 16) and (nouns >= 0).all()
     for row, drawn in zip(rows, nouns, strict=True):
-        said = frozenset().union(*(nouns_said(caption) for caption, _ in images[row["image_id"]]))
-        assert not [id for id in drawn if any(clash(sampler.words["noun"][id], noun) for noun in said)]
+        said = frozenset().union(*(mentioned_nouns(caption) for caption, _ in images[row["image_id"]]))
+        assert not [id for id in drawn if any(coreference(sampler.words["noun"][id], noun) for noun in said)]
     pairs = [(row["image_id"], a["attribute"], a["object"]) for row in rows for a in row["attributes"]]
     drawn = sampler.attributes(np.arange(len(pairs)), 8, rng)
     assert (drawn[:, 0] >= 0).mean() > 0.4
@@ -304,11 +303,11 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
             assert exclusive(new, word)
             for caption, graph in images[image]:
                 names = {o.token: o.name for o in graph.objects}
-                said = {(a.value, names[a.object]) for a in graph.attributes} | set(attributes_said(caption))
+                said = {(a.value, names[a.object]) for a in graph.attributes} | set(mentioned_attributes(caption))
                 assert not [
                     (value, of)
                     for value, of in said
-                    if attributes.may_be_same(new, value) and (of in ("", thing) or same_things(of, thing))
+                    if attributes.may_be_same(new, value) and (of in ("", thing) or may_corefer(of, thing))
                 ]
     triples = [(row["image_id"], r["relation"], r["object"]) for row in rows for r in row["relations"]]
     drawn = sampler.relations(np.arange(len(triples)), 4, rng)
@@ -318,7 +317,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
             assert relations.exclude(new, word)
             for _, graph in images[image]:
                 names = {o.token: o.name for o in graph.objects}
-                of = [r.name for r in graph.relations if same_things(names[r.object], thing)]
+                of = [r.name for r in graph.relations if may_corefer(names[r.object], thing)]
                 assert not [name for name in of if relations.may_be_same(new, name)]
 
 

@@ -3,14 +3,14 @@
 import pytest
 import spacy
 
-from negcap.augment.language.attribute_ruler import RememberingRuler, judges_single_tokens
+from negcap.augment.language.attribute_ruler import CachedAttributeRuler, judges_single_tokens
 from negcap.augment.language.parse import REMEMBERING, SHIPPED, load
 
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 
 
 def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
-    assert isinstance(load().get_pipe("attribute_ruler"), RememberingRuler)
+    assert isinstance(load().get_pipe("attribute_ruler"), CachedAttributeRuler)
     assert load().get_pipe_meta("attribute_ruler").factory == REMEMBERING
     for plain, kept in zip(spacy.load(SHIPPED).pipe(TEXTS), load().pipe(TEXTS), strict=True):
         assert kept.to_json() == plain.to_json()
@@ -19,7 +19,7 @@ def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
 def test_the_ruler_is_asked_once_of_a_token() -> None:
     plain = spacy.load(SHIPPED, exclude=["lemmatizer"])
     asked = []
-    ruler = RememberingRuler()
+    ruler = CachedAttributeRuler()
     rules = plain.get_pipe("attribute_ruler")
     ruler.ruler = lambda doc: asked.append(doc.text) or rules(doc)
     for doc in plain.pipe(TEXTS[:2] * 2, disable=["attribute_ruler"]):

@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.lexicon.balance import USUAL_BOUND, balance
+from negcap.augment.exchanges import exchanges
+from negcap.augment.lexicon import balance
+from negcap.augment.lexicon.balance import USUAL_BOUND, Factors
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.shards import WholeTable, read_table
-from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut, fit, merge, sample_shard
+from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut, first_images, fit, sample_shard
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
 
@@ -36,35 +39,34 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
     return sum(abs(left[word] - entered[word]) for word in left | entered) / left.total()
 
 
+def factors(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> Factors:
+    return balance.fit(kind, lexicon, exchanges(kind, images, lexicon))
+
+
 def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption]]) -> None:
     lexicon = sample_lexicon()
     before = imbalance("noun", images, lexicon)
-    weights = balance("noun", images, lexicon)
-    lexicon.nouns.balance[:] = [[weights[name, plural] for name in lexicon.nouns.names] for plural in (False, True)]
-    try:
-        after = imbalance("noun", images, lexicon)
-    finally:
-        lexicon.nouns.balance[:] = 1.0
-    assert after < 0.8 * before
+    nouns = lexicon.nouns.rebalanced(factors("noun", images, lexicon))
+    assert imbalance("noun", images, replace(lexicon, nouns=nouns)) < 0.8 * before
 
 
 def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]]) -> None:
     lexicon = sample_lexicon()
-    once, again = balance("preposition", images[:20], lexicon), balance("preposition", images[:20], lexicon)
+    once, again = factors("preposition", images[:20], lexicon), factors("preposition", images[:20], lexicon)
     assert once == again
     assert (lexicon.prepositions.balance == 1.0).all()
-    assert balance("preposition", images[19::-1], lexicon) == pytest.approx(once)
+    assert factors("preposition", images[19::-1], lexicon) == pytest.approx(once)
     assert set(once) == {(name, False) for name in lexicon.prepositions.names}
     assert np.abs(np.log(list(once.values()))).max() <= USUAL_BOUND + 1e-9
 
 
 def test_without_captions_all_weigh_the_same() -> None:
-    assert set(balance("verb", [], sample_lexicon()).values()) == {1.0}
+    assert set(factors("verb", [], sample_lexicon()).values()) == {1.0}
 
 
 def test_an_unknown_kind_lists_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
-        balance("surface", [], sample_lexicon())
+        factors("surface", [], sample_lexicon())
 
 
 def test_a_sample_below_one_is_refused() -> None:
@@ -84,34 +86,34 @@ def parses(splits: dict[str, str]) -> pa.Table:
 def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
     table = parses({f"i{n}": "" for n in range(20)})
     config = BalanceConfig(sample=10)
-    whole = merge([sample_shard(table, config)], config.sample)
+    whole = first_images([sample_shard(table, config)], config.sample)
     parts = [sample_shard(table.slice(start, 15), config) for start in range(0, 60, 15)]
-    assert merge(parts[::-1], config.sample).equals(whole)
+    assert first_images(parts[::-1], config.sample).equals(whole)
     assert whole.num_rows == 12
     assert set(Counter(whole["image_id"].to_pylist()).values()) == {3}
 
 
 def test_train_splits_come_first() -> None:
     table = parses({"a": "test", "b": "train", "c": "test", "d": "restval"})
-    sampled = merge([sample_shard(table, BalanceConfig(sample=6))], 6)
+    sampled = first_images([sample_shard(table, BalanceConfig(sample=6))], 6)
     assert set(sampled["split"].to_pylist()) == {"train", "restval"}
     assert set(sampled[TRAIN].to_pylist()) == {0}
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 100])
 def test_a_sample_is_cut_between_images(size: int) -> None:
-    table = merge([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
+    table = first_images([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
     parts = cut(table, size)
     assert pa.concat_tables(parts).equals(table)
     assert all(len(part) >= size for part in parts[:-1])
     assert sum(len(set(part["image_id"].to_pylist())) for part in parts) == 7
 
 
-def test_the_weights_are_the_same_however_the_sample_is_cut(sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = next(read_table(sample_run, "balance")).to_pylist()
     monkeypatch.setattr("negcap.pipelines.stages.balance.PART", 7)
     shared = [WholeTable(sample_run / name, name) for name in ("lexicon", "truth")]
-    table = merge([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
+    table = first_images([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
 
     def here(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         assert len(calls) > 10

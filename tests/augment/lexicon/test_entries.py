@@ -1,16 +1,16 @@
-"""Places of words and how likely they make an entry."""
+"""Contexts of words and how likely they make an entry."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from negcap.augment.lexicon.entries import SMOOTHING, Entries, read_entries
-from negcap.augment.slots.nouns import broader
+from negcap.augment.slots.contexts import broader
 from tests.augment.fixtures import sample_lexicon
 
 
 @pytest.mark.parametrize(
-    ("place", "found"),
+    ("context", "found"),
     [
         ("obj:poodle", "obj kind:1"),
         ("pobj:woman", "obj kind:0"),
@@ -23,8 +23,8 @@ from tests.augment.fixtures import sample_lexicon
         ("obj kind:1", ""),
     ],
 )
-def test_a_place_has_a_broader_one(place: str, found: str) -> None:
-    assert broader(place) == found
+def test_a_context_has_a_broader_one(context: str, found: str) -> None:
+    assert broader(context) == found
 
 
 def hand_made() -> Entries:
@@ -39,13 +39,13 @@ def hand_made() -> Entries:
     )
 
 
-def test_a_place_is_judged_by_the_broader_one() -> None:
+def test_a_context_backs_off_to_the_broader_one() -> None:
     entries = hand_made()
     wide = (30 + SMOOTHING * 0.5) / (40 + SMOOTHING)
     narrow = (9 + SMOOTHING * wide) / (10 + SMOOTHING)
-    on, under = entries.favoured(("obj kind:1",))
+    on, under = entries.lift(("obj kind:1",))
     assert on / under == pytest.approx(wide / (1 - wide))
-    on, under = entries.favoured(("obj:dog", "obj kind:1"))
+    on, under = entries.lift(("obj:dog", "obj kind:1"))
     assert on / under == pytest.approx(narrow / (1 - narrow))
     assert entries.has_form("on", "") and not entries.has_form("on", "bare") and not entries.has_form("over", "")
 
@@ -54,13 +54,13 @@ def test_what_a_caption_has_is_counted_once() -> None:
     nouns = sample_lexicon().nouns
     forms = [np.exp(prior) for form, prior in nouns.priors.items() if form]
     assert (np.sum(forms, axis=0) <= np.exp(nouns.priors[""]) + 1e-9).all()
-    assert "" not in nouns.places
+    assert "" not in nouns.contexts
 
 
-def test_what_is_favoured_is_so_on_average_not_at_all() -> None:
+def test_the_mean_lift_is_one() -> None:
     entries = sample_lexicon().prepositions
     usual = np.exp(entries.priors[""])
-    place = next(place for place in sorted(entries.places) if place.startswith("obj kind:"))
-    assert (entries.favoured((place,)) @ usual) / usual.sum() == pytest.approx(1.0)
+    context = next(context for context in sorted(entries.contexts) if context.startswith("obj kind:"))
+    assert (entries.lift((context,)) @ usual) / usual.sum() == pytest.approx(1.0)
     among = np.arange(len(usual)) < 5
-    assert (entries.favoured((place,), among) @ (usual * among)) / (usual * among).sum() == pytest.approx(1.0)
+    assert (entries.lift_among((context,), among) @ (usual * among)) / (usual * among).sum() == pytest.approx(1.0)

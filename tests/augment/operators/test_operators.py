@@ -1,16 +1,17 @@
 import pytest
 
 from negcap.augment.context import contexts
-from negcap.augment.language.kinds import LIVING, kind
 from negcap.augment.language.parse import parse
 from negcap.augment.language.prepositions import prepositions
+from negcap.augment.language.semantic_classes import LIVING, semantic_class
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
 from negcap.augment.operators.noun import noun_choices
 from negcap.augment.operators.numeral import numeral_choices
 from negcap.augment.operators.preposition import preposition_choices
 from negcap.augment.rng import record_rng
-from negcap.augment.slots.nouns import noun_slots, quantity_slots, quantity_value
+from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.slots.prepositions import preposition_slots
+from negcap.augment.slots.quantities import quantity_slots, quantity_value
 from negcap.augment.truth.exchange import interchangeable
 from tests.augment.fixtures import accepted, proposals, sample_lexicon
 
@@ -305,7 +306,7 @@ def test_a_number_far_less_likely_than_another_is_left_out() -> None:
     lexicon = sample_lexicon()
     (caption,) = parse(["A dog runs."])
     (slot,), (mass,) = numeral_choices(caption, contexts([caption], lexicon)[0])
-    likely = lexicon.numerals.probabilities(slot.places, own=lexicon.numerals.number["a"])
+    likely = lexicon.numerals.probabilities(slot.contexts, own=lexicon.numerals.number["a"])
     several = [n for n, name in enumerate(lexicon.numerals.names) if name != "a" and not name.isdigit()]
     best = max(likely[n] for n in several if quantity_value(lexicon.numerals.names[n]) > 1)
     left_out = [n for n in several if quantity_value(lexicon.numerals.names[n]) > 1 and likely[n] < 0.1 * best]
@@ -359,7 +360,7 @@ def test_what_does_something_is_no_thing() -> None:
     (caption,) = parse(["A man throws a ball on a table."])
     (man, *_), (mass, *_) = noun_choices(caption, contexts([caption], lexicon)[0])
     assert man.entry == "man"
-    assert {kind(name) for name, one in zip(lexicon.nouns.names, mass, strict=True) if one} <= set(LIVING)
+    assert {semantic_class(name) for name, one in zip(lexicon.nouns.names, mass, strict=True) if one} <= set(LIVING)
 
 
 def test_exchanges_keep_pronouns_right() -> None:

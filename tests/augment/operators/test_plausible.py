@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from negcap.augment.language.kinds import LIVING, kind
 from negcap.augment.language.parse import parse
-from negcap.augment.plausible import unfit_nouns
+from negcap.augment.language.semantic_classes import LIVING, semantic_class
+from negcap.augment.operators.plausible import implausible_nouns
 from negcap.augment.slots.nouns import noun_slots
 from tests.augment.fixtures import sample_lexicon
 
@@ -14,17 +14,17 @@ def fitting(text: str, noun: str, least: float = 0.25) -> set[str]:
     (caption,) = parse([text])
     nouns = sample_lexicon().nouns
     slot = next(slot for slot in noun_slots(caption) if slot.entry == noun)
-    return {nouns.names[i] for i in np.flatnonzero(~unfit_nouns(caption, slot, nouns, least))}
+    return {nouns.names[i] for i in np.flatnonzero(~implausible_nouns(caption, slot, nouns, least))}
 
 
 def test_only_the_living_do_and_wear_things() -> None:
-    assert {kind(noun) for noun in fitting("A man throws a ball.", "man")} <= set(LIVING)
-    assert {kind(noun) for noun in fitting("A man in a hat.", "man")} <= set(LIVING)
-    assert {kind(noun) for noun in fitting("A man throwing a ball.", "man")} <= set(LIVING)
+    assert {semantic_class(noun) for noun in fitting("A man throws a ball.", "man")} <= set(LIVING)
+    assert {semantic_class(noun) for noun in fitting("A man in a hat.", "man")} <= set(LIVING)
+    assert {semantic_class(noun) for noun in fitting("A man throwing a ball.", "man")} <= set(LIVING)
 
 
 def test_things_rest_as_well_and_may_give_way_to_the_living() -> None:
-    assert not {kind(noun) for noun in fitting("A man sits on a bench.", "man")} <= set(LIVING)
+    assert not {semantic_class(noun) for noun in fitting("A man sits on a bench.", "man")} <= set(LIVING)
     assert "dog" in fitting("A car moves along a street.", "car")
 
 

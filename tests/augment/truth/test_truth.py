@@ -14,8 +14,8 @@ from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.rng import record_rng
 from negcap.augment.truth import associations, calibration, transitions
 from negcap.augment.truth.associations import Associations
-from negcap.augment.truth.contradiction import check
-from negcap.augment.truth.counts import MakesTrue, add, without
+from negcap.augment.truth.contradiction import refusal
+from negcap.augment.truth.counts import EntailedEntries, add, total
 from negcap.augment.truth.counts import count as count_pairs
 from negcap.augment.truth.entailment import Entailment
 from negcap.augment.truth.estimates import Truth
@@ -83,24 +83,24 @@ def test_pairs_are_those_of_two_captions_of_an_image() -> None:
                 together[word, entry] += 2
         for entry in second:
             true[entry] += 2
-    assert (counted.together == together).all() and (counted.said == said).all() and (counted.true == true).all()
+    assert (counted.together == together).all() and (counted.mentioned == said).all() and (counted.true == true).all()
     assert counted.all == 12
 
 
 def test_a_fold_left_out_is_as_if_never_counted(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
-    folds = [count_pairs(scenes[part::3], MakesTrue(lexicon)) for part in range(3)]
+    folds = [count_pairs(scenes[part::3], EntailedEntries(lexicon)) for part in range(3)]
     counts = add(folds)
     for number in range(3):
         others = [own for place, own in enumerate(folds) if place != number]
-        assert without(counts, number).equals(without(add(others)))
+        assert total(counts, number).equals(total(add(others)))
     together = [one for part in range(3) for one in scenes[part::3]]
-    assert without(counts).equals(without(add([count_pairs(together, MakesTrue(lexicon))])))
+    assert total(counts).equals(total(add([count_pairs(together, EntailedEntries(lexicon))])))
 
 
-def test_of_rare_words_nothing_is_learnt(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
+def test_of_rare_words_nothing_is_counted(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
     some = [one for one in scenes if one[0].text == SCENES[0][0]][:9]  # "umbrella" is in one caption of three
-    assert "umbrella" not in add([count_pairs(some, MakesTrue(lexicon))])["said"].to_pylist()
-    assert "umbrella" in add([count_pairs(some + scenes, MakesTrue(lexicon))])["said"].to_pylist()
+    assert "umbrella" not in add([count_pairs(some, EntailedEntries(lexicon))])["said"].to_pylist()
+    assert "umbrella" in add([count_pairs(some + scenes, EntailedEntries(lexicon))])["said"].to_pylist()
 
 
 def test_a_word_speaks_for_what_comes_with_it_and_unknown_words_for_nothing() -> None:
@@ -116,7 +116,7 @@ def test_a_rare_word_speaks_for_what_its_kind_comes_with() -> None:
     beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
     counted = associations.count([[beach, beach]] * 60 + [[kitchen, kitchen]] * 60, 3, 2)
     known = Associations(counted, ["puppy", "stove", "dog"], ["umbrella", "kettle"])
-    assert counted.said[2] == 0
+    assert counted.mentioned[2] == 0
     assert known.score(["dog"])[0] > 0 > known.score(["dog"])[1]
 
 
@@ -127,16 +127,16 @@ def test_nouns_make_themselves_and_those_above_and_below_true() -> None:
     assert Entailment(entries).of([]).tolist() == []
 
 
-def test_a_claim_turns_into_what_others_say_of_the_same_thing() -> None:
+def test_an_assertion_is_paired_with_what_others_assert_of_the_same_thing() -> None:
     captions = [{("dog", "2")}, {("dog", "3"), ("ball", "1")}, {("puppy", "2")}]
-    turns = transitions.count("numeral", [captions])
-    assert turns["2", "dog", ""] == turns["2", "puppy", ""] == 2
-    assert turns["2", "dog", "3"] == turns["2", "dog", "2"] == 1
-    assert turns["3", "dog", "2"] == 2
-    assert ("2", "dog", "1") not in turns and ("1", "ball", "2") not in turns
+    counts = transitions.count("numeral", [captions])
+    assert counts["2", "dog", ""] == counts["2", "puppy", ""] == 2
+    assert counts["2", "dog", "3"] == counts["2", "dog", "2"] == 1
+    assert counts["3", "dog", "2"] == 2
+    assert ("2", "dog", "1") not in counts and ("1", "ball", "2") not in counts
 
 
-def test_transitions_back_off_from_the_thing_to_its_kind_to_any() -> None:
+def test_transitions_back_off_from_the_thing_to_its_class_to_any() -> None:
     known = Transitions({("2", "dog", ""): 100, ("2", "dog", "3"): 50, ("2", "car", ""): 100, ("2", "car", "4"): 50})
     for_dogs, for_cats = known.probability("2", "dog", "3"), known.probability("2", "cat", "3")
     assert for_dogs > for_cats > known.probability("2", "car", "3")
@@ -174,10 +174,10 @@ def test_images_of_one_caption_tell_nothing(
     table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
-    context = contexts(scenes[0], lexicon, truth)[0]
+    context, image = contexts(scenes[0], lexicon)[0], truth.of_image(scenes[0])
     made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
-    assert made and {truth.of_image(scenes[0]).of(one, scenes[0][0]) for one in made} == {None}
-    assert "likely_true" not in {check(one, scenes[0][0], context) for one in made}
+    assert made and {image.of(one, scenes[0][0]) for one in made} == {None}
+    assert "likely_true" not in {refusal(one, scenes[0][0], context, image)[0] for one in made}
 
 
 def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:
@@ -220,9 +220,9 @@ def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Tabl
 def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> None:
     captions = list(parse(["Two dogs run.", "Two dogs on a beach."]))
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
-    context = contexts(captions, sample_lexicon(), truth)[0]
+    context, image = contexts(captions, sample_lexicon())[0], truth.of_image(captions)
     made = proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
-    reasons = {one.replacement: check(one, captions[0], context) for one in made}
+    reasons = {one.replacement: refusal(one, captions[0], context, image)[0] for one in made}
     assert reasons["a"] is None and reasons["three"] == "likely_true"
 
 

@@ -1,4 +1,8 @@
-"""A dozen kinds of things by WordNet, and of verbs: what fits a place that a small corpus has seen only a few times."""
+"""Semantic classes of nouns and verbs by WordNet: coarse classes that counts of rare words back off to.
+
+A noun's class is a number: 0 for persons, then the first of ANCHORS that is a hypernym of its first sense, last what is
+abstract or unknown. A verb's class is the lexicographer file of its first sense.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,6 @@ from functools import cache
 from negcap.augment.language.overlaps import head, is_person
 from negcap.augment.language.wordnet import WordNet
 
-# The first anchor above a noun's first sense names its kind. 0 is a person, 1 an animal, the last an abstraction
-# or unknown.
 ANCHORS = (
     "animal.n.01", "plant.n.02", "food.n.01", "food.n.02", "clothing.n.01", "footwear.n.01", "headdress.n.01",
     "conveyance.n.03", "building.n.01", "area.n.05", "way.n.06", "structure.n.01", "furniture.n.01", "container.n.01",
@@ -16,13 +18,13 @@ ANCHORS = (
     "body_of_water.n.01", "geological_formation.n.01", "location.n.01", "substance.n.01", "matter.n.03", "group.n.01",
     "natural_object.n.01", "physical_entity.n.01",
 )  # fmt: skip
-PLACES = (
+LOCATIONS = (
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01",
 )  # fmt: skip
-KINDS = len(ANCHORS) + 2
+CLASSES = len(ANCHORS) + 2
 PERSON = 0
-LIVING = (PERSON, 1)  # the lowest, so that what does not live is above them
-ABSTRACT = KINDS - 1
+LIVING = (PERSON, 1)  # persons and animals; the classes above are of what does not live
+ABSTRACT = CLASSES - 1
 
 
 @cache
@@ -32,48 +34,48 @@ def _anchors() -> tuple[int, ...]:
 
 
 @cache
-def is_animal(entry: str) -> bool:
+def is_animal(noun: str) -> bool:
     """Whether a noun names an animal."""
-    return _is_below(entry, "animal.n.01")
+    return _is_below(noun, "animal.n.01")
 
 
 @cache
-def is_food(entry: str) -> bool:
+def is_food(noun: str) -> bool:
     """Whether a noun names something to eat or drink."""
-    return _is_below(entry, "food.n.01", "food.n.02")
+    return _is_below(noun, "food.n.01", "food.n.02")
 
 
 @cache
-def is_building(entry: str) -> bool:
+def is_building(noun: str) -> bool:
     """Whether a noun names a building."""
-    return _is_below(entry, "building.n.01")
+    return _is_below(noun, "building.n.01")
 
 
 @cache
-def is_place(entry: str) -> bool:
-    """Whether a noun names where somebody is: a building, a room, a way, an area, a stretch of land or water."""
-    return _is_below(entry, *PLACES)
+def is_location(noun: str) -> bool:
+    """Whether a noun names a location: a building, a room, a way, an area, a stretch of land or water."""
+    return _is_below(noun, *LOCATIONS)
 
 
 @cache
-def is_body_part(entry: str) -> bool:
+def is_body_part(noun: str) -> bool:
     """Whether a noun names a part of a body."""
-    return _is_below(entry, "body_part.n.01")
+    return _is_below(noun, "body_part.n.01")
 
 
 @cache
-def is_worn(entry: str) -> bool:
+def is_worn(noun: str) -> bool:
     """Whether a noun names clothing, shoes or hats."""
-    return _is_below(entry, "clothing.n.01", "footwear.n.01", "headdress.n.01")
+    return _is_below(noun, "clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 @cache
-def kind(entry: str) -> int:
-    """The number of an entry's kind, 0 to KINDS - 1; compounds that WordNet lacks go by their head."""
-    if is_person(entry):
+def semantic_class(noun: str) -> int:
+    """The class of a noun, 0 to CLASSES - 1; a compound that WordNet lacks has that of its head."""
+    if is_person(noun):
         return PERSON
     wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(entry, "n") or wordnet.senses_in_use(head(entry), "n")
+    senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head(noun), "n")
     if senses:
         above = wordnet.closure(senses[0])
         for number, anchor in enumerate(_anchors(), start=1):
@@ -83,12 +85,12 @@ def kind(entry: str) -> int:
 
 
 @cache
-def verb_kind(entry: str) -> str:
+def verb_class(verb: str) -> str:
     """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" for what WordNet lacks."""
     wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(entry, "v")
+    senses = wordnet.senses_in_use(verb, "v")
     return wordnet.lexname(senses[0]) if senses else ""
 
 
-def _is_below(entry: str, *anchors: str) -> bool:
-    return kind(entry) in {ANCHORS.index(anchor) + 1 for anchor in anchors}
+def _is_below(noun: str, *anchors: str) -> bool:
+    return semantic_class(noun) in {ANCHORS.index(anchor) + 1 for anchor in anchors}

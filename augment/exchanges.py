@@ -1,0 +1,101 @@
+"""The exchanges of words in some captions that are not refused: what negcap.augment.lexicon.balance is fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context, contexts
+from negcap.augment.edits import Candidate
+from negcap.augment.language.coreference import entry_numbers
+from negcap.augment.lexicon.balance import Exchanges
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.operators.attribute import attribute_candidate, attribute_choices
+from negcap.augment.operators.noun import noun_choices
+from negcap.augment.operators.numeral import numeral_candidates, numeral_choices
+from negcap.augment.operators.preposition import preposition_candidate, preposition_choices
+from negcap.augment.operators.verb import verb_candidate, verb_choices
+from negcap.augment.truth.contradiction import refusal
+from negcap.augment.truth.estimates import ImageTruth, Truth
+
+Maker = Callable[[Any, str], Candidate | None]
+
+
+def _one_by_one(candidate: Callable[..., Candidate | None]) -> Callable[[Caption, Context], Maker]:
+    """What makes the candidates of a caption from what makes one of them."""
+    return lambda caption, context: partial(candidate, caption, context)
+
+
+# For every kind but nouns: what lists the slots of a caption with their weights, and what makes a candidate of a slot.
+PARTS: dict[str, tuple[Callable[..., Any], Callable[[Caption, Context], Maker]]] = {
+    "numeral": (numeral_choices, numeral_candidates),
+    "preposition": (preposition_choices, _one_by_one(preposition_candidate)),
+    "attribute": (attribute_choices, _one_by_one(attribute_candidate)),
+    "verb": (verb_choices, _one_by_one(verb_candidate)),
+}
+BALANCED = ("noun", *PARTS)
+
+
+def exchanges(
+    kind: str, images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> Exchanges:
+    """The exchanges of entries of a kind in all captions of some images, with the weights of an unbalanced lexicon.
+
+    Those that would be refused as negatives are left out; with `truth`, those that are too likely true as well. Raises
+    ValueError for a kind that is not BALANCED.
+    """
+    if kind not in BALANCED:
+        raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
+    number = lexicon.entries(kind).number
+    size = len(number)
+    parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+    row = 0
+    for captions in images:
+        image = truth.of_image(captions) if truth is not None else None
+        for caption, context in zip(captions, contexts(captions, lexicon), strict=True):
+            open = _nouns(caption, context, image) if kind == "noun" else _others(kind, caption, context, image)
+            for entry, plural, weights in open:
+                (new,) = weights.nonzero()
+                if len(new) and entry in number:
+                    behind = size * plural
+                    parts.append((row, number[entry] + behind, new + behind, weights[new]))
+            row += 1
+    lengths = [len(new) for _, _, new, _ in parts]
+    return Exchanges(
+        np.repeat(np.array([row for row, _, _, _ in parts], np.int32), lengths),
+        np.repeat(np.array([old for _, old, _, _ in parts], np.int32), lengths),
+        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0)]).astype(np.int32),
+        np.concatenate([weight for _, _, _, weight in parts] or [np.zeros(0)]),
+    )
+
+
+def _nouns(caption: Caption, context: Context, image: ImageTruth | None) -> Iterator[tuple[str, bool, np.ndarray]]:
+    """For each noun slot its entry, whether plural, and the weights of the nouns that are not refused.
+
+    That a pronoun may be left without its noun is not checked.
+    """
+    slots, slot_weights = noun_choices(caption, context)
+    refused = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)
+    for slot, weights in zip(slots, slot_weights, strict=True):
+        weights[refused] = 0.0
+        if image is not None:
+            weights[image.likely_nouns] = 0.0
+        yield slot.entry, slot.plural, weights
+
+
+def _others(
+    kind: str, caption: Caption, context: Context, image: ImageTruth | None
+) -> Iterator[tuple[str, bool, np.ndarray]]:
+    choices, candidates = PARTS[kind]
+    names, candidate = context.lexicon.entries(kind).names, candidates(caption, context)
+    for slot, weights in zip(*choices(caption, context), strict=True):
+        left = weights.copy()
+        for entry in left.nonzero()[0].tolist():
+            made = candidate(slot, names[entry])
+            if made is None or refusal(made, caption, context, image)[0] is not None:
+                left[entry] = 0.0
+        yield slot.entry, False, left

@@ -1,0 +1,158 @@
+"""Which nouns may name the same thing of an image: related in WordNet, or overlapping by data/noun_overlaps.toml.
+
+`coreference` answers for one pair. `CoreferenceIndex` answers for all entries of a lexicon at once: a set of entries is
+an int whose bit n stands for entry n, so that what the many nouns of an image refuse is the union of a few numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from negcap.augment.cache import cached
+from negcap.augment.language.overlaps import head, is_person, other_persons, overlaps, persons_may_be_same
+from negcap.augment.language.wordnet import WordNet
+
+Coreference = Literal["related", "overlap"]
+Key = TypeVar("Key")
+CAPTIONS = 64
+NOUNS = 4096  # nouns whose answers are kept: the rare nouns of a large corpus have no end
+PAIRS = 1 << 14  # the same of pairs of nouns
+
+
+class Meaning(NamedTuple):
+    """What a noun may name.
+
+    words: the noun and its head; synsets: their senses in use; above: these and all their hypernyms; same: the nouns
+    that the table puts in a group with it; implied: those that the table says it implies ("rider" a horse).
+    """
+
+    words: frozenset[str]
+    synsets: frozenset[int]
+    above: frozenset[int]
+    same: frozenset[str]
+    implied: frozenset[str]
+
+
+@lru_cache(maxsize=NOUNS)
+def meaning(noun: str) -> Meaning:
+    """The meaning of a noun or compound."""
+    wordnet, table = WordNet.load(), overlaps()
+    words = frozenset({noun, head(noun)})
+    synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
+    implied = frozenset().union(*(table.implied.get(word, frozenset()) for word in words))
+    return Meaning(
+        words,
+        synsets,
+        frozenset().union(*(wordnet.closure(synset) for synset in synsets)),
+        frozenset().union(*(table.groups.get(word, frozenset()) for word in words)),
+        implied | table.implied["person"] if is_person(noun) else implied,
+    )
+
+
+def related(one: str, other: str) -> bool:
+    """Whether two nouns, or their heads, share a sense in use, or one is a hypernym of the other in WordNet."""
+    a, b = meaning(one), meaning(other)
+    return not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above))
+
+
+@lru_cache(maxsize=PAIRS)
+def related_or_same_person(one: str, other: str) -> bool:
+    """Whether two nouns are related in WordNet, or are words for persons that may be the same one."""
+    return related(one, other) or persons_may_be_same(one, other)
+
+
+@lru_cache(maxsize=PAIRS)
+def may_corefer(one: str, other: str) -> bool:
+    """Whether two nouns may name the same thing of an image: dog and animal, couch and sofa, man and player."""
+    return related_or_same_person(one, other) or not meaning(one).words.isdisjoint(meaning(other).same)
+
+
+def coreference(replacement: str, mentioned: str) -> Coreference | None:
+    """Why `replacement` may be true of an image where `mentioned` is: related in WordNet, or overlap by the table.
+
+    Wider than `may_corefer`: what a mentioned noun implies counts too ("rider" implies "horse"), and compounds are
+    looked up by their heads as well ("tennis racket" as "racket"). None where neither holds.
+    """
+    if related(replacement, mentioned):
+        return "related"
+    a, b = meaning(replacement), meaning(mentioned)
+    if not (a.words.isdisjoint(b.same) and a.words.isdisjoint(b.implied)):
+        return "overlap"
+    return "overlap" if persons_may_be_same(replacement, mentioned) else None
+
+
+class Coreferent(NamedTuple):
+    """Sets of entries, as bits: those `related` to what is mentioned, and `all` that may be true by it."""
+
+    related: int
+    all: int
+
+    def of(self, entry: int) -> Coreference | None:
+        """The answer for one entry, by its number: "related" goes before "overlap"."""
+        if not self.all >> entry & 1:
+            return None
+        return "related" if self.related >> entry & 1 else "overlap"
+
+
+class CoreferenceIndex:
+    """The `coreference` of every one of `names` with mentioned nouns."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Index the names by their meanings."""
+        meanings = [meaning(name) for name in names]
+        self._words = _entries_by(one.words for one in meanings)
+        self._synsets = _entries_by(one.synsets for one in meanings)
+        self._above = _entries_by(one.above for one in meanings)
+        self._persons = _entries_by({is_person(name)} for name in names).get(True, 0)
+        self._heads = _entries_by({head(name)} for name in names)
+
+    @cached(NOUNS)
+    def with_noun(self, mentioned: str) -> Coreferent:
+        """The entries that may be true by one mentioned noun."""
+        noun = meaning(mentioned)
+        related = _union(self._words, noun.words)
+        related |= _union(self._synsets, noun.above) | _union(self._above, noun.synsets)
+        overlap = _union(self._words, noun.same | noun.implied)
+        if is_person(mentioned):
+            overlap |= self._persons & ~_union(self._heads, other_persons(head(mentioned)))
+        return Coreferent(related, related | overlap)
+
+    @cached(CAPTIONS)
+    def with_any(self, mentioned: frozenset[str]) -> Coreferent:
+        """The entries that may be true by any of some mentioned nouns."""
+        return union(map(self.with_noun, mentioned))
+
+
+def union(found: Iterable[Coreferent]) -> Coreferent:
+    """The entries that are in any of some sets."""
+    related = both = 0
+    for one in found:
+        related |= one.related
+        both |= one.all
+    return Coreferent(related, both)
+
+
+def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:
+    """For each key the entries that have it; `keys` holds those of entry 0, 1, …"""
+    found: dict[Key, int] = {}
+    for entry, own in enumerate(keys):
+        for key in own:
+            found[key] = found.get(key, 0) | 1 << entry
+    return found
+
+
+def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
+    union = 0
+    for key in keys:
+        union |= entries.get(key, 0)
+    return union
+
+
+def entry_numbers(bits: int) -> np.ndarray:
+    """The entries in a set of them, in order: 0b101 -> [0, 2]."""
+    raw = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

@@ -1,0 +1,65 @@
+"""Selectional preferences: which nouns fit what governs a slot, whatever else makes them likely."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from negcap.augment.cache import cached, read_only
+from negcap.augment.caption import Caption
+from negcap.augment.language.attributes import attributes
+from negcap.augment.language.semantic_classes import LIVING, is_body_part, is_location, is_worn
+from negcap.augment.lexicon.entries import Entries
+from negcap.augment.slots.contexts import first_conjunct
+from negcap.augment.slots.nouns import NounSlot
+
+# What things do as well as persons and animals.
+POSTURES = frozenset("sit stand lie lay rest lean hang".split())
+OF_ANYTHING = frozenset({"colour", "pattern", "size"})  # dimensions that all things have
+# The least lift of a noun behind an adjective: with less, the adjective does not go with it.
+LEAST_ADJECTIVE_LIFT = 0.4
+
+
+def implausible_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least_lift: float) -> np.ndarray:
+    """The nouns that do not fit a slot, as a mask, shape (entries,).
+
+    Those whose lift in the governor of the slot is below `least_lift` ("reads a ladder"); for a person or animal that
+    does or wears something, all that is not alive ("a bathroom skis downhill", "a dock with short hair"); and for a
+    location that heads the caption, all that is none ("a parking meter with a desk and chairs").
+    """
+    implausible = nouns.lift(slot.contexts[:2]) < least_lift
+    own = nouns.classes[nouns.number[slot.entry]]
+    if is_location(slot.entry) and caption.tokens[slot.root].dep in ("ROOT", "nsubj", "attr"):
+        implausible = implausible | ~_locations(nouns.names)
+    if own in LIVING and _acts(caption, slot):
+        implausible = implausible | (nouns.classes > max(LIVING))
+    return implausible
+
+
+def implausible_with_adjective(caption: Caption, slot: NounSlot, nouns: Entries) -> np.ndarray:
+    """The nouns that do not go with the adjective before a slot, as a mask, shape (entries,): "a foggy sofa"."""
+    if not slot.start or caption.tokens[slot.start - 1].dep != "amod":
+        return np.zeros(len(nouns.names), bool)
+    found = nouns.lift(slot.contexts[2:3]) < LEAST_ADJECTIVE_LIFT
+    if OF_ANYTHING.isdisjoint(attributes().dimensions.get(caption.lowered[slot.start - 1], ())):
+        other = nouns.classes != nouns.classes[nouns.number[slot.entry]]
+        found = found | (other & (nouns.counts_in(slot.contexts[2]) == 0))
+    return found
+
+
+@cached(16)
+def _locations(names: tuple[str, ...]) -> np.ndarray:
+    return read_only(np.array([is_location(name) for name in names]))
+
+
+def _acts(caption: Caption, slot: NounSlot) -> bool:
+    """Whether a noun does or wears something: "a **man** throws a ball", "a **girl** in a hat"."""
+    noun = caption.tokens[slot.root]
+    first = first_conjunct(caption, noun)
+    does = [caption.tokens[first.head]] if first.dep == "nsubj" else []
+    does += [token for token in caption.dependents(noun.index, "acl", "relcl") if token.tag not in ("VBN", "VB")]
+    if any(verb.pos == "VERB" and verb.lemma not in POSTURES for verb in does):
+        return True
+    has = (token.index for token in caption.dependents(noun.index, "prep") if token.lower in ("in", "with"))
+    return any(
+        is_worn(thing.lemma) or is_body_part(thing.lemma) for at in has for thing in caption.dependents(at, "pobj")
+    )

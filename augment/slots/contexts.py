@@ -1,0 +1,64 @@
+"""Syntactic contexts: what governs a slot and what stands beside it, as short strings that a lexicon counts.
+
+`pobj:sit in` is the object of "in" under "sit", `left:on a` stands behind "on a", `right:wearing` before "wearing". The
+counting and the operators call the same functions, so a replacement is weighted by what was counted.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from negcap.augment.caption import Caption, Token
+from negcap.augment.language.semantic_classes import semantic_class, verb_class
+
+
+def before(caption: Caption, index: int) -> str:
+    """The one or two words before token `index`: two when the nearer one is an article ("on a")."""
+    lowered = caption.lowered
+    if index == 0:
+        return "^"
+    if lowered[index - 1] in ("a", "an", "the"):
+        article = "the" if lowered[index - 1] == "the" else "a"
+        return f"{lowered[index - 2] if index > 1 else '^'} {article}"
+    return lowered[index - 1]
+
+
+def after(caption: Caption, index: int) -> str:
+    """The word at token `index`, "$" behind the last."""
+    return caption.lowered[index] if index < len(caption.tokens) else "$"
+
+
+def governor(caption: Caption, token: Token) -> str:
+    """How a noun is governed, e.g. `dobj:hold`, `pobj:sit in`; conjuncts have the governor of the first."""
+    token = first_conjunct(caption, token)
+    head = caption.tokens[token.head]
+    if token.dep == "pobj":
+        return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
+    if token.dep == "ROOT":
+        for child in caption.dependents(token.index, "acl", "relcl"):
+            return f"nsubj:{child.lemma}"
+        return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
+    return f"{token.dep}:{head.lemma}"
+
+
+def first_conjunct(caption: Caption, token: Token) -> Token:
+    """The head of the coordination that a token belongs to: of "chairs" in "a bed, a desk and chairs" the bed."""
+    while token.dep == "conj" and token.head != token.index:
+        token = caption.tokens[token.head]
+    return token
+
+
+@lru_cache(maxsize=1 << 14)
+def broader(context: str) -> str:
+    """The context that rare counts of a context back off to, by semantic class or preposition; "" where there is none.
+
+    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on",
+    "pobj:roof of" -> "of kind:18" (of an artifact).
+    """
+    sort, _, word = context.partition(":")
+    if sort == "pobj" and " " in word:
+        above, _, preposition = word.rpartition(" ")
+        return f"of kind:{semantic_class(above)}" if preposition == "of" else f"pobj:{preposition}"
+    if sort in ("subj", "gov", "obj", "pobj"):
+        return f"{sort.removeprefix('p')} kind:{semantic_class(word) if word else ''}"
+    return f"{sort} kind:{verb_class(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""

@@ -1,0 +1,69 @@
+"""The coreference of a whole lexicon is that of its pairs; what captions mention is read once."""
+
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+
+from negcap.augment.cache import cached_on_caption
+from negcap.augment.context import contexts
+from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, coreference, entry_numbers, union
+from negcap.augment.language.parse import parse
+from negcap.augment.mentions import mentioned_nouns
+from tests.augment.fixtures import sample_lexicon, sample_parses
+
+NAMES = ("boy", "girl", "woman", "player", "dog", "puppy", "pizza", "food", "tennis racket", "racket", "couch", "bike")
+MENTIONED = (*NAMES, "man", "animal", "sofa", "bicycle", "zzyzx", "hot dog", "surf", "soccer player")
+
+
+@pytest.mark.parametrize(("name", "mentioned"), list(product(NAMES, MENTIONED)))
+def test_a_set_of_entries_holds_the_coreference_of_each(name: str, mentioned: str) -> None:
+    assert CoreferenceIndex(NAMES).with_noun(mentioned).of(NAMES.index(name)) == coreference(name, mentioned)
+
+
+def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
+    names, lemmas = sample_lexicon().nouns.names, set()
+    for tokens in sample_parses()["tokens"].to_pylist():
+        lemmas.update(token["lemma"] for token in tokens if token["pos"] in ("NOUN", "VERB"))
+    index, rng = CoreferenceIndex(names), Random(0)
+    for mentioned in rng.sample(sorted(lemmas), 100):
+        found = index.with_noun(mentioned)
+        assert [found.of(entry) for entry in range(len(names))] == [coreference(name, mentioned) for name in names]
+        assert [names[entry] for entry in entry_numbers(found.all)] == [
+            name for name in names if coreference(name, mentioned)
+        ]
+
+
+def test_related_goes_before_overlap() -> None:
+    index = CoreferenceIndex(("puppy", "boy"))
+    assert index.with_any(frozenset({"dog", "girl", "player"})) == union(map(index.with_noun, ("dog", "player")))
+    assert [union([Coreferent(0b01, 0b01), Coreferent(0b00, 0b11)]).of(entry) for entry in (0, 1, 2)] == [
+        "related",
+        "overlap",
+        None,
+    ]
+
+
+@pytest.mark.parametrize("entries", [[], [0], [7, 8], [0, 63, 64, 700]])
+def test_numbers_of_a_set(entries: list[int]) -> None:
+    assert np.array_equal(entry_numbers(sum(1 << entry for entry in entries)), entries)
+
+
+def test_what_is_cached_is_read_once_a_caption() -> None:
+    asked = []
+    read = cached_on_caption(lambda caption: asked.append(caption.text) or len(caption.tokens))
+    one, other = parse(["A dog runs.", "A cat sits on a mat."])
+    assert [read(one), read(other), read(one)] == [4, 7, 4]
+    assert asked == [one.text, other.text]
+
+
+def test_siblings_mention_what_each_of_them_mentions() -> None:
+    captions = parse(["A dog runs past two cats.", "A man surfs.", "The red car is parked."])
+    context = contexts(captions, sample_lexicon())[0]
+    assert context.own.nouns == mentioned_nouns(captions[0]) == {"dog", "run", "cat"}
+    assert context.siblings.nouns == {"man", "surf", "car", "park"}
+    assert context.own.quantities == {("dog", 1), ("cat", 2)}
+    assert context.siblings.attributes == {("red", "car")}
+    assert context.siblings.verbs >= {"surf"}
+    assert context.coreferent_in_siblings == union(map(sample_lexicon().coreference.with_noun, context.siblings.nouns))
