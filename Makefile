@@ -15,7 +15,7 @@ SMALL ?= --joint 256 --epochs 8 --decay-every 6
 WORDNET ?= /usr/share/wordnet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train reproduce test lint type golden bench parser wordnet clean
+.PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -54,7 +54,7 @@ reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in th
 	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
 	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
 	$(BIN)/negcap compare outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
-		--readme README.md
+		--readme docs/pages/results.md
 
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	$(BIN)/python -m pytest $(ARGS)
@@ -68,8 +68,11 @@ type: $(VENV)/installed-dev ## mypy
 		&& ln -sfn ../../../pipelines/api/*.py ../../../pipelines/api/py.typed .
 	$(BIN)/mypy
 
-golden: $(VENV)/installed-dev ## write tests/golden anew from what the code makes now; then read the diff
-	$(BIN)/python -m pytest tests/test_golden.py --update-golden
+docs: $(VENV)/installed-dev ## the documentation site, in build/site; strict, and nothing is loaded from a network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --config-file docs/mkdocs.yml
+
+golden: $(VENV)/installed-dev ## write tests/golden and what the documentation shows anew; then read the diff
+	$(BIN)/python -m pytest tests/test_golden.py tests/docs --update-golden
 
 bench: $(VENV)/installed-dev ## speed and memory; on other captions: BENCH_CAPTIONS=path
 	$(BIN)/python -m tests.benchmarks.bench

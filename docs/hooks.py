@@ -33,8 +33,9 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
     yield from ("| option | meaning |", "|---|---|")
     for option in options:
         if record := option.get_help_record(context):
-            flags, meaning = record
-            yield f"| `{flags.replace('|', '/')}` | {_text(meaning)} |"
+            flags, _, choices = record[0].partition(" [")
+            words = f" One of {', '.join(choices.rstrip(']').split('|'))}." if choices else ""
+            yield f"| `{flags}` | {_text(record[1] + words)} |"
 
 
 def _text(help: str) -> str:

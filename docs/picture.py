@@ -15,16 +15,16 @@ from xml.sax.saxutils import escape
 import pandas as pd
 
 FOLDER = Path(__file__).parent / "pages" / "assets"
-IMAGE = "sample_0042"
+IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "horse", "Three dogs in red"),
-    ("numeral", "a", "A man rides"),
-    ("preposition", "under", "Three husky dogs"),
-    ("shuffle", "dog | man", "A man rides"),
+    ("noun", "motorcycle", "A large red bus"),
+    ("noun", "racetrack", "A double-decker bus"),
+    ("numeral", "two", "A double-decker bus"),
+    ("preposition", "under", "A red bus with"),
 )
 REFUSED = (
-    ("noun", "people", "There are tall", "other captions mention a man, and men are people"),
-    ("noun", "dog", "A team of dogs", "the caption itself mentions dogs"),
+    ("noun", "bridge", "A large red bus", "other captions mention a bridge"),
+    ("noun", "truck", "A large red bus", "what others call a bus, some call a truck"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57

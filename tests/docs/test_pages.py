@@ -113,7 +113,7 @@ def test_a_page_can_be_followed(page: Path, folder: Path, request: pytest.Fixtur
                 )
                 assert status == expected, f"{line}\n{output}"
                 made.append(f"$ {line}\n" + (f"{output}\n" if output and block.how != "run" else ""))
-            shown[block.start] = (block.text, "\n".join(made) if any(out for _, out in lines) else "".join(made))
+            shown[block.start] = (block.text, ("" if block.how == "run" else "\n").join(made))
         elif block.kind == "python":
             output = executed(block.text, page, names)
             following = found[number + 1] if number + 1 < len(found) else Block("", "", 0, "", "")
