@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+import numpy as np
+
+from negcap.augment.cache import read_only
 from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
 
@@ -54,6 +57,13 @@ def head(entry: str) -> str:
 
 
 @cache
+def _persons() -> np.ndarray:
+    """Whether each synset is a person or a kind of person, shape (synsets,)."""
+    wordnet = WordNet.load()
+    return read_only(wordnet.first_above([wordnet.synset("person.n.01")]) == 0)
+
+
+@cache
 def is_person(noun: str) -> bool:
     """Whether a noun names persons: listed, or by the first WordNet sense of the compound, else of its head."""
     table = overlaps()
@@ -63,7 +73,7 @@ def is_person(noun: str) -> bool:
     senses = wordnet.senses_in_use(noun, "n")
     if not senses:
         return noun != head(noun) and is_person(head(noun))
-    return wordnet.synset("person.n.01") in wordnet.closure(senses[0])
+    return bool(_persons()[senses[0]])
 
 
 @cache

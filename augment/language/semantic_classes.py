@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
+from negcap.augment.cache import read_only
 from negcap.augment.language.overlaps import head, is_person
 from negcap.augment.language.wordnet import WordNet
 
@@ -28,9 +31,10 @@ ABSTRACT = CLASSES - 1
 
 
 @cache
-def _anchors() -> tuple[int, ...]:
+def _classes() -> np.ndarray:
+    """The class of every noun synset but those for persons, shape (synsets,)."""
     wordnet = WordNet.load()
-    return tuple(wordnet.synset(name) for name in ANCHORS)
+    return read_only(1 + wordnet.first_above([wordnet.synset(name) for name in ANCHORS]))
 
 
 @cache
@@ -76,12 +80,7 @@ def semantic_class(noun: str) -> int:
         return PERSON
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head(noun), "n")
-    if senses:
-        above = wordnet.closure(senses[0])
-        for number, anchor in enumerate(_anchors(), start=1):
-            if anchor in above:
-                return number
-    return ABSTRACT
+    return int(_classes()[senses[0]]) if senses else ABSTRACT
 
 
 @cache

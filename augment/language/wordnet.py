@@ -8,8 +8,8 @@ for one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from negcap.augment.data import data_path
 
 POS = ("n", "v", "a", "r")
+ABOVE = ("hypernyms", "instance_of")
 RELATIONS = ("hypernyms", "instance_of", "entails", "causes", "part_of", "member_of", "substance_of", "similar")
 # Suffix rules of morphy(7WN).
 SUFFIXES = {
@@ -117,7 +118,7 @@ class WordNet:
         """The synset's name after its first lemma: "dog.n.01"."""
         sense = int(self._first[synset])
         pos = "nvasr"[self._pos[synset]]
-        return f"{self._text(int(self._lemma[sense])).replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
+        return f"{self._lemmas[int(self._lemma[sense])].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
 
     def synset(self, name: str) -> int:
         """The synset of a name such as "dog.n.01"; any lemma of the synset may lead the name.
@@ -141,7 +142,7 @@ class WordNet:
 
     def lemmas(self, synset: int) -> tuple[str, ...]:
         """The lemmas of a synset, words apart by a blank."""
-        return tuple(self._text(code) for code in self._lemma[self._first[synset] : self._first[synset + 1]].tolist())
+        return tuple(self._lemmas[code] for code in self._lemma[self._first[synset] : self._first[synset + 1]].tolist())
 
     def relation(self, name: str, synset: int) -> tuple[int, ...]:
         """The synsets that `synset` points at by one of `RELATIONS`. Raises ValueError for another name."""
@@ -155,7 +156,7 @@ class WordNet:
 
     def closure(self, synset: int) -> frozenset[int]:
         """The synset and everything above it, by hypernyms and by what it is an instance of."""
-        return self._closure(synset, ("hypernyms", "instance_of"))
+        return self._closure(synset, ABOVE)
 
     def related(self, a: str, b: str, pos: str = "n") -> bool:
         """Whether, in the senses in use, `a` and `b` share a synset or one lies above the other.
@@ -188,14 +189,14 @@ class WordNet:
                 for synset in self.relation("similar", int(self._synset[sense])):
                     for near in range(self._first[synset], self._first[synset + 1]):
                         opposites.extend(_item(self._antonyms, near))
-            found.update(self._text(code) for code in self._lemma[opposites].tolist())
+            found.update(self._lemmas[code] for code in self._lemma[opposites].tolist())
         return frozenset(found)
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
         """Lemmas of part of speech `target` derived from the lemma or it from them: "ride" (v) -> "rider" (n)."""
         found = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
         return frozenset(
-            self._text(int(self._lemma[other])) for other in found if self.pos(int(self._synset[other])) == target
+            self._lemmas[int(self._lemma[other])] for other in found if self.pos(int(self._synset[other])) == target
         )
 
     def entails(self, verb: str, other: str) -> bool:
@@ -227,21 +228,17 @@ class WordNet:
         return f"{first} {reduced}" if reduced else None
 
     def _index(self, texts: pa.StringArray) -> None:
-        """Sort the senses by lemma, part of speech and rank, and the lemmas for bisection."""
+        """Sort the senses by lemma, part of speech and rank, and number the lemmas."""
         encoded = texts.dictionary_encode()
         order = pc.sort_indices(encoded.dictionary).to_numpy()
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
         self._lemma = place[encoded.indices.to_numpy()]
-        lemmas = encoded.dictionary.take(pa.array(order))
-        self._starts = np.frombuffer(lemmas.buffers()[1], np.int32)[: len(lemmas) + 1]
-        self._bytes = memoryview(lemmas.buffers()[2])
+        self._lemmas = encoded.dictionary.take(pa.array(order)).to_pylist()
+        self._codes = {lemma: code for code, lemma in enumerate(self._lemmas)}
         key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
         self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
-
-    def _text(self, code: int) -> str:
-        return str(self._bytes[self._starts[code] : self._starts[code + 1]], "utf-8")
 
     def _flat(self, lemma: str, pos: str) -> np.ndarray:
         """Positions of the lemma's senses in the flat list of all senses, by rank."""
@@ -249,15 +246,12 @@ class WordNet:
         if found is None:
             if pos not in POS:
                 raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
-            text, size = _normal(lemma).encode(), len(self._starts) - 1
-            code = bisect_left(
-                range(size), text, key=lambda i: bytes(self._bytes[self._starts[i] : self._starts[i + 1]])
-            )
-            key = code * 4 + POS.index(pos)
-            known = code < size and self._text(code).encode() == text
-            wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
-            bounds = np.searchsorted(self._keys, wanted) if known else (0, 0)
-            found = self._order[bounds[0] : bounds[1]]
+            code = self._codes.get(_normal(lemma))
+            found = self._order[:0]
+            if code is not None:
+                key = code * 4 + POS.index(pos)
+                wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
+                found = self._order[slice(*np.searchsorted(self._keys, wanted))]
             self._found[lemma, pos] = found
         return found
 
@@ -275,14 +269,31 @@ class WordNet:
             found = self._closures[synset, relations] = frozenset(reached)
         return found
 
+    def first_above(self, anchors: Sequence[int]) -> np.ndarray:
+        """For every synset the index of the first of `anchors` in its closure, len(anchors) for none; (synsets,)."""
+        above = [self._relations[name] for name in ABOVE]
+        below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(offsets)) for offsets, _ in above])
+        order = np.argsort(below, kind="stable")
+        parents = np.concatenate([values for _, values in above])[order]
+        children, starts = np.unique(below[order], return_index=True)
+        found = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
+        for index, anchor in enumerate(anchors):
+            found[anchor] |= 1 << index
+        before = None
+        while before is None or not np.array_equal(found, before):
+            before = found.copy()
+            found[children] |= np.bitwise_or.reduceat(before[parents], starts)
+        first = np.frexp((found & -found).astype(float))[1] - 1
+        return np.where(found, first, len(anchors))
+
     def _is_thing(self, synset: int) -> bool:
         """Whether a synset is a kind of physical entity other than a person ("boxer", the dog)."""
-        above = self.closure(synset)
-        return (
-            self.synset("physical_entity.n.01") in above
-            and self.synset("person.n.01") not in above
-            and not self.relation("instance_of", synset)
-        )
+        return bool(self._things[synset]) and not self.relation("instance_of", synset)
+
+    @cached_property
+    def _things(self) -> np.ndarray:
+        person, entity = self.synset("person.n.01"), self.synset("physical_entity.n.01")
+        return self.first_above([person, entity]) == 1
 
     def _upward(self, lemma: str, pos: str) -> frozenset[int]:
         """The closures of the senses in use, together."""

@@ -61,19 +61,24 @@ def _tally(numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 class Associations:
     """The gains of words and entries, from counts of pairs of captions.
 
-    odds: the log odds of p(y), person: 1 for words for persons, both of shape (entries,).
+    odds: the log odds of p(y), person: 1 for words for persons, both of shape (entries,). The gains of a word are
+    worked out when it is first asked for: a few captions mention a few words of thousands.
     """
 
     def __init__(self, pairs: Pairs, words: Sequence[str], entries: Sequence[str]) -> None:
-        """Work out the gains; `words` and `entries` name the rows and columns of the counts."""
+        """`words` and `entries` name the rows and columns of the counts."""
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
-        usual = (pairs.true + 0.5) / (pairs.all + 1.0)
-        self.odds = np.log(usual / (1 - usual))
-        self.person = np.array([float(semantic_class(entry) == PERSON) for entry in entries])
-        self._gains = _gains(
-            pairs, usual, [semantic_class(word) for word in words], [semantic_class(entry) for entry in entries]
-        )
+        self._pairs, self._usual = pairs, (pairs.true + 0.5) / (pairs.all + 1.0)
+        self.odds = np.log(self._usual / (1 - self._usual))
+        self._class_of_word, of_word = _classes(words)
+        self._class_of_entry, of_entry = _classes(entries)
+        self.person = (self._class_of_entry == PERSON).astype(float)
+        self._of_entry = of_entry.T
+        mentioned = (of_word @ pairs.mentioned)[:, None]
+        self._by_class = (of_word @ pairs.together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
+        self._gains = np.zeros(pairs.together.shape, np.float32)
+        self._known = np.zeros(len(words), bool)
 
     def score(self, mentioned: Iterable[str]) -> np.ndarray:
         """The evidence of mentioned words for every entry, in nats, shape (entries,).
@@ -83,19 +88,22 @@ class Associations:
         rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
             return np.zeros(len(self.odds))
+        for row in rows:
+            if not self._known[row]:
+                self._gains[row], self._known[row] = self._gain(row), True
         return self._gains[rows].sum(axis=0) / np.float32(np.sqrt(len(rows)))
 
+    def _gain(self, row: int) -> np.ndarray:
+        """The gain of a word and every entry, given their semantic classes; shape (entries,)."""
+        together, given = self._pairs.together[row], self._pairs.mentioned[row] + SMOOTHING
+        share = self._by_class[self._class_of_word[row]]
+        of_class = (together @ self._of_entry + SMOOTHING * (share @ self._of_entry)) / given
+        of_class /= np.maximum(self._usual @ self._of_entry, 1e-12)
+        expected = of_class[self._class_of_entry] * self._usual
+        return np.log((together + SMOOTHING * expected) / given / self._usual)
 
-def _gains(pairs: Pairs, usual: np.ndarray, words: Sequence[int], entries: Sequence[int]) -> np.ndarray:
-    """The gain of every word and entry, given their semantic classes; float32 of shape (words, entries)."""
-    of_word = np.zeros((CLASSES, len(words)))
-    of_word[words, np.arange(len(words))] = 1
-    of_entry = np.zeros((len(entries), CLASSES))
-    of_entry[np.arange(len(entries)), entries] = 1
-    given = pairs.mentioned[:, None] + SMOOTHING
-    by_class = (of_word @ pairs.together + SMOOTHING * usual) / ((of_word @ pairs.mentioned)[:, None] + SMOOTHING)
-    share = by_class[words]
-    of_class = (pairs.together @ of_entry + SMOOTHING * (share @ of_entry)) / given
-    of_class /= np.maximum(usual @ of_entry, 1e-12)
-    expected = of_class[:, entries] * usual
-    return np.log((pairs.together + SMOOTHING * expected) / given / usual).astype(np.float32)
+
+def _classes(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The semantic class of every word, and which words each class has, as 0 and 1; shape (classes, words)."""
+    numbers = np.array([semantic_class(word) for word in words], int)
+    return numbers, (np.arange(CLASSES)[:, None] == numbers).astype(float)

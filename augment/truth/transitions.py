@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from negcap.augment.cache import cached_on_caption
 from negcap.augment.caption import Caption
@@ -113,11 +113,17 @@ class Transitions:
     """The probabilities of one value after another, from their counts."""
 
     def __init__(self, counts: Mapping[Transition, int]) -> None:
-        """Add the counts up by class of thing, and over all things and values."""
-        self._counts: Counter[tuple[str, str | int, str]] = Counter(counts)
-        for (old, thing, new), number in counts.items():
+        """Of the counts; they are added up when a probability is first asked for."""
+        self._own = counts
+
+    @cached_property
+    def _counts(self) -> Counter[tuple[str, str | int, str]]:
+        """The counts, and their sums by class of thing, and over all things and values."""
+        summed: Counter[tuple[str, str | int, str]] = Counter(self._own)
+        for (old, thing, new), number in self._own.items():
             for general in ((old, semantic_class(thing), new), (old, "", new), ("", "", new)):
-                self._counts[general] += number
+                summed[general] += number
+        return summed
 
     def probability(self, old: str, thing: str, new: str) -> float:
         """p(new | old, thing), above 0."""
