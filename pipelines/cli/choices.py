@@ -40,9 +40,13 @@ DECODINGS = ("sample", "greedy", "beam")
 
 
 class Choice(click.Choice):
-    """One of some words; what is none of them is answered with the most similar one."""
+    """One of some words; the error for what is none of them lists them and names the most similar one."""
 
-    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """`'nuon' is not one of 'noun', 'numeral'. Did you mean 'noun'?`."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word itself. Raises UsageError: `--pick must be one of first, random, was: fist; did you mean first?`."""
+        if value in self.choices:
+            return str(value)
         similar = get_close_matches(str(value), self.choices, 1)
-        return super().get_invalid_choice_message(value, ctx) + (f" Did you mean {similar[0]!r}?" if similar else "")
+        hint = f"; did you mean {similar[0]}?" if similar else ""
+        flag = param.opts[0] if param is not None else "value"
+        raise click.UsageError(f"{flag} must be one of {', '.join(self.choices)}, was: {value}{hint}", ctx)

@@ -34,11 +34,11 @@ def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), em
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         names = [name.strip() for value in values for name in value.split(",")]
         if not all(names):
-            raise click.BadParameter(f"must be names, with commas between them, was: {','.join(values)}", ctx, flag)
+            raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
         if words is not None:
             names = [words.convert(name, flag, ctx) for name in names]
         if empty in names and len(names) > 1:
-            raise click.BadParameter(f"{empty} must stand alone, was: {','.join(names)}", ctx, flag)
+            raise click.UsageError(f"{flag.opts[0]} {empty} must stand alone, was: {','.join(names)}", ctx)
         return () if names == [empty] else tuple(dict.fromkeys(names)) or None
 
     def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[Any]:
