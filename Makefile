@@ -47,7 +47,7 @@ train: $(VENV)/installed-train ## draw scenes, make negatives, judge them, train
 	$(BIN)/negcap scenes --output outputs/scenes --images 1600
 	$(BIN)/negcap build --output outputs/scenes --preset all
 	$(BIN)/negcap judge outputs/scenes --n 1
-	$(BIN)/negcap compare outputs/scenes --output outputs/scenes/models --variants vse++,vse-c $(DRAWN)
+	$(BIN)/negcap compare outputs/scenes --output outputs/scenes/models --variant vse++ --variant vse-c $(DRAWN)
 
 reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in the VSE++ layout [SEEDS=3] [SMALL= for the full size]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }

@@ -39,5 +39,7 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
 
 
 def _text(help: str) -> str:
-    """Help as Markdown, its markup escaped."""
-    return re.sub(r"([*_<|])", r"\\\1", inspect.cleandoc(help))
+    """Help as Markdown, its markup escaped and its example as a block of code."""
+    text, _, example = inspect.cleandoc(help).partition("\b\nExample: ")
+    escaped = re.sub(r"([*_<|])", r"\\\1", text)
+    return f"{escaped}\n```console\n$ {example.strip()}\n```" if example else escaped

@@ -6,7 +6,8 @@ import pytest
 
 from negcap.augment.operators import OPERATORS
 from negcap.pipelines.engine.shards import read_table
-from negcap.pipelines.tables.show import headline, marked, table_of
+from negcap.pipelines.report.rows import headline, marked
+from negcap.pipelines.tables.sample import table_of
 
 IMAGES = 40
 
@@ -24,7 +25,7 @@ def shown(chosen: list[dict]) -> str:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
-    table = table_of(operator)
+    table = table_of([operator])
     key = table.removesuffix("s") + "_id"
     mine = [row for row in rows(sample_run, table) if row[key].endswith(f"#{operator}:0")]
     assert mine

@@ -1,12 +1,14 @@
-"""What small parsers often get wrong in captions, set right: the subjects of second clauses and of inverted ones.
+"""Two errors that small parsers often make in captions are repaired: the subjects of second and of inverted clauses.
 
-"A boy is behind [a house and three apples] are sitting": the noun before a finite verb that has no subject is its own.
-"On [a desk] [sits a keyboard]": what stands before the verb is the object of the preposition, what follows the subject.
+"A boy is behind [a house and three apples] are sitting": the noun before a finite verb that lacks a subject becomes
+its subject. "On [a desk] [sits a keyboard]": the noun before the verb becomes the object of the preposition, the noun
+behind it the subject.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,10 @@ FRONTED = {"prep", "csubj", "advmod", "punct"}
 
 
 def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
-    """Set the columns DEP and HEAD right, in place.
+    """Correct the subjects of second and inverted clauses in the columns DEP and HEAD, in place.
 
-    Columns: TAG and DEP as hashes of `strings`, spaCy's store of them; HEAD as positions among all tokens. lengths:
-    the number of tokens of every text.
+    columns: arrays (tokens of all texts,): TAG and DEP hold hashes of `strings`, a spaCy StringStore; HEAD the position
+    of each token's head among all tokens. lengths: (texts,) the number of tokens of every text.
     """
     tags, deps, heads = columns["TAG"], columns["DEP"], columns["HEAD"]
 
@@ -42,41 +44,44 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
     for at in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
         verb, start, end = int(main[at]), int(starts[at]), int(ends[at])
-        text = _Text(tags, deps, heads, start, end, strings)
+        text = _Text(columns, start, end, strings)
         if not has_subject[verb]:
             text.second_clause(int(finite[at]), verb)
         if fronted[at]:
             text.inversion(int(finite[at]), verb)
 
 
+@dataclass(frozen=True)
 class _Text:
-    """The tokens of one text, by their positions among all."""
+    """One text: its tokens `start` to `end` (exclusive) of the columns TAG, DEP and HEAD of all texts."""
 
-    def __init__(
-        self, tags: np.ndarray, deps: np.ndarray, heads: np.ndarray, start: int, end: int, strings: Any
-    ) -> None:
-        self.tags, self.deps, self.heads, self.strings = tags, deps, heads, strings
-        self.start, self.end = start, end
+    columns: Mapping[str, np.ndarray]
+    start: int
+    end: int
+    strings: Any
 
     def tag(self, at: int) -> str:
-        return self.strings[int(self.tags[at])]
+        return self.strings[int(self.columns["TAG"][at])]
 
     def dep(self, at: int) -> str:
-        return self.strings[int(self.deps[at])]
+        return self.strings[int(self.columns["DEP"][at])]
+
+    def head(self, at: int) -> int:
+        return int(self.columns["HEAD"][at])
 
     def children(self, of: int) -> list[int]:
-        found = np.flatnonzero(self.heads[self.start : self.end] == of) + self.start
+        found = np.flatnonzero(self.columns["HEAD"][self.start : self.end] == of) + self.start
         return [int(child) for child in found if child != of]
 
     def attach(self, at: int, head: int, dep: str | None = None) -> None:
-        self.heads[at] = head
+        self.columns["HEAD"][at] = head
         if dep:
-            self.deps[at] = self.strings.add(dep)
+            self.columns["DEP"][at] = self.strings.add(dep)
 
     def second_clause(self, finite: int, verb: int) -> None:
-        """Make the last of some conjuncts, which agrees with the verb behind it, that verb's subject."""
-        noun, first = finite - 1, int(self.heads[verb])
-        listed = int(self.heads[noun])
+        """Make the last conjunct of a noun phrase the subject of the verb right behind it, which it agrees with."""
+        noun, first = finite - 1, self.head(verb)
+        listed = self.head(noun)
         if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:
             return
         if not first < listed < noun or self.tag(first)[:2] != "VB" or not self.subject(first):
@@ -87,14 +92,14 @@ class _Text:
                 self.attach(child, first)
 
     def inversion(self, finite: int, verb: int) -> None:
-        """Make the noun behind a verb that begins with a fronted phrase its subject."""
+        """Make the noun behind a verb its subject where the clause begins with a prepositional or participle phrase."""
         own = self.children(verb)
         left = [child for child in own if child < finite]
         first = self.start
         subject = next((child for child in left if self.dep(child) == "nsubj"), None)
         if subject is not None:
-            between = all(self.heads[at] != verb for at in range(first + 1, finite) if at != subject)
-            if self.dep(first) != "prep" or self.heads[first] != verb or self.children(first) or not between:
+            between = all(self.head(at) != verb for at in range(first + 1, finite) if at != subject)
+            if self.dep(first) != "prep" or self.head(first) != verb or self.children(first) or not between:
                 return
         if any(self.dep(child) not in FRONTED for child in left if child != subject):
             return

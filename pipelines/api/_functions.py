@@ -198,7 +198,7 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
     """
     from negcap.augment.language.parse import parse
     from negcap.augment.scene_graph import scene_graph
-    from negcap.pipelines.tables.graph import named
+    from negcap.pipelines.report.graph import named
 
     found = scene_graph(parse([" ".join(sentence.split())], spacy_model)[0], simple)
     names = named(found)

@@ -1,6 +1,6 @@
-"""The command line: one group, a verb a command. Nothing heavy is imported before a verb needs it."""
+"""The command line: one command a verb. A command imports what it needs when it is run, so that help is fast."""
 
-from negcap.pipelines.cli import tables, quality, images, training, captioner  # noqa: F401, I001  verbs register themselves, in this order
+from negcap.pipelines.cli import tables, looking, quality, images, training, captioner  # noqa: F401, I001  they register their commands in this order
 from negcap.pipelines.cli.group import main, negcap
 
 __all__ = ["main", "negcap"]

@@ -1,4 +1,4 @@
-"""Verbs of the captioner: train it, write captions with it, measure them."""
+"""Commands of the captioner: train it, write captions with it, measure them."""
 
 from __future__ import annotations
 
@@ -9,40 +9,45 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import DECODINGS, PHASES
 from negcap.pipelines.cli.group import at_work, negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER, Names
+from negcap.pipelines.cli.options import FOLDER
 
-beam_width = click.option("--width", type=int, help="Of the beam; default: 3.")
+beam_width = click.option("--width", type=int, help="Width of the beam; default: 3.")
 
 
 @negcap.command()
 @options.run
-@click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the captioner.")
-@click.option("--mle-epochs", type=int, help="Of likelihood; default: 20.")
-@click.option("--discriminator-epochs", type=int, help="Of the discriminator alone; default: 5.")
-@click.option("--gan-epochs", type=int, help="Of the policy gradient, those done before included; default: 20.")
-@click.option("--stages", type=int, help="Stages of such an epoch, with one discriminator step each; default: 20.")
-@click.option("--generator-steps", type=int, help="Steps of the policy gradient a stage; default: 5.")
-@click.option("--batch-size", type=int, help="Captions at a time; default: 64.")
-@click.option("--rollout-every", type=int, help="Words from one prefix that is gone on from to the next; default: 3.")
-@click.option("--rollouts", type=int, help="Ways to go on from each; default: 2.")
-@click.option("--alpha", type=float, help="Weight of generated captions for the discriminator; default: 0.5.")
-@click.option("--beta", type=float, help="Weight of mismatched captions for it; default: 0.5.")
+@click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the captioner to write.")
+@click.option("--mle-epochs", type=int, help="Epochs of maximum likelihood; default: 20.")
+@click.option("--discriminator-epochs", type=int, help="Epochs of the discriminator alone; default: 5.")
+@click.option(
+    "--gan-epochs", type=int, help="Epochs of the policy gradient in all, finished ones included; default: 20."
+)
+@click.option("--stages", type=int, help="Stages of such an epoch, each with one discriminator step; default: 20.")
+@click.option("--generator-steps", type=int, help="Generator steps a stage; default: 5.")
+@click.option("--batch-size", type=int, help="Captions a batch; default: 64.")
+@click.option("--rollout-every", type=int, help="Words from one rollout position to the next; default: 3.")
+@click.option("--rollouts", type=int, help="Rollouts from each position; default: 2.")
+@click.option("--alpha", type=float, help="Weight of generated captions in the discriminator's loss; default: 0.5.")
+@click.option("--beta", type=float, help="Weight of mismatched captions in it; default: 0.5.")
 @options.train_splits
-@click.option("--validation-split", help="Whose likelihood selects the generator; default: val.")
+@click.option("--validation-split", metavar="NAME", help="Split whose likelihood selects the generator; default: val.")
 @options.validation_images
-@click.option("--words", type=int, help="Most words of a caption, its end counted; default: 20.")
-@click.option("--word-dim", type=int, help="Size of the word vectors; default: 256.")
-@click.option("--hidden", type=int, help="Size of the generator's state; default: 256.")
-@click.option("--joint", type=int, help="Size of the discriminator's space; default: 256.")
-@click.option("--noise", type=int, help="Size of the noise; default: 64.")
-@click.option("--dropout", type=float, help="Of words and states, for likelihood; default: 0.3.")
+@click.option("--words", type=int, help="Words of a caption, at most, with the end token; default: 20.")
+@click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 256.")
+@click.option("--hidden", type=int, help="Dimensions of the generator's state; default: 256.")
+@click.option("--joint", type=int, help="Dimensions of the discriminator's joint space; default: 256.")
+@click.option("--noise", type=int, help="Dimensions of the noise; default: 64.")
+@click.option("--dropout", type=float, help="Dropout of words and states in maximum likelihood; default: 0.3.")
 @options.transform
 @options.min_count
-@click.option("--learning-rate", type=float, help="Of the policy gradient (Adam); default: 1e-4.")
-@click.option("--supervised-rate", type=float, help="Of likelihood and of the discriminator; default: 1e-4.")
-@click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 5.")
-@click.option("--collapse", type=float, help="Share of distinct-2 under which training stops; default: 0.5.")
+@click.option("--learning-rate", type=float, help="Learning rate of the policy gradient (Adam); default: 1e-4.")
+@click.option("--supervised-rate", type=float, help="Learning rate of likelihood and discriminator; default: 1e-4.")
+@click.option("--clip", type=float, help="Greatest norm of the gradients; default: 5.")
+@click.option(
+    "--collapse", type=float, help="Stop when distinct-2 falls below this share of its first value; default: 0.5."
+)
 @options.seed
 @click.option("--overwrite", is_flag=True, help="Replace a captioner that was trained otherwise.")
 @options.quiet
@@ -52,6 +57,9 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
 
     Likelihood, then the discriminator, then the policy gradient with rollouts. Reads captions and features. The folder
     MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its last whole epoch.
+
+    \b
+    Example: negcap captioner outputs/mine --output outputs/captioner
     """
     from negcap.pipelines.models.captioner.config import CaptionerConfig
 
@@ -66,21 +74,24 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
 @negcap.command()
 @options.model
 @options.run
-@click.option("--phase", help="Whose generator: gan, or mle, before the policy gradient; default: gan.")
+@options.one_of("--phase", PHASES, "Generator after this phase: likelihood (mle) or policy gradient; default: gan.")
 @click.option("--n", type=int, help="Captions an image; default: 3.")
-@click.option("--decoding", help="sample, greedy or beam; default: sample.")
+@options.one_of("--decoding", DECODINGS, "How words are chosen; default: sample.")
 @beam_width
-@click.option("--tries", type=int, help="How often what is refused is drawn again; default: 4.")
-@click.option("--splits", type=Names(), help="Of these splits; default: those the captioner was trained on.")
-@click.option("--table", help="Table to write: generated, or generated_NAME; default: generated.")
+@click.option("--tries", type=int, help="How often a refused caption is drawn again, at most; default: 4.")
+@options.several("--split", "splits", "Write captions of this split; default: those the captioner was trained on.")
+@click.option("--table", help="Table to write: generated or generated_NAME; default: generated.")
 @options.seed
 @options.workers
 def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given: Any) -> None:
-    """Write captions of a run's images.
+    """Write captions of a run's images with a captioner.
 
-    Into the table generated, marked so; those that are degenerate, the image's own, or said twice go to
-    refused_captions, with the reason. negcap train RUN --extra generated trains on them too; negcap enlarge makes a
-    run of both, for all other verbs.
+    They go to the table generated; those that are degenerate, repeated or equal to one of the image's own go to
+    refused_captions, with the reason. `negcap train RUN --extra generated` trains on them too; `negcap enlarge` makes
+    a run of both.
+
+    \b
+    Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
     """
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.run import run_stage
@@ -100,14 +111,17 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
 @negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="NEW", help="Folder of the new run.")
-@click.option("--extra", metavar="TABLE", help="Captions that join the run's own; default: generated.")
+@click.option("--extra", metavar="TABLE", help="Table of the captions that join the run's own; default: generated.")
 @options.overwrite
 @options.quiet
 def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: bool) -> None:
-    """Make a run of captions and those written beside them.
+    """Make a new run of a run's captions and generated ones.
 
-    The written ones follow each image's own, marked generated, and so are negatives made of them. The other verbs go on
-    from there: parse, lexicon, components, truth, balance, negatives, train.
+    The generated ones follow each image's own; they, and the negatives made of them, have the origin generated.
+    `negcap build --output NEW` goes on from there.
+
+    \b
+    Example: negcap enlarge outputs/mine --output outputs/enlarged
     """
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.progress import report
@@ -126,21 +140,26 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
 @options.model
 @options.run
 @options.evaluation
-@click.option("--split", help="Whose images are written of; default: test.")
-@click.option("--judge", type=FOLDER, metavar="MODEL", help="A model of negcap train, to rank images for captions.")
+@click.option("--split", metavar="NAME", help="Split of the images to caption; default: test.")
+@click.option(
+    "--judge", type=FOLDER, metavar="MODEL", help="Model of negcap train that ranks the images for each caption."
+)
 @click.option("--n", type=int, help="Captions an image, for self-BLEU; default: 3.")
 @beam_width
 @options.limit_of_split
-@click.option("--images", type=FOLDER, metavar="FOLDER", help="Of the pictures: draws samples.png.")
-@click.option("--shown", type=int, help="Pictures in it; default: 6.")
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for samples.png.")
+@click.option("--shown", type=int, help="Photos in samples.png; default: 6.")
 @options.seed
 @options.device
 def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Measure what a captioner writes.
 
     Before and after the policy gradient, greedy and sampled: BLEU, CIDEr-D, distinct words, novelty, self-BLEU, the
-    discriminator's score, and how a model of negcap train ranks the images for it. Prints Markdown; JSON and pictures
-    with captions lie beside the model.
+    discriminator's score, and how a model of negcap train ranks the images for it. Prints Markdown and writes it with
+    JSON and pictures to --output.
+
+    \b
+    Example: negcap assess outputs/captioner outputs/mine --split test --judge outputs/vse++
     """
     given = options.only_set(given)
     with one_line_errors():

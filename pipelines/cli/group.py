@@ -1,4 +1,4 @@
-"""The group of the verbs, and what they share: one line an error, the executor, the exit status."""
+"""The command group, and what all commands share: errors of one line, the exit status, the executor."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from negcap.pipelines.engine.progress import Silent
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
-STATUS = (
-    "Exit status: 0 done, 1 a check failed, 2 bad input or arguments. NEGCAP_TRACEBACK=1 shows where an error is from."
-)
+EPILOG = """\b
+Start with:   negcap build captions.json --output outputs/mine
+Then look:    negcap show outputs/mine
+Completion:   eval "$(_NEGCAP_COMPLETE=bash_source negcap)"   (zsh_source, fish_source)
+\b
+Exit status:  0 done, 1 a check failed, 2 bad input or arguments, 130 interrupted.
+With NEGCAP_TRACEBACK=1 an error shows where it was raised."""
 THREADS = {  # the work is spread over processes; training asks for more threads, and none may spin on a busy machine
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -27,27 +31,79 @@ THREADS = {  # the work is spread over processes; training asks for more threads
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
+    "tables": "Make the tables of a run",
+    "looking": "Look at them",
+    "quality": "Measure, choose, publish",
+    "images": "Image features, drawn scenes",
+    "training": "Train and evaluate models",
+    "captioner": "Write captions",
+}
+RENAMED = {  # flags of 0.1, which are understood where a verb has the new one
+    "--operators": "--operator",
+    "--splits": "--split",
+    "--negative-operators": "--negative-operator",
+    "--negative-families": "--negative-family",
+    "--variants": "--variant",
+    "--components": "--component",
+}
+
+
+class Verb(click.Command):
+    """A command that also understands the earlier names of its flags."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, renamed flags by their new names."""
+        known = {name for parameter in self.params for name in parameter.opts}
+        return super().parse_args(ctx, [_renamed(argument, known) for argument in args])
+
+
+def _renamed(argument: str, known: set[str]) -> str:
+    flag, equals, value = argument.partition("=")
+    new = RENAMED.get(flag, flag)
+    return f"{new}{equals}{value}" if flag not in known and new in known else argument
+
+
 class Verbs(click.Group):
     """The group; its commands in the order they are written in, not by name."""
+
+    command_class = Verb
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of a run."""
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by the modules that hold them, under the headings of SECTIONS."""
+        width = max(map(len, self.commands))
+        for module, heading in SECTIONS.items():
+            held = {name: command for name, command in self.commands.items() if module == _module(command)}
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<{width}}", held[name].get_short_help_str(65)) for name in held])
 
-@click.group(cls=Verbs, context_settings=CONTEXT, epilog=STATUS)
+
+def _module(command: click.Command) -> str:
+    return str(getattr(command.callback, "__module__", "")).rpartition(".")[2]
+
+
+@click.group(cls=Verbs, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
 @click.version_option(package_name="negcap", message="%(prog)s %(version)s")
-def negcap() -> None:
-    """Negative captions: false of the image, fluent, and not guessable without looking at it.
+@click.pass_context
+def negcap(ctx: click.Context) -> None:
+    """Make negative image captions: false of the image, fluent, and not guessable without looking at it.
 
-    A run is a folder: every verb but the first reads the tables that the earlier ones left there.
+    A run is a folder of tables (Parquet). `build` makes all of them; the other commands make, show, measure, publish
+    and train on them.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; its exit status: 0 done, 1 a check failed, 2 bad input or arguments (one line on stderr).
+    """Run the command line on `arguments` (default: sys.argv); returns the exit status.
 
-    With NEGCAP_TRACEBACK set, an error shows where it comes from.
+    0: done; 1: a check failed; 2: bad input or arguments, said in one line on stderr; 130: interrupted. With
+    NEGCAP_TRACEBACK set, an error is raised instead.
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
@@ -69,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what the library raises for bad input, or a run that had to stop, into an error of one line."""
+    """Turn the errors that bad input or a stopped run raise into a ClickException of one line."""
     from negcap.pipelines.engine.errors import EngineError
 
     try:
@@ -77,15 +133,15 @@ def one_line_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        raise click.ClickException(said) from error
+        named = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        raise click.ClickException(named) from error
     except (ValueError, ImportError, EngineError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
 
 
 @contextmanager
 def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
-    """The executor and the progress that the flags ask for; library errors become one line."""
+    """The executor and the progress display of --workers, --scheduler and --quiet; errors as `one_line_errors`."""
     from negcap.pipelines.engine.cluster import executor
     from negcap.pipelines.engine.progress import report
 
@@ -98,6 +154,6 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """A line each on stderr."""
+    """Print warnings on stderr, a line each."""
     for warning in warnings:
         print(f"negcap: {warning}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Verbs of images: features, and drawn scenes whose truth is known."""
+"""Commands of images: features, and drawn scenes of which it is known what is true."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import DTYPES
 from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
 
@@ -16,23 +17,30 @@ from negcap.pipelines.cli.options import FOLDER
 @negcap.command()
 @click.argument("source", type=FOLDER)
 @options.output
-@click.option("--array", help="Of a VSE++ folder, the arrays SPLIT_ARRAY.npy; default: ims.")
-@click.option("--scale", type=FOLDER, metavar="FILE", help="Scale of uint8 arrays; default: ARRAY_scale.npz there.")
-@click.option("--backbone", help="What made the arrays, for the metadata.")
-@click.option("--onnx", type=FOLDER, metavar="MODEL", help="Extract from photos with this ONNX model.")
-@click.option("--layer", help="A tensor or node of the model; default: its first output.")
-@click.option("--images", type=FOLDER, metavar="FOLDER", help="The photos of a run's captions.")
-@click.option("--grid", is_flag=True, default=None, help="The regions of the layer instead of their mean.")
-@click.option("--ten-crop", is_flag=True, default=None, help="The mean of ten crops instead of the centre.")
-@click.option("--resize", type=int, help="Pixels of a photo's shorter side; default: 256.")
-@click.option("--crop", type=int, help="Pixels of a crop's sides; default: 224.")
-@click.option("--batch", type=int, help="Crops at once; default: 32.")
-@click.option("--device", help="cpu or cuda; default: cpu.")
+@click.option("--array", metavar="NAME", help="Which arrays of a VSE++ folder: SPLIT_NAME.npy; default: ims.")
+@click.option(
+    "--scale", type=FOLDER, metavar="FILE", help="npz with the scale of uint8 arrays; default: NAME_scale.npz there."
+)
+@click.option("--backbone", metavar="NAME", help="The net that made the arrays, for the metadata.")
+@click.option("--onnx", type=FOLDER, metavar="MODEL", help="Extract features of photos with this ONNX model.")
+@click.option("--layer", metavar="NAME", help="Tensor or node of the model to read; default: its first output.")
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos that a run's captions name.")
+@click.option("--grid", is_flag=True, default=None, help="Keep the regions of the layer instead of their mean.")
+@click.option("--ten-crop", is_flag=True, default=None, help="Average ten crops instead of taking the centre.")
+@click.option("--resize", type=int, help="Shorter side of a photo, in pixels; default: 256.")
+@click.option("--crop", type=int, help="Sides of a crop, in pixels; default: 224.")
+@click.option("--batch", type=int, help="Crops computed at once; default: 32.")
+@options.one_of("--device", ("cpu", "cuda"), "Where the model runs; default: cpu.")
 @click.option("--threads", type=int, help="Threads that read photos and run the model; default: one a core.")
-@click.option("--dtype", help="float16 or float32; default: float16 of float16 and uint8, else float32.")
-@click.option("--table", help="Table to write: features, or features_NAME; default: features.")
+@options.one_of("--dtype", DTYPES, "Type to store; default: float16 of float16 and uint8, else float32.")
+@click.option("--table", help="Table to write: features or features_NAME; default: features.")
 @options.limit
-@click.option("--per-shard", "shard_size", type=int, help="Images a shard, at most; default: 64 MiB or 1000.")
+@click.option(
+    "--per-shard",
+    "shard_size",
+    type=int,
+    help="Images a Parquet file, at most; default: what fits in 64 MiB, 1000 at most.",
+)
 @click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it.")
 @options.overwrite
 @options.quiet
@@ -41,30 +49,36 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
 
     SOURCE is a folder of VSE++ arrays or one of them; with --onnx a folder of photos, or a run whose captions name
     the photos in --images. Images without a feature go to rejected_images, with the reason.
+
+    \b
+    Example: negcap features outputs/mine --onnx resnet152.onnx --images photos --output outputs/mine
     """
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.report.summary import features_line
     from negcap.pipelines.stages.features import FeaturesConfig, make_features
-    from negcap.pipelines.tables.summary import extracted
 
     with one_line_errors():
         config = FeaturesConfig(**options.only_set(given))
         metadata = provenance.package()
         make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
-        print(extracted(run, config.table))
+        print(features_line(run, config.table))
 
 
 @negcap.command()
 @options.output
-@click.option("--images", type=int, help="Scenes to draw; default: 2000.")
+@click.option("--images", type=int, help="Number of scenes to draw; default: 2000.")
 @options.seed
 @options.overwrite
 @options.quiet
 def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
-    """Draw a small world whose truth is known.
+    """Draw scenes of which it is known what is true.
 
-    Pictures, five captions each, their features from a fixed small net, and what is true of each scene. The other
-    verbs go on from there: parse, lexicon, components, balance, negatives.
+    Pictures, five captions each, features from a small fixed net, and all that is true of each scene. `negcap build
+    --output RUN` goes on from there; needs no data.
+
+    \b
+    Example: negcap scenes --output outputs/scenes --images 2000
     """
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.progress import report
@@ -80,14 +94,17 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
 @negcap.command()
 @options.run
 @click.option("--refined", "table", flag_value="refined", help="Judge what negcap refine kept.")
-@click.option("--n", type=int, default=5, show_default=True, help="Kinds of wrong rows shown, an operator.")
-@click.option("--json", "as_json", is_flag=True, help="The counts as JSON.")
+@click.option("--n", type=int, default=5, show_default=True, help="Kinds of true negatives shown, an operator.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
-    """Judge the negatives of drawn scenes.
+    """Count how many negatives of drawn scenes are false.
 
-    By the truth of the scenes, how many negatives are false: as people count ("a dog" is false of three dogs), and in
-    logic too. Captions and positives, which must be true, are judged with them. Where opinions may differ, or the
-    judge cannot read a sentence, nothing is decided, and counted.
+    Compares every sentence with what is true of its scene: as people use numbers ("a dog" is false of three dogs), and
+    in logic ("a dog" is true of them). Captions and positives, which must be true, are judged with them. A sentence
+    that is open to opinion, or that the judge cannot read, counts as undecided.
+
+    \b
+    Example: negcap judge outputs/scenes
     """
     from negcap.pipelines.scenes.report import judge_run, print_report, to_json
 

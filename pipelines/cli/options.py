@@ -1,38 +1,54 @@
-"""The flags that verbs of several modules of negcap.pipelines.cli take alike.
+"""The flags that verbs of several modules of negcap.pipelines.cli share.
 
-A verb's own flags stand at its command there; those that several verbs of one module take, at the head of the module.
+A verb's own flags stand at its command there; those that several verbs of one module share, at the head of the module.
 
-A flag is named as the field of the config it sets. Its default stands in the config: a flag that is not given sets
-nothing. What may be chosen from (formats, operators) is checked by the configs, which list the valid names.
+A flag is named as the field of the config that it sets. Its default stands in the config: a flag that is not given sets
+nothing. What may be given several times is repeated: `--split test --split val`; `--split test,val` is understood, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from negcap.pipelines.cli.choices import DEVICES, OPERATORS, TRANSFORMS, Choice
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Names(click.ParamType):
-    """Comma-separated names: `noun,shuffle`; `empty` stands for no name at all."""
+def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorator:
+    """A flag that takes one of some words."""
+    return click.option(flag, type=Choice(choices), help=help, **more)
 
-    name = "a,b"
 
-    def __init__(self, empty: str | None = None) -> None:
-        self.empty = empty
+def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "") -> Decorator:
+    """A flag that may be repeated; the command gets a tuple, or None where the flag is not given.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names as a tuple; an empty one is an error."""
-        names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)
-        if names == (self.empty,):
-            return ()
+    choices: the words it takes; any name where there are none. empty: one more word, which stands for no name at all.
+    """
+    words = Choice([*choices, *filter(None, [empty])]) if choices else None
+
+    def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+        names = [name.strip() for value in values for name in value.split(",")]
         if not all(names):
-            self.fail(f"must be names between commas, was: {value}", param, ctx)
-        return names
+            raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
+        if words is not None:
+            names = [words.convert(name, flag, ctx) for name in names]
+        if empty in names and len(names) > 1:
+            raise click.UsageError(f"{flag.opts[0]} {empty} must stand alone, was: {','.join(names)}", ctx)
+        return () if names == [empty] else tuple(dict.fromkeys(names)) or None
+
+    def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[Any]:
+        return words.shell_complete(ctx, flag, incomplete) if words is not None else []
+
+    metavar = f"[{'|'.join(words.choices)}]" if words is not None else "NAME"
+    repeated = f"{help} May be repeated."
+    return click.option(
+        flag, field, multiple=True, callback=collect, shell_complete=complete, metavar=metavar, help=repeated
+    )
 
 
 def together(*options: Decorator) -> Decorator:
@@ -55,36 +71,48 @@ FOLDER = click.Path(path_type=Path)
 
 run = click.argument("run", type=FOLDER)
 model = click.argument("model", type=FOLDER)
-output = click.option("--output", "run", type=FOLDER, required=True, metavar="RUN", help="Folder of the run.")
+output = click.option("--output", "run", type=FOLDER, required=True, metavar="RUN", help="Folder of the run to write.")
 
-seed = click.option("--seed", type=int, help="Another seed, another choice; default: 0.")
-limit = click.option("--limit", type=int, help="Only the first N images.")
-overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made with another config or input.")
-quiet = click.option("--quiet", is_flag=True, help="No progress on stderr.")
+seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds, equal rows; default: 0.")
+limit = click.option("--limit", type=int, help="Read only the first N images; default: all.")
+overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made from other input or settings.")
+quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = together(
-    click.option("--workers", type=int, help="Worker processes; default: one a core."),
-    click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port; or synchronous."),
+    click.option("--workers", type=int, help="Number of worker processes; default: one a core."),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Dask scheduler to use, tcp://host:port; synchronous: work in this process, without Dask.",
+    ),
     overwrite,
     quiet,
 )
 spacy_model = click.option(
-    "--spacy-model", help="An installed spaCy pipeline or its folder; default: the shipped parser."
+    "--spacy-model",
+    metavar="NAME",
+    help="Installed spaCy pipeline or its folder, e.g. en_core_web_sm; default: the shipped parser.",
 )
+operators = several("--operator", "operators", "Only this operator; default: all.", choices=OPERATORS)
+splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
 
 # of a model: where it runs, what it is trained on, where it is measured
 device = together(
-    click.option("--device", help="auto, cpu or cuda; default: auto."),
-    click.option("--threads", type=int, help="Of the CPU; default: one a core."),
+    one_of("--device", DEVICES, "Where to compute; default: auto (a GPU where there is one)."),
+    click.option("--threads", type=int, help="CPU threads; default: one a core."),
 )
-train_splits = click.option("--train-split", "train_splits", type=Names(), help="To train on; default: train,restval.")
+train_splits = several("--train-split", "train_splits", "Split to train on; default: train and restval.")
 validation_images = click.option(
-    "--validation-images", type=int, help="Held out where there is no such split; default: 500."
+    "--validation-images",
+    type=int,
+    help="Train images held out where the run lacks the validation split; default: 500.",
 )
-transform = click.option("--transform", help="Of the image features: root (then length 1) or none; default: root.")
+transform = one_of(
+    "--transform", TRANSFORMS, "Applied to image features; default: root (signed square root, then length 1)."
+)
 min_count = click.option(
     "--min-count", type=int, help="Occurrences in the train captions that make a word; default: 4."
 )
 evaluation = click.option(
-    "--output", type=FOLDER, metavar="DIR", help="Where the tables go; default: MODEL/evaluation."
+    "--output", type=FOLDER, metavar="DIR", help="Folder of the results; default: MODEL/evaluation."
 )
-limit_of_split = click.option("--limit", type=int, help="Only the first N images of the split.")
+limit_of_split = click.option("--limit", type=int, help="Use only the first N images of the split; default: all.")

@@ -1,4 +1,4 @@
-"""Verbs that measure, choose, show and publish what a run holds."""
+"""Commands that measure, choose and publish what a run holds."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import OPERATORS, PICKS, PUBLISHED
 from negcap.pipelines.cli.group import CHECK_FAILED, at_work, negcap, one_line_errors, warn
-from negcap.pipelines.cli.options import FOLDER, Names
-
-only_splits = click.option("--split", "splits", multiple=True, help="Only rows of this split; may be repeated.")
-only_operators = click.option("--operators", type=Names(), help="Only these operators; default: all.")
+from negcap.pipelines.cli.options import FOLDER
 
 
 @negcap.command()
 @options.run
-@only_operators
-@click.option("--splits", type=Names(), help="Only rows of these splits; default: all.")
-@click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10.")
-@click.option("--flows", type=Names(), help="Operators kept with A for B as often as B for A; default: numeral.")
-@click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8.")
+@options.operators
+@options.splits
+@click.option("--candidates", type=int, help="Negatives of a caption and operator to choose from; default: 10.")
+@options.several(
+    "--flows", "flows", "Operator of which B replaces A as often as A replaces B; default: numeral.", choices=OPERATORS
+)
+@click.option("--rounds", type=int, help="Rounds of choosing and fitting the models again, at most; default: 8.")
 @options.seed
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
     """Keep negatives that models without the images cannot tell.
 
-    At most one a caption and operator goes to the table refined: chosen so that the gaps of several models, each
-    fitted to other images, lie evenly around 0; the regression on n-grams is fitted again and again to what was
-    chosen. Prints the yield. `negcap blind RUN --refined` measures what is left.
+    Writes the table refined: at most one negative a caption and operator, chosen so that the score differences of
+    several text-only models, each fitted to other images, are symmetric around 0 (as in SugarCrepe); the n-gram
+    regression is fitted again to every choice. Prints the yield; `negcap blind RUN --refined` measures what is left.
+
+    \b
+    Example: negcap refine outputs/mine --operator noun --split val
     """
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.stages.refine import INPUTS, RefineConfig, yields
@@ -45,75 +48,40 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@only_operators
-@only_splits
+@options.operators
+@options.splits
 @click.option("--refined", "table", flag_value="refined", help="Measure what negcap refine kept.")
-@click.option("--pick", help="Which negative of a caption: first (the fair draw) or random; default: first.")
-@click.option("--limit", type=int, help="Pairs an operator at most, of random images; default: 100000.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, intervals and cues included.")
+@options.one_of("--pick", PICKS, "Which negative of a caption and operator: the first draw or any; default: first.")
+@click.option("--limit", type=int, help="Pairs an operator, at most, of random images; default: 100000.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, intervals and cues included.")
 @options.seed
-def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
-    """Measure how far the negatives can be told without the images.
+def blind(run: Path, as_json: bool, table: str | None, **given: Any) -> None:
+    """Measure how well text alone tells captions from negatives.
 
-    50 % is perfect. One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language
-    model of true captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's,
-    with the design effect of several pairs an image). Then the words and n-grams that give most away.
+    The accuracy in % of five models that never see the image; 50 is perfect: a format rule, "the shorter is true",
+    the log-odds of words, a trigram language model of true captions and a logistic regression on n-grams, all fitted
+    on other images (5 folds). One negative a caption. ± is half of the 95 % interval (Wilson's, with the design effect
+    of several pairs an image). Then the words and n-grams that give most away.
+
+    \b
+    Example: negcap blind outputs/mine --split test
     """
     from negcap.pipelines.quality.bias import measure_run, to_json, to_text
 
     given = options.only_set(given)
     with one_line_errors():
-        reports = measure_run(run, operators=operators, table=table or "negatives", together=True, **given)
+        reports = measure_run(run, table=table or "negatives", together=True, **given)
         print(to_json(reports) if as_json else to_text(reports))
 
 
 @negcap.command()
 @options.run
-@options.quiet
-def verify(run: Path, quiet: bool) -> int:
-    """Check every shard against its receipt and manifest.
-
-    Hashes all bytes again; prints a line a problem, and ends with status 1 if there is any.
-    """
-    from negcap.pipelines.engine.verify import verify
-
-    with one_line_errors():
-        verdict = verify(run)
-    for problem in verdict.problems:
-        print(problem)
-    if not quiet:
-        wrong = f"{len(verdict.problems):,} problems" if verdict.problems else "all as they were written"
-        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
-    return CHECK_FAILED if verdict.problems else 0
-
-
-@negcap.command()
-@options.run
-@click.option("--operator", default="", help="Only rows of this operator.")
-@click.option("--n", type=int, default=10, show_default=True, help="How many rows.")
-@click.option("--rejections", "table", flag_value="rejections", help="Show refused candidates instead.")
-@click.option("--reason", default="", help="Only refusals for this reason; implies --rejections.")
-@options.seed
-def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed: int | None) -> None:
-    """Show random negatives, the edit marked.
-
-    In colour on a terminal, as [-old-]{+new+} elsewhere.
-    """
-    from negcap.pipelines.tables.show import print_rows, sample, table_of
-
-    with one_line_errors():
-        wanted = "rejections" if reason else table or table_of(operator)
-        print_rows(sample(run, wanted, n, seed or 0, operator=operator, reason=reason), sys.stdout)
-
-
-@negcap.command()
-@options.run
-@click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: audit in the run.")
-@click.option("--n", type=int, help="Random negatives an operator, thrice the refusals a reason; default: 12.")
+@click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: RUN/audit.")
+@click.option("--n", type=int, help="Negatives shown an operator, and three times as many refusals; default: 12.")
 @click.option("--refined", is_flag=True, default=None, help="Plot and show what negcap refine kept.")
-@only_splits
-@click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave the blind baselines out.")
-@click.option("--limit", type=int, help="Pairs an operator at most for the baselines; default: 100000.")
+@options.splits
+@click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave out the models without the images.")
+@click.option("--limit", type=int, help="Pairs an operator, at most, for these models; default: 100000.")
 @click.option("--title", help="Title of the page.")
 @options.seed
 @options.quiet
@@ -122,6 +90,9 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
 
     Coverage, yield, refusals, blind baselines, lengths, places and words of the edits, and random rows of every
     operator and reason. audit.html needs no network and no script; audit.parquet has the figures as rows.
+
+    \b
+    Example: negcap audit outputs/mine --split test
     """
     from negcap.pipelines.engine.progress import report
     from negcap.pipelines.quality.audit import AuditConfig
@@ -138,10 +109,10 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
 @click.option("--output", type=FOLDER, required=True, metavar="FILE", help="CSV to write the sheet to.")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV of the answers; default: sheet.key.csv beside it.")
 @click.option("--n", type=int, help="Pairs an operator, and as many controls; default: 50.")
-@only_operators
-@only_splits
+@options.operators
+@options.splits
 @click.option("--refined", is_flag=True, default=None, help="Of what negcap refine kept.")
-@click.option("--votes", type=int, help="Annotators with columns in this one sheet; default: 1.")
+@click.option("--votes", type=int, help="Annotators that share one sheet, each with own columns; default: 1.")
 @options.seed
 @click.option("--overwrite", is_flag=True, help="Replace a sheet and key that are there.")
 def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
@@ -149,7 +120,10 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 
     A caption and its negative side by side, not saying which is which, among controls of two true texts. Annotators
     answer which of them describes the image, and which is fluent: a, b, both, neither or unsure. Keep the key from
-    them; give each a copy of the sheet.
+    them; give each a copy of the sheet. `negcap agree` reads the sheets back.
+
+    \b
+    Example: negcap sheet outputs/mine --output sheet.csv --split test --n 100
     """
     from negcap.pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
 
@@ -163,12 +137,15 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @negcap.command()
 @click.argument("sheets", type=FOLDER, nargs=-1, required=True)
 @click.option("--key", type=FOLDER, metavar="FILE", help="The key; default: the only *.key.csv beside the sheet.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, with the ids of the negatives found not valid.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the negatives found not valid.")
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Read annotation sheets back: validity and agreement.
 
     A sheet an annotator, or columns describes_1, fluent_1, describes_2 … in one. By operator, the share of negatives
     that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's alpha.
+
+    \b
+    Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from negcap.pipelines.quality.annotation.agree import agree as judged
     from negcap.pipelines.quality.annotation.agree import to_json, to_text
@@ -180,18 +157,14 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 
 @negcap.command()
 @options.run
-@click.option(
-    "--format",
-    required=True,
-    help="sugarcrepe, sugarcrepe++, aro, crepe, negclip, open_clip, vse-c, webdataset, huggingface or coco.",
-)
+@options.one_of("--format", PUBLISHED, "Layout to write.", required=True)
 @click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder to publish in, empty or new.")
 @click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name.")
-@click.option("--split", type=Names(), help="Only these splits, e.g. test; default: all.")
-@click.option("--operators", type=Names(), help="Only negatives of these operators; default: all.")
+@options.several("--split", "split", "Only this split, e.g. test; default: all.")
+@options.operators
 @click.option("--refined", is_flag=True, default=None, help="Publish what negcap refine kept.")
 @click.option("--per-caption", type=int, help="Negatives a caption and operator; default: as the format has it.")
-@click.option("--pick", help="Which of them: the first draws (first) or random; default: first.")
+@options.one_of("--pick", PICKS, "Which of them: the first draws or any; default: first.")
 @options.seed
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are.")
 @click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/.")
@@ -213,6 +186,9 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     With a data card, Croissant metadata and digests. Ends with status 1, and nothing written, if a model that never
     sees the images tells captions from negatives (the 95 % interval of its accuracy lies above --max-blind), or if
     captions or images of the train split stand in another.
+
+    \b
+    Example: negcap publish outputs/mine --format sugarcrepe --output published --license CC-BY-4.0 --split test
     """
     from negcap.pipelines.publish.config import PublishConfig
     from negcap.pipelines.publish.publish import RefusedError, print_refusal

@@ -1,4 +1,4 @@
-"""Verbs that make a run's tables, from captions to negatives."""
+"""Commands that make a run's tables, from captions to negatives."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
 from negcap.pipelines.cli.group import at_work, negcap, one_line_errors, warn
-from negcap.pipelines.cli.options import Names
 
 concreteness = click.option(
-    "--concreteness", metavar="FILE", help="Norm list (word, tab, score) instead of the shipped score."
+    "--concreteness", metavar="FILE", help="Norm list (word, tab, score) to use instead of the shipped scores."
 )
 reading = options.together(
-    click.option("--format", help="coco, karpathy, flickr, multi30k, vsepp or table; default: told from the content."),
-    click.option("--image-column", help="Column of the image in a CSV, TSV, JSONL or Parquet table."),
-    click.option("--caption-column", help="Column of the caption in such a table."),
-    click.option("--split-column", help="Column of the split in such a table, if it has one."),
-    click.option("--language", help="ISO 639-1 code of the captions; default: en."),
-    click.option("--source-name", help="First part of every caption_id; default: the format."),
+    options.one_of("--format", READ, "Format of CAPTIONS; default: recognised from the content."),
+    click.option("--image-column", metavar="NAME", help="Column of the image in a CSV, TSV, JSONL or Parquet table."),
+    click.option("--caption-column", metavar="NAME", help="Column of the caption in such a table."),
+    click.option("--split-column", metavar="NAME", help="Column of the split in such a table, if it has one."),
+    click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions; default: en."),
+    click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: the format."),
     options.limit,
-    click.option("--shard-size", type=int, help="Captions a shard, at most, of whole images; default: 1000."),
+    click.option("--shard-size", type=int, help="Captions a Parquet file, at most, of whole images; default: 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 counting = options.together(
     click.option("--min-count", type=int, help="Occurrences that make a noun a replacement; default: by corpus size."),
-    click.option("--theta", type=float, help="Least concreteness of a replacement noun; default: 0.6."),
-    click.option("--attributes", metavar="FILE", help="The attributes to use, one a line; default: the frequent ones."),
+    click.option("--theta", type=float, help="Least concreteness of a replacement noun, 0 to 1; default: 0.6."),
+    click.option("--attributes", metavar="FILE", help="Attributes to use, one a line; default: the frequent ones."),
     concreteness,
 )
 lexicon_choice = click.option(
@@ -39,14 +39,21 @@ lexicon_choice = click.option(
     "that of another run. Default: own, but the reference for fewer than 5,000 captions.",
 )
 simple = click.option(
-    "--simple", is_flag=True, default=None, help="As UniVSE trains: names of one word, a thing's first attribute only."
+    "--simple",
+    is_flag=True,
+    default=None,
+    help="Simplify as UniVSE does: names of one word, the first attribute of an object only.",
 )
-truth_sample = click.option("--truth-sample", type=int, help="Captions that truth is estimated on; default: 15000.")
-max_true = click.option("--max-true", type=float, help="Most that a negative may be likely true; default: 0.025.")
-balance_sample = click.option("--sample", type=int, help="Captions that the balance is fitted on; default: 10000.")
+truth_sample = click.option(
+    "--truth-sample", type=int, help="Captions that the probabilities of being true are estimated on; default: 15000."
+)
+max_true = click.option(
+    "--max-true", type=float, help="Refuse a candidate whose estimated p(true) is above this; default: 0.025."
+)
+balance_sample = click.option("--sample", type=int, help="Captions that the weights are fitted on; default: 10000.")
 choosing = options.together(
-    click.option("--preset", help="The operators of a paper: vse-c or univse; or all. Default: vse-c."),
-    click.option("--operators", type=Names(), help="Operators to run, e.g. noun,shuffle, instead of a preset."),
+    options.one_of("--preset", PRESETS, "Operators of a paper, or all; default: vse-c."),
+    options.several("--operator", "operators", "Operator to run, instead of a preset.", choices=OPERATORS),
     click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
     options.seed,
 )
@@ -59,7 +66,7 @@ choosing = options.together(
 @options.spacy_model
 @counting
 @lexicon_choice
-@click.option("--components", is_flag=True, help="Make the tables of components, too.")
+@click.option("--components", is_flag=True, help="Make the tables of scene graph components, too.")
 @simple
 @truth_sample
 @max_true
@@ -67,14 +74,17 @@ choosing = options.together(
 @choosing
 @options.workers
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
-    """Everything: from a caption file, folder or URL to negatives.
+    """Make negatives of a caption file, folder or URL.
 
-    Ingest, parse, lexicon, truth, balance, negatives, and a table of what came out; components too for --preset univse
-    or all. What is done already is kept: after an interruption, the same command again goes on. Without CAPTIONS, of
-    those that RUN holds.
+    Runs ingest, parse, lexicon, truth, balance and negatives, with --preset univse or all also components, and prints
+    coverage, yield, refusals and examples. Finished steps are kept: after an interruption, the same command goes on.
+    Without CAPTIONS it takes those that RUN holds.
+
+    \b
+    Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
+    from negcap.pipelines.report.summary import print_summary
     from negcap.pipelines.stages import build as verbs
-    from negcap.pipelines.tables.summary import print_summary
 
     with at_work(given) as (executor, progress):
         warn(verbs.build(captions, run, given, executor, progress, overwrite))
@@ -92,15 +102,18 @@ def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any)
 
     Formats: COCO annotation JSON, Karpathy dataset JSON, Flickr token files, Multi30K folders, VSE++ caption files,
     and CSV, TSV, JSONL or Parquet tables; plain or compressed, local or by URL. Bad records go to rejected_records.
+
+    \b
+    Example: negcap ingest captions.csv --output outputs/mine --image-column photo --caption-column sentence
     """
     from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.report.summary import corpus_lines
     from negcap.pipelines.stages import build as verbs
-    from negcap.pipelines.tables.summary import opening
 
     with one_line_errors():
         config = verbs.configure("ingest", given)
         warn(verbs.ingest(captions, run, config, report(quiet), overwrite).warnings)
-        print("\n".join(opening(run)[:1]))
+        print("\n".join(corpus_lines(run)[:1]))
 
 
 @negcap.command()
@@ -108,7 +121,13 @@ def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any)
 @options.spacy_model
 @options.workers
 def parse(run: Path, **given: Any) -> None:
-    """Parse the captions once, for all later verbs."""
+    """Parse the captions: words, tags, dependencies, noun phrases.
+
+    Writes the table parses, which all later steps read.
+
+    \b
+    Example: negcap parse outputs/mine --workers 8
+    """
     _make("parse", run, given)
 
 
@@ -118,14 +137,18 @@ def parse(run: Path, **given: Any) -> None:
 @lexicon_choice
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
-    """Count what the corpus says, and where.
+    """Count which words the corpus uses, and where.
 
-    The counts decide which replacements it allows in which place.
+    Writes the table lexicon: nouns, prepositions, numerals, attributes and verbs by the word that governs them. From
+    these counts replacements are drawn. Counts train splits only, where there are any.
+
+    \b
+    Example: negcap lexicon outputs/mine --min-count 10 --overwrite
     """
-    from negcap.pipelines.tables.summary import opening
+    from negcap.pipelines.report.summary import corpus_lines
 
     _make("lexicon", run, given)
-    print("\n".join(opening(run)[-1:]))
+    print("\n".join(corpus_lines(run)[-1:]))
 
 
 @negcap.command()
@@ -136,27 +159,18 @@ def lexicon(run: Path, **given: Any) -> None:
 @concreteness
 @options.workers
 def components(run: Path, **given: Any) -> None:
-    """Read objects, attributes and relations off the parses.
+    """Extract objects, attributes and relations of every caption.
 
-    Also what may stand for them as negative components: a vocabulary, and what may be true of each image.
+    Writes the table components, and what UniVSE draws negative components from: component_vocabulary, and
+    component_exclusions with what may be true of each image.
+
+    \b
+    Example: negcap components outputs/mine --simple
     """
-    from negcap.pipelines.tables.summary import reading
+    from negcap.pipelines.report.summary import component_lines
 
     _make("components", run, given)
-    print("\n".join(reading(run)))
-
-
-@negcap.command()
-@click.argument("caption")
-@simple
-@options.spacy_model
-@click.option("--dot", is_flag=True, help="As Graphviz source instead.")
-def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool) -> None:
-    """Print the scene graph of a sentence."""
-    from negcap.pipelines.tables.graph import print_graph
-
-    with one_line_errors():
-        print_graph(caption, sys.stdout, simple=bool(simple), spacy_model=spacy_model, dot=dot)
+    print("\n".join(component_lines(run)))
 
 
 @negcap.command()
@@ -165,10 +179,13 @@ def graph(caption: str, simple: bool | None, spacy_model: str | None, dot: bool)
 @lexicon_choice
 @options.workers
 def truth(run: Path, **given: Any) -> None:
-    """Estimate what is true though no caption says so.
+    """Estimate which replacements are true though no caption says so.
 
-    Of every replacement, whether the image shows it all the same: from how often captions of one image say this and
-    that, calibrated on captions held out of other images; of train splits where there are any.
+    Writes the table truth: how often captions of one image say both of two things, calibrated on captions held out
+    of other images. Reads train splits only, where there are any.
+
+    \b
+    Example: negcap truth outputs/mine
     """
     _make("truth", run, given)
 
@@ -180,10 +197,13 @@ def truth(run: Path, **given: Any) -> None:
 @lexicon_choice
 @options.workers
 def balance(run: Path, **given: Any) -> None:
-    """Weigh the replacements so that no word tells.
+    """Weight replacements so that no word gives a negative away.
 
-    A word that leaves captions more often than it enters them tells a reader which caption is true. The weights are
-    fitted on a sample of the captions, of train splits where there are any.
+    A word that is put in more often than it is taken out (or the reverse) tells which caption is true. Writes the
+    table balance: weights fitted on a sample of the captions, of train splits where there are any.
+
+    \b
+    Example: negcap balance outputs/mine --sample 40000 --overwrite
     """
     _make("balance", run, given)
 
@@ -194,11 +214,15 @@ def balance(run: Path, **given: Any) -> None:
 @max_true
 @options.workers
 def negatives(run: Path, **given: Any) -> None:
-    """Make negatives of the parsed captions with the lexicon.
+    """Make the negatives of the parsed captions.
 
-    Every candidate that was refused goes to rejections, with its reason.
+    Writes the tables negatives, positives (paraphrases) and rejections (every refused candidate with its reason), and
+    prints coverage, yield, refusals and examples. Other settings need --overwrite; the parses are kept.
+
+    \b
+    Example: negcap negatives outputs/mine --preset all --seed 1 --overwrite
     """
-    from negcap.pipelines.tables.summary import print_summary
+    from negcap.pipelines.report.summary import print_summary
 
     timings = _make("negatives", run, given)
     with one_line_errors():
@@ -206,7 +230,7 @@ def negatives(run: Path, **given: Any) -> None:
 
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
-    """One verb on a run; the timings."""
+    """Run one step on a run with these flags; returns its timings."""
     from negcap.pipelines.stages import build as verbs
 
     with at_work(given) as (executor, progress):

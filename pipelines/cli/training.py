@@ -1,4 +1,4 @@
-"""Verbs that train and evaluate models."""
+"""Commands that train and evaluate models."""
 
 from __future__ import annotations
 
@@ -9,56 +9,90 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import (
+    COMPONENTS,
+    COMPOSITIONS,
+    FAMILIES,
+    IMAGE_POOLINGS,
+    MODELS,
+    OPERATORS,
+    POOLINGS,
+)
 from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER, Names
+from negcap.pipelines.cli.options import FOLDER
 
 SHARED = ("device", "threads")
 EVALUATED = ("split", "per_family", "per_attack", *SHARED)
 
 attacks = options.together(
-    click.option("--split", help="What to evaluate on; default: test."),
-    click.option("--per-family", type=int, help="Negatives a caption and family (VSE-C's attack); default: 20."),
-    click.option("--per-attack", type=int, help="Negatives a caption and operator (UniVSE's attack); default: 5."),
+    click.option("--split", metavar="NAME", help="Split to evaluate on; default: test."),
+    click.option("--per-family", type=int, help="Negatives a caption and family in VSE-C's attack; default: 20."),
+    click.option("--per-attack", type=int, help="Negatives a caption and operator in UniVSE's attack; default: 5."),
 )
 composing = options.together(
-    click.option("--components", type=Names("none"), help="UniVSE: of a caption, of obj,attr,rel; none; default: all."),
-    click.option("--alpha", type=float, help="UniVSE: share of the sentence in a caption; default: 0.75."),
+    options.several(
+        "--component",
+        "components",
+        "UniVSE: components that join the sentence in a caption's vector; default: all.",
+        choices=COMPONENTS,
+        empty="none",
+    ),
+    click.option("--alpha", type=float, help="UniVSE: weight of the sentence there, 0 to 1; default: 0.75."),
 )
 training = options.together(
-    click.option("--epochs", type=int, help="How many, those done before included; default: 30; univse: 13."),
-    click.option("--batch-size", type=int, help="Pairs of image and caption at a time; default: 128."),
+    click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13."),
+    click.option("--batch-size", type=int, help="Pairs of image and caption a batch; default: 128."),
     options.train_splits,
-    click.option("--validation-split", help="Whose rsum selects the epoch; default: val."),
+    click.option("--validation-split", metavar="NAME", help="Split whose rsum selects the epoch; default: val."),
     options.validation_images,
-    click.option("--extra", metavar="TABLE", help="Captions to train on too, as negcap caption writes: generated."),
-    click.option("--negatives", type=int, help="Negatives a caption, drawn afresh each time (vse-c); default: 8."),
-    click.option("--negative-operators", type=Names(), help="By these operators; default: those of preset vse-c."),
-    click.option("--joint", type=int, help="Size of the joint space; default: 1024."),
-    click.option("--word-dim", type=int, help="Size of the word vectors; default: 300."),
-    click.option("--bidirectional/--forward", default=None, help="Of the GRU; default: both; univse: forward."),
-    click.option("--pooling", help="Of its states: max or last; default: max; univse: last."),
-    options.transform,
-    click.option("--features", help="Their table: features, or NAME for features_NAME; default: features."),
-    click.option("--image-pooling", help="Of a grid: average, max or max-k; default: average; univse: max-k."),
-    click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to begin with, GloVe's text or npz."),
-    click.option("--tune-vectors/--keep-vectors", default=None, help="Train on them; default: yes."),
-    options.min_count,
-    click.option("--learning-rate", type=float, help="Of Adam; default: 1e-3."),
-    click.option("--constant", type=int, help="Epochs before it falls; default: as --decay-every; univse: 6."),
-    click.option("--decay", type=float, help="What it is multiplied with when it falls; default: 0.1; univse: 0.5."),
-    click.option("--decay-every", type=int, help="Epochs between two falls; default: 15; univse: 1."),
-    click.option("--warm-up", type=int, help="First epochs with the sum of hinges; default: 1."),
-    click.option("--margin", type=float, help="Of the hinges; default: 0.2."),
-    click.option("--clip", type=float, help="Norm that gradients are clipped to; default: 2."),
-    click.option("--dropout", type=float, help="Share of an image's features that is 0 in training; default: 0.2."),
     click.option(
-        "--average", type=float, help="Share that stays in the mean of the weights at a step; default: 0.998."
+        "--extra", metavar="TABLE", help="Table of more captions to train on, e.g. generated (of negcap caption)."
     ),
+    click.option("--negatives", type=int, help="vse-c: negatives a caption, drawn anew for every batch; default: 8."),
+    options.several(
+        "--negative-operator",
+        "negative_operators",
+        "vse-c: train on negatives of this operator; default: those of preset vse-c.",
+        choices=OPERATORS,
+    ),
+    click.option("--joint", type=int, help="Dimensions of the joint space; default: 1024."),
+    click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 300."),
+    click.option(
+        "--bidirectional/--forward", default=None, help="Directions of the GRU; default: bidirectional, univse forward."
+    ),
+    options.one_of("--pooling", POOLINGS, "How its states become one vector; default: max, univse last."),
+    options.transform,
+    click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
+    options.one_of("--image-pooling", IMAGE_POOLINGS, "How a grid becomes one vector; default: average, univse max-k."),
+    click.option(
+        "--vectors", type=FOLDER, metavar="FILE", help="Word vectors to start from: GloVe's text form or npz."
+    ),
+    click.option(
+        "--tune-vectors/--keep-vectors", default=None, help="Train the word vectors too, or keep them; default: tune."
+    ),
+    options.min_count,
+    click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),
+    click.option(
+        "--constant", type=int, help="Epochs before the learning rate falls; default: as --decay-every, univse 6."
+    ),
+    click.option("--decay", type=float, help="Factor by which it falls; default: 0.1, univse 0.5."),
+    click.option("--decay-every", type=int, help="Epochs from one fall to the next; default: 15, univse 1."),
+    click.option("--warm-up", type=int, help="First epochs with the sum of hinges instead of the hardest; default: 1."),
+    click.option("--margin", type=float, help="Margin of the hinge loss; default: 0.2."),
+    click.option("--clip", type=float, help="Greatest norm of the gradients; default: 2."),
+    click.option("--dropout", type=float, help="Share of image features set to 0 in training; default: 0.2."),
+    click.option("--average", type=float, help="Decay of the exponential mean of the weights, a step; default: 0.998."),
     composing,
-    click.option("--contrast", type=Names("none"), help="UniVSE: trained beside captions, likewise; default: all."),
-    click.option("--temperature", type=float, help="UniVSE: of the relevance of regions; default: 1."),
-    click.option("--composition", help="UniVSE: of a caption's components: average, sum or max; default: average."),
-    click.option("--amp/--no-amp", default=None, help="bf16 on a GPU; default: yes."),
+    options.several(
+        "--contrast",
+        "contrast",
+        "UniVSE: components with a contrastive loss of their own; default: all.",
+        choices=COMPONENTS,
+        empty="none",
+    ),
+    click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
+    options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
+    click.option("--amp/--no-amp", default=None, help="Compute in bf16 on a GPU; default: amp."),
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),
     options.quiet,
 )
@@ -66,9 +100,14 @@ training = options.together(
 
 @negcap.command()
 @options.run
-@click.option("--model", help="vse, vse++, vse-c or univse; default: vse++.")
-@click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model.")
-@click.option("--negative-families", type=Names(), help="Of these families; default: noun,numeral,relation.")
+@options.one_of("--model", MODELS, "Kind of model; default: vse++.")
+@click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model to write.")
+@options.several(
+    "--negative-family",
+    "negative_families",
+    "vse-c: train on negatives of this family; default: noun, numeral and relation.",
+    choices=FAMILIES,
+)
 @options.seed
 @training
 @options.device
@@ -78,6 +117,9 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     VSE, VSE++, VSE-C with negatives of the run, or UniVSE with components. Reads captions, features, and negatives or
     components. The folder MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its
     last whole epoch.
+
+    \b
+    Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun
     """
     from negcap.pipelines.models.trainer.config import configure
 
@@ -96,16 +138,22 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
 @attacks
 @options.limit_of_split
 @composing
-@click.option("--spacy-model", help="For components of negatives, where the run was parsed by one in a folder.")
-@click.option("--seed", type=int, help="Of the bootstrap; default: 0.")
+@click.option(
+    "--spacy-model", metavar="NAME", help="Parser of negatives for UniVSE, where the run was parsed by one in a folder."
+)
+@click.option("--seed", type=int, help="Seed of the bootstrap; default: 0.")
 @options.device
 def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Measure retrieval, plain and under attack.
 
-    Recalls, ranks and 95 % intervals without negatives; with each image's own (VSE-C's protocol) and with all in one
-    set (UniVSE's); on captions that count; and how often a caption scores above its negative. With components in the
-    run, retrieval by objects, attributes and relations; of UniVSE the curve of alpha and parsing by the image. Prints
-    Markdown; JSON and the ranks as Parquet lie beside the model.
+    Recalls, ranks and 95 % intervals: without negatives; with the negatives of each image's own captions (VSE-C's
+    protocol) and of all captions (UniVSE's) among the candidates; on captions that count; and how often a caption
+    scores above its negative. With components in the run, retrieval by objects, attributes and relations; of UniVSE
+    also by alpha, and how well it tells by the image what belongs together. Prints Markdown and writes it with JSON
+    and the ranks (Parquet) to --output.
+
+    \b
+    Example: negcap evaluate outputs/vse-c outputs/mine --split test
     """
     from negcap.pipelines.models.trainer.config import EvaluateConfig
 
@@ -120,17 +168,22 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
 @negcap.command()
 @options.model
 @options.run
-@click.option("--output", type=FOLDER, metavar="DIR", help="Where they go; default: MODEL/pictures.")
-@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Photos of the run's images, for the maps.")
-@click.option("--query", "queries", multiple=True, help="What to look for: a black dog; may be repeated.")
-@click.option("--best", type=int, help="Photos a query; default: 6.")
+@click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the pictures; default: MODEL/pictures.")
+@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the run's photos, for the maps.")
+@click.option(
+    "--query", "queries", multiple=True, metavar="TEXT", help="What to look for, e.g. 'a black dog'. May be repeated."
+)
+@click.option("--best", type=int, help="Photos shown a query; default: 6.")
 @options.spacy_model
-@click.option("--seed", type=int, help="Of t-SNE; default: 0.")
+@click.option("--seed", type=int, help="Seed of t-SNE; default: 0.")
 def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
     """Draw what a UniVSE model sees.
 
     relevance.png: where in photos it sees an object, an attributed object or a relation. neighbours.png: the run's
     frequent nouns, attributed nouns and triples in the plane, by t-SNE.
+
+    \b
+    Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
     """
     from negcap.pipelines.models.univse.pictures import PictureConfig, draw_pictures
 
@@ -143,12 +196,14 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
 @negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the models and the tables.")
-@click.option(
-    "--variants", type=Names(), help="Models, +family for negatives of it alone: vse,vse++,vse-c+noun,vse-c …"
+@options.several(
+    "--variant", "variants", "Model to train: vse, vse++, vse-c, univse or vse-c+FAMILY; default: all but univse."
 )
-@click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1 …; default: 1.")
+@click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1, …; default: 1.")
 @attacks
-@click.option("--readme", type=FOLDER, metavar="FILE", help="A Markdown file to put the tables into, too.")
+@click.option(
+    "--readme", type=FOLDER, metavar="FILE", help="Markdown file to put the tables into, between its markers."
+)
 @training
 @options.device
 def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path | None, **given: Any) -> None:
@@ -156,6 +211,9 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
 
     VSE, VSE++ and VSE-C with negatives of each family and of all: retrieval plain and under attack, as the papers'
     tables have it. What is trained already is kept. Prints Markdown; DIR holds the models and the tables.
+
+    \b
+    Example: negcap compare outputs/mine --output outputs/models --variant vse++ --variant vse-c+noun --seeds 3
     """
     from negcap.pipelines.models.trainer.config import EvaluateConfig
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from negcap.pipelines.publish.selection import Example
 from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption
-from negcap.pipelines.tables.summary import plain_table
+from negcap.pipelines.report.summary import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table

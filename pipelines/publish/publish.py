@@ -22,8 +22,8 @@ from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output,
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import KeptReports, Pair, read_corpus
+from negcap.pipelines.report.summary import console_of, print_table
 from negcap.pipelines.tables.images import Images, name_some, read_boxes
-from negcap.pipelines.tables.summary import console_of, print_table
 
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]

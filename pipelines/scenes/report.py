@@ -114,7 +114,7 @@ def to_json(tallies: Mapping[str, Tally]) -> str:
 
 def to_table(tallies: Mapping[str, Tally]) -> Table:
     """A row an operator."""
-    from negcap.pipelines.tables.summary import plain_table
+    from negcap.pipelines.report.summary import plain_table
 
     table = plain_table("", "rows", "false", "in logic too", "true", "undecided", "as it should be")
     for name, tally in tallies.items():
@@ -127,7 +127,7 @@ def to_table(tallies: Mapping[str, Tally]) -> Table:
 
 def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOWN) -> None:
     """The table; why rows could not be decided; and of each operator the commonest rows that are wrong."""
-    from negcap.pipelines.tables.summary import console_of
+    from negcap.pipelines.report.summary import console_of
 
     console_of(stream).print(to_table(tallies))
     for name, tally in tallies.items():

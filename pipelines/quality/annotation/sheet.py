@@ -19,7 +19,7 @@ from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.shards import read_table, write_atomically
 from negcap.pipelines.quality.strata import Row, draw
-from negcap.pipelines.tables.show import visible
+from negcap.pipelines.report.rows import visible
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numbers to a spreadsheet
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"

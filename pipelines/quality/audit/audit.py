@@ -17,7 +17,7 @@ from negcap.pipelines.quality.audit.page import Samples, page
 from negcap.pipelines.quality.audit.table import to_table
 from negcap.pipelines.quality.audit.words import read_corpus_counts
 from negcap.pipelines.quality.strata import draw
-from negcap.pipelines.tables.summary import opening, reading
+from negcap.pipelines.report.summary import component_lines, corpus_lines
 from negcap.schemas.audit import AUDIT
 
 PAGE, TABLE = "audit.html", "audit.parquet"
@@ -76,7 +76,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
             for (name,), rows in draw(run, "positives", ["operator"], config.n, config.seed, only=only).items()
         },
     )
-    facts = [*opening(run), *reading(run), *of_splits(config.splits)]
+    facts = [*corpus_lines(run), *component_lines(run), *of_splits(config.splits)]
     provenance = origin(run, shown)
     html = page(figures, blindness, corpus, samples, facts, provenance, shown, config)
     output.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from negcap.pipelines.quality.audit.blindness import ALL, Blindness
 from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
 from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
 from negcap.pipelines.quality.strata import Row, Stratum
-from negcap.pipelines.tables.show import change, pieces, visible
+from negcap.pipelines.report.rows import change, pieces, visible
 from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:

@@ -1,15 +1,18 @@
+import importlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 from negcap.augment.operators import OPERATORS, PRESETS
-from negcap.pipelines.cli import main, negcap
+from negcap.pipelines.cli import choices, main, negcap
 from negcap.pipelines.engine.manifest import MANIFEST, hash_table
 from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
 from negcap.pipelines.stages.build import LEARNED
@@ -29,6 +32,7 @@ HEAVY = (
     "nltk",
     "inflect",
 )
+REFERENCE = ROOT / "docs" / "pages" / "reference" / "cli.md"
 COMPONENT_TABLES = ("components", "component_vocabulary", "component_exclusions")
 
 
@@ -45,35 +49,34 @@ def run(sample_run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("verb", sorted(negcap.commands))
-def test_every_command_has_help_and_stands_in_the_readme(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_and_stands_in_the_reference(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits(verb, "--help") == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: negcap {verb}")
     command = negcap.commands[verb]
     assert command.help
+    (example,) = re.findall(r"Example: (.*)", shown)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "callback", lambda **given: None)
+        arguments = shlex.split(example)
+        assert arguments[:2] == ["negcap", verb]
+        assert negcap_exits(*arguments[1:]) == 0, "its example must be a command that it understands"
     for parameter in command.params:
         assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
-    assert f"negcap {verb}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"<!-- commands: (.+?) -->", REFERENCE.read_text("utf-8"))
+    assert verb in " ".join(listed).split()
 
 
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits("--help") == 0
     shown = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.M)
-    verbs = ["build", "ingest", "parse", "lexicon", "components", "graph", "truth", "balance", "negatives"]
-    quality = ["refine", "blind", "verify", "show", "audit", "sheet", "agree", "publish"]
+    tables = ["build", "ingest", "parse", "lexicon", "components", "truth", "balance", "negatives"]
+    looking = ["info", "show", "graph", "verify"]
+    quality = ["refine", "blind", "audit", "sheet", "agree", "publish"]
+    images = ["features", "scenes", "judge"]
+    training = ["train", "evaluate", "picture", "compare"]
     captioner = ["captioner", "caption", "enlarge", "assess"]
-    assert shown == [
-        *verbs,
-        *quality,
-        "features",
-        "scenes",
-        "judge",
-        "train",
-        "evaluate",
-        "picture",
-        "compare",
-        *captioner,
-    ]
+    assert shown == [*tables, *looking, *quality, *images, *training, *captioner] == list(negcap.commands)
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -97,8 +100,6 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     ],
 )
 def test_help_states_the_configs_own_defaults(flag: str, module: str, config: str, field: str) -> None:
-    import importlib
-
     default = getattr(getattr(importlib.import_module(f"negcap.pipelines.stages.{module}"), config)(), field)
     for command in negcap.commands.values():
         for option in command.params:
@@ -116,14 +117,20 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["build"], "negcap build: Missing option '--output'"),
         (["build", "{tmp}/none.json", "--output", "{tmp}/out"], "none.json"),
         (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
+        (["build", "{sample}", "--output", "{tmp}/out", "--operator", "nouns"], "was: nouns; did you mean noun?"),
         (
             ["build", "{sample}", "--output", "{tmp}/out", "--operators", "nouns"],
             "operator must be one of noun, numeral",
         ),
+        (["build", "{sample}", "--output", "{tmp}/out", "--operator", "noun,,shuffle"], "must be names between commas"),
         (
-            ["build", "{sample}", "--output", "{tmp}/out", "--operators", "noun,,shuffle"],
-            "must be names between commas",
+            ["build", "{sample}", "--output", "{tmp}/out", "--preset", "vsec"],
+            "preset must be one of vse-c, univse, all, was: vsec; did you mean vse-c?",
         ),
+        (["build", "{sample}", "--output", "{tmp}/out", "--operater", "noun"], "Did you mean one of: "),
+        (["train", "{tmp}/out", "--output", "{tmp}/m", "--component", "none,obj"], "none must stand alone"),
+        (["info", "{tmp}/out"], "must be the folder of a run, has no tables"),
+        (["show", "{tmp}/out", "--operator", "paraphrase", "--operator", "noun"], "paraphrase stands in the table"),
         (["build", "{sample}", "--output", "{tmp}/out", "--per-family", "0"], "per_family must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--min-count", "0"], "min_count must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--limit", "0"], "limit must be >= 1, was: 0"),
@@ -318,7 +325,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     "flags, made",
     [
         ([], False),
-        (["--operators", "relation"], False),
+        (["--operator", "relation"], False),
         (["--components"], True),
         (["--simple"], True),
         (["--preset", "univse"], True),
@@ -349,7 +356,7 @@ def test_captions_in_another_language_make_nothing_and_break_nothing(
 
 
 def test_operators_do_not_disturb_each_other(sample_run: Path, run: Path) -> None:
-    options = ["--operators", "numeral,shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    options = ["--operator", "numeral", "--operator", "shuffle", "--overwrite", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("negatives", run, *options) == 0
     kept = [row for row in rows_of(sample_run, "negatives") if row["operator"] in ("numeral", "shuffle")]
     assert rows_of(run, "negatives") == kept
@@ -361,7 +368,7 @@ def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsy
     assert negcap_exits("verify", run) == 1
     shown = capsys.readouterr()
     assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
-    assert shown.err.endswith(": 1 problems\n")
+    assert shown.err.endswith(": 1 problem\n")
     assert negcap_exits("negatives", run, "--preset", "all", "--scheduler", "synchronous", "--quiet") == 0
     assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
     capsys.readouterr()
@@ -383,6 +390,83 @@ def test_show_is_random_and_repeatable(sample_run: Path, capsys: pytest.CaptureF
     assert shown("--rejections", "--n", 4).count("  refused: ") == 4
 
 
+def test_show_selects_and_prints_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rows(*options: object) -> list[dict]:
+        assert negcap_exits("show", sample_run, "--json", *options) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    chosen = rows("--operator", "noun", "--operator", "verb", "--n", 9999)
+    assert {row["operator"] for row in chosen} == {"noun", "verb"}
+    assert chosen == rows("--operator", "noun,verb", "--n", 9999)
+    assert {row["operator"] for row in rows("--operator", "paraphrase")} == {"paraphrase"}
+    assert len(rows("--split", "unsplit", "--n", 3)) == 3
+    assert {row["reason"] for row in rows("--reason", "dangling_pronoun")} == {"dangling_pronoun"}
+
+
 def test_show_names_what_there_is_none_of(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert negcap_exits("show", sample_run, "--operator", "colour") == 2
-    assert "has no rows with operator colour" in capsys.readouterr().err
+    assert negcap_exits("show", sample_run, "--split", "test", "--split", "val") == 2
+    assert "has no rows with split test or val" in capsys.readouterr().err
+    assert negcap_exits("show", sample_run, "--refined") == 2
+    assert f"has no refined: run negcap refine {sample_run} first" in capsys.readouterr().err
+
+
+# flags
+
+
+def test_negcap_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits() == 0
+    alone = capsys.readouterr()
+    assert negcap_exits("--help") == 0
+    assert alone == capsys.readouterr()
+
+
+CHOICES = [
+    ("OPERATORS", "negcap.augment.operators:OPERATORS"),
+    ("PRESETS", "negcap.augment.operators:PRESETS"),
+    ("FAMILIES", "negcap.schemas.negatives:FAMILIES"),
+    ("REASONS", "negcap.schemas.negatives:REASONS"),
+    ("READ", "negcap.pipelines.readers:READERS"),
+    ("PUBLISHED", "negcap.pipelines.publish.formats:FORMATS"),
+    ("PICKS", "negcap.pipelines.quality.bias:Pick"),
+    ("DTYPES", "negcap.schemas.features:DTYPES"),
+    *((name, f"negcap.pipelines.models.trainer.config:{name}") for name in
+      ("MODELS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS", "DEVICES")),
+    ("DECODINGS", "negcap.pipelines.models.captioner.generate:DECODINGS"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "place"), CHOICES)
+def test_the_choices_of_flags_are_those_of_the_library(name: str, place: str) -> None:
+    module, _, attribute = place.partition(":")
+    if "captioner" in module:
+        pytest.importorskip("torch")
+    library = getattr(importlib.import_module(module), attribute)
+    assert getattr(choices, name) == tuple(get_args(library) or library)
+
+
+def test_flags_by_their_earlier_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict] = []
+    for verb in ("negatives", "refine", "compare"):
+        monkeypatch.setattr(negcap.commands[verb], "callback", lambda **given: seen.append(given))
+    assert negcap_exits("negatives", tmp_path, "--operators", "noun,verb") == 0
+    assert negcap_exits("negatives", tmp_path, "--operator", "noun", "--operator", "verb") == 0
+    assert seen[0] == seen[1]
+    assert seen[0]["operators"] == ("noun", "verb")
+    assert negcap_exits("refine", tmp_path, "--splits=test,val", "--operators=noun") == 0
+    assert (seen[2]["splits"], seen[2]["operators"]) == (("test", "val"), ("noun",))
+    given = ("--variants", "vse,vse-c+noun", "--components", "none", "--negative-operators", "noun")
+    assert negcap_exits("compare", tmp_path, "--output", tmp_path, *given) == 0
+    assert (seen[3]["variants"], seen[3]["components"]) == (("vse", "vse-c+noun"), ())
+    assert seen[3]["negative_operators"] == ("noun",)
+
+
+def test_completion_offers_the_choices() -> None:
+    from click.shell_completion import ShellComplete
+
+    def offered(*words: str) -> list[str]:
+        complete = ShellComplete(negcap, {}, "negcap", "_NEGCAP_COMPLETE")
+        return [item.value for item in complete.get_completions(list(words[:-1]), words[-1])]
+
+    assert offered("pub") == ["publish"]
+    assert offered("show", "run", "--operator", "n") == ["noun", "numeral"]
+    assert offered("publish", "run", "--format", "sugar") == ["sugarcrepe", "sugarcrepe++"]

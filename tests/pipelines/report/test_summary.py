@@ -5,7 +5,14 @@ import pytest
 
 from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
 from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, line, report
-from negcap.pipelines.tables.summary import opening, operators_table, percent, rejections_table, timings_table, under
+from negcap.pipelines.report.summary import (
+    corpus_lines,
+    counts_below,
+    operators_table,
+    percent,
+    rejections_table,
+    timings_table,
+)
 
 COUNTS = {
     "captions": 200, "noun.captions": 190, "noun.rows": 3000, "family.noun.captions": 190, "family.noun.rows": 3000,
@@ -50,8 +57,8 @@ def test_speed_a_stage() -> None:
 def test_nothing_at_all() -> None:
     assert percent(0, 0) == "–"
     assert shown(operators_table({}, {"noun": "noun"}))[1:] == [["noun", "0", "–", "0", "–", "0"]]
-    assert opening(Path("nowhere")) == []
-    assert under({"a.b": 1, "ab": 2}, "a") == {"b": 1}
+    assert corpus_lines(Path("nowhere")) == []
+    assert counts_below({"a.b": 1, "ab": 2}, "a") == {"b": 1}
 
 
 def manifest(run: Path, table: str, **counts: int) -> None:
@@ -64,14 +71,14 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
     manifest(tmp_path, "captions", captions=1000, images=200, rejected__no_text=3, rejected__too_long=1)
     manifest(tmp_path, "parses", captions=900, skipped__de=100)
     manifest(tmp_path, "lexicon", captions=800, train_only=1, min_count=5, nouns=70, prepositions=20, numerals=9)
-    assert opening(tmp_path) == [
+    assert corpus_lines(tmp_path) == [
         "1,000 captions of 200 images; 4 records rejected (no_text 3, too_long 1)",
         "not English, left out: 100 de",
         "lexicon of 70 nouns, 20 prepositions, 9 numerals, nouns from 5 occurrences; counted on the train split only "
         "(800 captions)",
     ]
     manifest(tmp_path, "lexicon", captions=800, train_only=0, nouns=70)
-    assert "counted on all splits: none of them is a train split" in opening(tmp_path)[-1]
+    assert "counted on all splits: none of them is a train split" in corpus_lines(tmp_path)[-1]
 
 
 class Terminal(io.StringIO):

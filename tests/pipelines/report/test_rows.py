@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.engine.shards import write_shard
-from negcap.pipelines.tables.show import change, coloured, marked, pieces, print_rows, sample
+from negcap.pipelines.report.rows import change, coloured, has_colours, marked, pieces, print_rows
+from negcap.pipelines.tables.sample import sample, table_of
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 
 
@@ -55,16 +56,18 @@ def test_a_sample_is_random_repeatable_and_in_order(run: Path) -> None:
 
 
 def test_every_row_is_equally_likely(run: Path) -> None:
-    seen = [number for seed in range(300) for number in ids(sample(run, n=2, seed=seed, operator="numeral"))]
+    seen = [
+        number for seed in range(300) for number in ids(sample(run, n=2, seed=seed, wanted={"operator": ["numeral"]}))
+    ]
     assert all(number % 3 == 0 for number in seen)
     assert len(set(seen)) == 34
     assert max(map(seen.count, set(seen))) < 4 * 600 / 34
 
 
 def test_a_sample_of_one_reason(run: Path) -> None:
-    assert len(sample(run, "rejections", 5, operator="noun", reason="unchanged")) == 5
+    assert len(sample(run, "rejections", 5, wanted={"operator": ["noun"], "reason": ["unchanged"]})) == 5
     with pytest.raises(ValueError, match="rejections has no rows with operator noun and reason same_quantity"):
-        sample(run, "rejections", 5, operator="noun", reason="same_quantity")
+        sample(run, "rejections", 5, wanted={"operator": ["noun"], "reason": ["same_quantity"]})
     with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
         sample(run, n=0)
     with pytest.raises(FileNotFoundError, match="has no negatives"):
@@ -111,3 +114,33 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     print_rows([row(1)], terminal)
     assert "\x1b[" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("variables", "terminal", "expected"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_where_there_are_colours(
+    variables: dict[str, str], terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TERM": "xterm-256color", "NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal() if terminal else io.StringIO()
+    assert has_colours(stream) == expected
+    print_rows([row(1)], stream)
+    assert ("\x1b[" in stream.getvalue()) == expected
+    assert ("[-dog-]{+horse+}" in stream.getvalue()) != expected
+
+
+def test_the_table_of_operators() -> None:
+    assert table_of(["noun", "verb"]) == table_of([]) == "negatives"
+    assert table_of(["paraphrase"]) == "positives"
+    with pytest.raises(ValueError, match="paraphrase stands in the table positives, noun in negatives"):
+        table_of(["noun", "paraphrase"])

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TextIO
 
 from negcap.augment.scene_graph import SceneGraph, scene_graph
-from negcap.pipelines.tables.show import visible
+from negcap.pipelines.report.rows import visible
 
 LABELS = ("objects", "attributes", "relations")
 

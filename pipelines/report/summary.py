@@ -1,4 +1,4 @@
-"""The closing tables of a run: coverage and yield an operator, refusals by reason, speed a stage, a few rows."""
+"""What a command prints when it is done: what was read, coverage and yield by operator, refusals, speed, examples."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ WIDTH = 100
 LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
-def counters(run: Path, table: str) -> Mapping[str, int]:
-    """The summed counters in a table's manifest; none where there is no manifest."""
+def counts_of(run: Path, table: str) -> Mapping[str, int]:
+    """The counts in a table's manifest, summed over its shards; none where there is no manifest."""
     manifest = read_manifest(run / table)
     return manifest.counts if manifest is not None else {}
 
 
-def under(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """The counters below a prefix: under({"rejected.noun.a": 1}, "rejected") -> {"noun.a": 1}."""
+def counts_below(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """The counters below a prefix: counts_below({"rejected.noun.a": 1}, "rejected") -> {"noun.a": 1}."""
     return {name.removeprefix(f"{prefix}."): n for name, n in counts.items() if name.startswith(f"{prefix}.")}
 
 
 def percent(part: int, whole: int) -> str:
-    """A share with one decimal: 97.3 %; a dash of nothing."""
+    """A share with one decimal: "97.3 %"; a dash where `whole` is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
-def opening(run: Path) -> list[str]:
-    """What was read and what the lexicon allows, a line each."""
-    read, lexicon = counters(run, "captions"), counters(run, "lexicon")
+def corpus_lines(run: Path) -> list[str]:
+    """What was read, what was left out, and the sizes of the lexicon, a line each; none of what is not there."""
+    read, lexicon = counts_of(run, "captions"), counts_of(run, "lexicon")
     lines = []
     if read:
-        rejected = under(read, "rejected")
+        rejected = counts_below(read, "rejected")
         line = f"{read.get('captions', 0):,} captions of {read.get('images', 0):,} images"
         if rejected:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
             line += f"; {sum(rejected.values()):,} records rejected ({reasons})"
         lines.append(line)
-    skipped = under(counters(run, "parses"), "skipped")
+    skipped = counts_below(counts_of(run, "parses"), "skipped")
     if skipped:
         languages = ", ".join(f"{n:,} {language}" for language, n in sorted(skipped.items()))
         lines.append(f"not English, left out: {languages}")
@@ -59,9 +59,9 @@ def opening(run: Path) -> list[str]:
     return lines
 
 
-def reading(run: Path) -> list[str]:
-    """What the components say, and what the negative ones are drawn from, a line each; none where there are none."""
-    made, words = counters(run, "components"), counters(run, "component_vocabulary")
+def component_lines(run: Path) -> list[str]:
+    """Components a caption on average, and the sizes of their vocabulary, a line each; none where there are none."""
+    made, words = counts_of(run, "components"), counts_of(run, "component_vocabulary")
     captions = made.get("captions", 0)
     lines = []
     if captions:
@@ -73,14 +73,14 @@ def reading(run: Path) -> list[str]:
     return lines
 
 
-def extracted(run: Path, table: str) -> str:
-    """What a table of features holds, in a line."""
+def features_line(run: Path, table: str) -> str:
+    """What a table of features holds, in a line: images, shape, type, backbone, rejected images."""
     manifest = read_manifest(run / table)
     assert manifest is not None
     counts, metadata = manifest.counts, manifest.identity.metadata
     dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
     line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
-    rejected = under(counts, "rejected")
+    rejected = counts_below(counts, "rejected")
     if rejected:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
         line += f"; {sum(rejected.values()):,} images rejected ({reasons})"
@@ -88,7 +88,10 @@ def extracted(run: Path, table: str) -> str:
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
-    """Coverage and yield of each family and its operators; `families` maps an operator to its family."""
+    """Captions with a negative, rows and refusals, of each family and its operators.
+
+    counts: of the table negatives, as in its manifest; families: operator -> family.
+    """
     table = plain_table("", "captions", "coverage", "rows", "a caption", "refused")
     captions = counts.get("captions", 0)
 
@@ -98,7 +101,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
         shown = (f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}")
         table.add_row(label, *shown, style=style)
 
-    refusals = {operator: sum(under(counts, f"rejected.{operator}").values()) for operator in families}
+    refusals = {operator: sum(counts_below(counts, f"rejected.{operator}").values()) for operator in families}
     for family in dict.fromkeys(families.values()):
         members = [operator for operator, its in families.items() if its == family]
         add(family, f"family.{family}", sum(refusals[operator] for operator in members), "bold")
@@ -110,7 +113,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
     """Refused candidates: a row an operator, its reasons by number. None when nothing was refused."""
-    by_operator = {operator: under(counts, f"rejected.{operator}") for operator in operators}
+    by_operator = {operator: counts_below(counts, f"rejected.{operator}") for operator in operators}
     if not any(by_operator.values()):
         return None
     table = plain_table("", "refused", "because")
@@ -135,16 +138,15 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 
 
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
-    """Print what a run's negatives are: opening lines, the three tables, `examples` rows an operator."""
-
+    """Print what a run holds, its three tables (yield, refusals, speed) and `examples` rows an operator."""
     from negcap.augment.operators import OPERATORS
-    from negcap.pipelines.tables.show import print_rows, sample, table_of
+    from negcap.pipelines.report.rows import print_rows
+    from negcap.pipelines.tables.sample import sample, table_of
 
-    counts = counters(run, "negatives")
+    counts = counts_of(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
-    # a pipe has no width: a fixed one, so that numbers are not cut
     console = console_of(stream)
-    for line in [*opening(run), *reading(run)]:
+    for line in [*corpus_lines(run), *component_lines(run)]:
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
     print_table(console, operators_table(counts, families))
@@ -158,18 +160,18 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
-            print_rows(sample(run, table_of(operator), examples, operator=operator), stream)
+            print_rows(sample(run, table_of([operator]), examples, wanted={"operator": [operator]}), stream)
 
 
 def console_of(stream: TextIO) -> Console:
-    """Where tables are printed: as wide as the terminal, or 100 characters."""
+    """Where tables are printed: as wide as the terminal; elsewhere 100 characters, so that numbers are not cut."""
     from rich.console import Console
 
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table after an empty line, without the blanks that fill its lines."""
+    """Print a table after an empty line, without spaces at the ends of its lines."""
     with console.capture() as capture:
         console.print(table)
     lines = [line.rstrip() for line in capture.get().strip("\n").splitlines()]

@@ -1,0 +1,52 @@
+"""The words that a flag may be given, written out so that help and completion import nothing; a test compares them.
+
+An operator, preset, format or model that is new joins its list here.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+OPERATORS = (
+    *("noun", "numeral", "shuffle", "preposition"),
+    *("object", "attribute", "relation", "swap_attribute", "verb", "paraphrase"),
+)
+PRESETS = ("vse-c", "univse", "all")
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
+REASONS = (
+    *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
+    *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
+    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true"),
+)
+READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table")
+PUBLISHED = (
+    *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
+    *("webdataset", "huggingface", "coco"),
+)
+PICKS = ("first", "random")
+MODELS = ("vse", "vse++", "vse-c", "univse")
+POOLINGS = ("max", "last")
+TRANSFORMS = ("root", "none")
+IMAGE_POOLINGS = ("average", "max", "max-k")
+COMPOSITIONS = ("average", "sum", "max")
+COMPONENTS = ("obj", "attr", "rel")
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("float16", "float32")
+PHASES = ("mle", "gan")
+DECODINGS = ("sample", "greedy", "beam")
+
+
+class Choice(click.Choice):
+    """One of some words; the error for what is none of them lists them and names the most similar one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word itself. Raises UsageError: `--pick must be one of first, random, was: fist; did you mean first?`."""
+        if value in self.choices:
+            return str(value)
+        similar = get_close_matches(str(value), self.choices, 1)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
+        flag = param.opts[0] if param is not None else "value"
+        raise click.UsageError(f"{flag} must be one of {', '.join(self.choices)}, was: {value}{hint}", ctx)

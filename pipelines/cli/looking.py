@@ -1,0 +1,120 @@
+"""Commands that show what a run or a sentence holds, and check it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import REASONS
+from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors
+
+
+@negcap.command()
+@options.run
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def info(run: Path, as_json: bool) -> None:
+    """Show what a run holds.
+
+    Its tables with rows and sizes, whether each is finished and still fits what it was made from, and the images,
+    captions, splits, operators, seed, parser and version. Hashes nothing: `negcap verify` does.
+
+    \b
+    Example: negcap info outputs/mine
+    """
+    from negcap.pipelines.report.info import print_info, read_info
+
+    with one_line_errors():
+        held = read_info(run)
+        if as_json:
+            print(json.dumps(held.as_dict(), indent=1, ensure_ascii=False))
+        else:
+            print_info(held, sys.stdout)
+
+
+@negcap.command()
+@options.run
+@click.option("--n", type=int, default=10, show_default=True, help="Number of rows.")
+@options.operators
+@options.splits
+@click.option("--refined", "table", flag_value="refined", help="Show what negcap refine kept.")
+@click.option("--rejections", "table", flag_value="rejections", help="Show refused candidates.")
+@options.several("--reason", "reasons", "Only refusals for this reason; implies --rejections.", choices=REASONS)
+@click.option("--json", "as_json", is_flag=True, help="Print whole rows as JSON, one a line.")
+@options.seed
+def show(
+    run: Path,
+    n: int,
+    operators: tuple[str, ...] | None,
+    splits: tuple[str, ...] | None,
+    table: str | None,
+    reasons: tuple[str, ...] | None,
+    as_json: bool,
+    seed: int | None,
+) -> None:
+    """Show random negatives with the edit marked.
+
+    In colours on a terminal, as [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in a pipe.
+
+    \b
+    Example: negcap show outputs/mine --operator noun --split test --n 5
+    """
+    from negcap.pipelines.report.rows import print_rows
+    from negcap.pipelines.tables.sample import sample, table_of
+
+    with one_line_errors():
+        shown = "rejections" if reasons else table or table_of(operators or ())
+        wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}
+        rows = sample(run, shown, n, seed or 0, wanted)
+        if as_json:
+            for row in rows:
+                print(json.dumps(row, ensure_ascii=False))
+        else:
+            print_rows(rows, sys.stdout)
+
+
+@negcap.command()
+@click.argument("caption")
+@click.option("--simple", is_flag=True, help="Simplify as UniVSE does: names of one word, one attribute an object.")
+@options.spacy_model
+@click.option("--dot", is_flag=True, help="Print Graphviz source instead, for dot -Tsvg.")
+def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> None:
+    """Print the scene graph of a sentence.
+
+    Its objects, attributes and relations, as UniVSE reads a caption.
+
+    \b
+    Example: negcap graph "A man in a tall hat rides a horse."
+    """
+    from negcap.pipelines.report.graph import print_graph
+
+    with one_line_errors():
+        print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)
+
+
+@negcap.command()
+@options.run
+@options.quiet
+def verify(run: Path, quiet: bool) -> int:
+    """Check that every file of a run is as it was written.
+
+    Hashes all shards again and compares them with their receipts and manifests. Prints a line a problem; the exit
+    status is 1 if there is any.
+
+    \b
+    Example: negcap verify outputs/mine
+    """
+    from negcap.pipelines.engine.verify import verify
+
+    with one_line_errors():
+        verdict = verify(run)
+    for problem in verdict.problems:
+        print(problem)
+    if not quiet:
+        count = len(verdict.problems)
+        wrong = f"{count:,} {'problem' if count == 1 else 'problems'}" if count else "all as they were written"
+        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+    return CHECK_FAILED if verdict.problems else 0

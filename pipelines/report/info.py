@@ -1,0 +1,173 @@
+"""What a run holds: its tables and whether they still fit one another, its captions, operators and provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_of
+from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.verify import SOURCES
+from negcap.pipelines.report.summary import console_of, plain_table, print_table
+from negcap.pipelines.tables.columns import UNSPLIT, read_columns
+
+ORDER = (  # of the tables, as a run makes them; others follow by name
+    *("captions", "rejected_records", "scenes", "parses", "lexicon"),
+    *("components", "component_vocabulary", "component_exclusions", "truth", "balance"),
+    *(
+        "negatives",
+        "positives",
+        "rejections",
+        "refined",
+        "features",
+        "rejected_images",
+        "generated",
+        "refused_captions",
+    ),
+)
+OPERATOR_TABLES = ("negatives", "positives", "refined")
+PROVENANCE = ("seed", "parser", "negcap_version")
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table of a run: the stage that made it, its rows, Parquet files and bytes.
+
+    state: finished; unfinished; stale: made from <table>, of which the run has another version now.
+    """
+
+    name: str
+    stage: str
+    rows: int
+    shards: int
+    bytes: int
+    state: str
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run: its tables, images and captions, captions by split, rows by table and operator, and who made it.
+
+    provenance: seed, parser and negcap_version, where the run has them.
+    """
+
+    run: Path
+    tables: tuple[TableInfo, ...]
+    images: int
+    captions: int
+    splits: Mapping[str, int]
+    operators: Mapping[str, Mapping[str, int]]
+    provenance: Mapping[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {**asdict(self), "run": str(self.run), "bytes": sum(table.bytes for table in self.tables)}
+
+
+def read_info(run: Path) -> RunInfo:
+    """What a run holds, from its manifests and a few columns; no file is hashed.
+
+    Raises FileNotFoundError when `run` has no table, ValueError for an unreadable manifest, DamagedShardError.
+    """
+    import pyarrow.compute as pc
+
+    names = sorted(path.name for path in run.iterdir() if list_shards(path)) if run.is_dir() else []
+    if not names:
+        raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
+    names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    manifests = {name: manifest_of(run, name) for name in names}
+    tables = tuple(_table(run, name, manifests[name]) for name in names)
+    images: set[str] = set()
+    splits: dict[str, int] = {}
+    for shard in list_shards(run / "captions"):
+        columns = read_columns(shard, ["image_id", "split"])
+        images.update(pc.unique(columns["image_id"]).to_pylist())
+        _add_counts(splits, columns["split"])
+    operators: dict[str, dict[str, int]] = {}
+    for name in OPERATOR_TABLES:
+        for shard in list_shards(run / name):
+            _add_counts(operators.setdefault(name, {}), read_columns(shard, ["operator"])["operator"])
+    found: dict[str, str] = {}
+    for manifest in manifests.values():
+        for key in PROVENANCE:
+            if manifest is not None and key in manifest.identity.metadata:
+                found[key] = manifest.identity.metadata[key]
+    return RunInfo(run, tables, len(images), sum(splits.values()), splits, operators, found)
+
+
+def _add_counts(counts: dict[str, int], column: Any) -> None:
+    """Add how often each value stands in a column."""
+    for entry in column.value_counts().to_pylist():
+        name = entry["values"] or UNSPLIT
+        counts[name] = counts.get(name, 0) + entry["counts"]
+
+
+def _table(run: Path, name: str, manifest: Manifest | None) -> TableInfo:
+    import pyarrow.parquet as pq
+
+    shards = list_shards(run / name)
+    rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
+    stage = manifest.identity.stage if manifest is not None else ""
+    size = sum(shard.stat().st_size for shard in shards)
+    return TableInfo(name, stage, rows, len(shards), size, _state(run, manifest))
+
+
+def _state(run: Path, manifest: Manifest | None) -> str:
+    if manifest is None:
+        return "unfinished: no manifest"
+    if not manifest.complete:
+        return "unfinished"
+    if manifest.identity.stage in SOURCES:
+        return "finished"
+    for table, digest in manifest.identity.inputs.items():
+        try:
+            changed = hash_table(run, table) != digest
+        except (FileNotFoundError, ValueError):
+            return f"stale: {table} is missing or unfinished"
+        if changed:
+            return f"stale: made from other {table}"
+    return "finished"
+
+
+def print_info(info: RunInfo, stream: TextIO) -> None:
+    """Print what a run holds, for people."""
+    console = console_of(stream)
+
+    def line(label: str, text: str) -> None:
+        console.print(f"{label:<10} {text}", soft_wrap=True, markup=False)
+
+    line("run", f"{info.run}, {size(sum(table.bytes for table in info.tables))}")
+    line("captions", f"{info.captions:,} of {info.images:,} images")
+    if info.splits:
+        line("splits", listed(info.splits))
+    for name, operators in info.operators.items():
+        line(name, listed(operators) if operators else "none")
+    labels = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}
+    for key, value in info.provenance.items():
+        line(labels[key], value)
+    table = plain_table("table", "rows", "files", "size")
+    table.add_column("made by")
+    table.add_column("state")
+    for entry in info.tables:
+        table.add_row(
+            entry.name, f"{entry.rows:,}", f"{entry.shards:,}", size(entry.bytes), entry.stage, entry.state,
+            style="" if entry.state == "finished" else "yellow",
+        )  # fmt: skip
+    print_table(console, table)
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Names with their counts: "train 400, val 100"."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: "812 B", "25.0 kB", "3.1 MB"."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            break
+        amount /= 1000
+    return f"{count} B" if unit == "B" else f"{amount:,.1f} {unit}"

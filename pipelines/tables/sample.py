@@ -1,0 +1,80 @@
+"""Random rows of a table, chosen by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.tables.columns import UNSPLIT
+from negcap.schemas.negatives import POSITIVE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+Wanted = Mapping[str, Sequence[str]]
+
+
+def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
+    """`n` random rows of a table (all, where it has fewer) in their order; the same seed gives the same rows.
+
+    wanted: the values that a column may have, {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
+    lets any value pass, the split "unsplit" is that of captions without one. Raises ValueError for n < 1 or when the
+    table has no such rows, FileNotFoundError when the run has no such table.
+    """
+    if n < 1:
+        raise ValueError(f"n must be >= 1, was: {n}")
+    chosen_by = {name: values for name, values in (wanted or {}).items() if values}
+    shards = list_shards(run / table)
+    if not shards:
+        verb = "refine" if table == "refined" else "negatives"
+        raise FileNotFoundError(f"{run} has no {table}: run negcap {verb} {run} first")
+    counts = [_matching(shard, chosen_by) for shard in shards]
+    total = sum(len(rows) for rows in counts)
+    if not total:
+        asked = " and ".join(f"{name} {' or '.join(values)}" for name, values in chosen_by.items())
+        raise ValueError(f"{run / table} has no rows{' with ' + asked if asked else ''}")
+    chosen = sorted(Random(seed).sample(range(total), min(n, total)))
+    rows: list[Row] = []
+    first = 0
+    for shard, matching in zip(shards, counts, strict=True):
+        here = [matching[i - first] for i in chosen if first <= i < first + len(matching)]
+        if here:
+            rows += read_shard(shard).take(here).to_pylist()
+        first += len(matching)
+    return rows
+
+
+def _matching(shard: Path, wanted: Wanted) -> Sequence[int]:
+    """The numbers of a shard's rows that have the wanted values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    if not wanted:
+        return range(pq.read_metadata(shard).num_rows)
+    rows: pa.Table = read_shard(shard, tuple(wanted))
+    mask = None
+    for name, values in wanted.items():
+        stored = ["" if name == "split" and value == UNSPLIT else value for value in values]
+        equal = pc.is_in(rows[name], value_set=pa.array(stored, pa.string()))
+        mask = equal if mask is None else pc.and_(mask, equal)
+    return pc.indices_nonzero(mask).to_pylist()
+
+
+def table_of(operators: Iterable[str]) -> str:
+    """The table that holds what operators make: positives for paraphrases, else negatives.
+
+    Raises ValueError where they stand in both.
+    """
+    from negcap.augment.operators import OPERATORS
+
+    named = sorted(operators)
+    positive = [name for name in named if name in OPERATORS and OPERATORS[name].family == POSITIVE]
+    if positive and positive != named:
+        others = ", ".join(name for name in named if name not in positive)
+        raise ValueError(f"{', '.join(positive)} stands in the table positives, {others} in negatives: ask for one")
+    return "positives" if positive else "negatives"

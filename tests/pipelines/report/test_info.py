@@ -1,0 +1,67 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.report.info import read_info, size
+
+
+def rows_of(run: Path, table: str) -> list[dict]:
+    return [row for part in read_table(run, table) for row in part.to_pylist()]
+
+
+def test_info_counts_what_the_tables_hold(sample_run: Path) -> None:
+    held = read_info(sample_run)
+    captions = rows_of(sample_run, "captions")
+    assert (held.captions, held.images) == (len(captions), len({row["image_id"] for row in captions}))
+    assert held.splits == {"unsplit": len(captions)}
+    made = [row["operator"] for row in rows_of(sample_run, "negatives")]
+    assert held.operators["negatives"] == {name: made.count(name) for name in set(made)}
+    assert held.provenance["seed"] == "0"
+    assert held.provenance["parser"].startswith("en_")
+    tables = {table.name: table for table in held.tables}
+    assert list(tables)[:3] == ["captions", "rejected_records", "parses"]
+    for name, table in tables.items():
+        shards = list_shards(sample_run / name)
+        assert table.rows == len(rows_of(sample_run, name))
+        assert (table.shards, table.bytes) == (len(shards), sum(shard.stat().st_size for shard in shards))
+        assert table.state == "finished"
+    assert tables["rejections"].stage == "negatives"
+
+
+def test_info_tells_what_no_longer_fits(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+    again = ["--min-count", "9", "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert main(["lexicon", str(run), *again]) == 0
+    states = {table.name: table.state for table in read_info(run).tables}
+    assert states["lexicon"] == states["parses"] == "finished"
+    assert states["negatives"] == states["truth"] == "stale: made from other lexicon"
+    shutil.rmtree(run / "balance")
+    states = {table.name: table.state for table in read_info(run).tables}
+    assert "balance" not in states
+
+
+def test_the_command_prints_a_table_or_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(sample_run)]) == 0
+    shown = capsys.readouterr().out
+    assert "200 of 40 images" in shown
+    assert "finished" in shown
+    assert main(["info", str(sample_run), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["captions"] == 200
+    assert value["bytes"] == sum(table["bytes"] for table in value["tables"])
+
+
+def test_a_folder_without_tables_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"negcap: {tmp_path} must be the folder of a run, has no tables\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (3_140_000, "3.1 MB"), (2e12, "2,000.0 GB")]
+)
+def test_sizes(count: int, shown: str) -> None:
+    assert size(int(count)) == shown
