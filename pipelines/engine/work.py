@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import Code
-from negcap.pipelines.engine.shards import Receipt, WholeTable, read_shard, shard_path, write_shard
+from negcap.pipelines.engine.shards import Origin, Receipt, WholeTable, read_shard, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt
     table = job.read(index, sha256)
     with collector_paused():
         result = job.stage.apply(table, job.config, **job.whole)
-    return write_tables(job.stage.outputs, result, job.run, index, key, job.provenance)
+    return write_tables(job.run, index, job.stage.outputs, result, Origin(key, job.provenance))
 
 
 @contextmanager
@@ -95,17 +95,13 @@ def unpack(data: bytes) -> pa.Table:
 
 
 def write_tables(
-    outputs: Mapping[str, pa.Schema],
-    result: StageResult,
-    run: Path,
-    index: int,
-    key: str,
-    provenance: Mapping[str, str],
+    run: Path, index: int, outputs: Mapping[str, pa.Schema], result: StageResult, origin: Origin
 ) -> dict[str, Receipt]:
-    """Write a shard of every output table, the primary one last and with the counts."""
+    """Write shard `index` of every output table that a result has, the primary one last and with the counts."""
     *_, primary = outputs
     receipts = {}
     for name, schema in outputs.items():
-        counts = result.counts if name == primary else {}
-        receipts[name] = write_shard(result.tables[name], run / name, index, key, schema, provenance, counts)
+        if name in result.tables:
+            own = replace(origin, counts=result.counts) if name == primary else origin
+            receipts[name] = write_shard(result.tables[name], shard_path(run / name, index), schema, own)
     return receipts

@@ -15,7 +15,7 @@ import pytest
 from negcap.pipelines.engine import code, workers
 from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
-from negcap.pipelines.engine.manifest import MANIFEST, read_manifest
+from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages
@@ -134,7 +134,7 @@ def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> No
     with pytest.raises(FileNotFoundError, match="count needs .*captions, which is not there: run its stage first"):
         run_toys(tmp_path / "nowhere", scheduler="synchronous")
     assert not (tmp_path / "nowhere").exists()
-    manifest = run / "captions" / MANIFEST
+    manifest = manifest_path(run / "captions")
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
     with pytest.raises(FileNotFoundError, match="which is unfinished"):
         run_toys(run, scheduler="synchronous")
@@ -210,18 +210,19 @@ def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run: Path, expec
     command = [sys.executable, "-m", "tests.pipelines.engine.toy_stages", str(run)]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.4"})
     deadline = time.monotonic() + 30
-    while not list((run / "words").glob("*part-*.json")) and time.monotonic() < deadline:
+    while not list((run / "_receipts" / "words").glob("part-*.json")) and time.monotonic() < deadline:
         time.sleep(0.02)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     _, alive = psutil.wait_procs(workers, timeout=15)
     assert not alive
-    done = len(list((run / "words").glob("*part-*.json")))
+    done = len(list((run / "_receipts" / "words").glob("part-*.json")))
     assert 0 < done < 10
     manifest = read_manifest(run / "words")
     assert manifest is not None and not manifest.complete
-    (run / "words" / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
+    for folder in (run / "words", run / "_receipts" / "words"):
+        (folder / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
     run_toys(run, scheduler="synchronous")
     assert tree(run) == expected
 
