@@ -22,6 +22,7 @@ from negcap.pipelines.engine.manifest import (
     prepare,
     receipts,
 )
+from negcap.pipelines.engine.reports import ShardProgress
 from negcap.pipelines.engine.shards import (
     OLD_LAYOUT,
     RECEIPTS,
@@ -119,15 +120,17 @@ def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -
     keys = [identity.key(receipt.sha256) for receipt in inputs]
     finished = reusable(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in finished]
+    shards = ShardProgress(progress, [inputs[index].rows for index in pending])
     progress.begin(stage.name, len(keys), len(finished))
     try:
         if pending:
             calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
             with _naming(stage, pending):
-                for position, made in executor.map(make_shard, calls):
+                for position, made in executor.map(make_shard, calls, shards.heard):
                     finished[pending[position]] = made
-                    progress.advance(made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
+                    shards.finished(position, made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
     finally:
+        shards.close()
         progress.end()
     return [finished[index] for index in range(len(keys))]
 
@@ -144,7 +147,7 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
         return [finished[0]]
     inputs = receipts(job.run, stage.input)
     calls = [(job, index, receipt.sha256) for index, receipt in enumerate(inputs)]
-    progress.begin(stage.name, len(calls))
+    progress.begin(stage.name, len(calls) + 1)  # the last step is `finish`
     try:
         with _naming(stage, range(len(calls))):
             combine = partial(combine_partials, stage, job.config)
@@ -164,7 +167,9 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
             raise StageError(f"{stage.name} stopped: {_why(failed)}") from failed.__cause__
         except Exception as error:
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
-        return [write_tables(job.run, 0, stage.outputs, result, Origin(key, job.provenance))]
+        made = write_tables(job.run, 0, stage.outputs, result, Origin(key, job.provenance))
+        progress.advance(0)
+        return [made]
     finally:
         progress.end()
 

@@ -14,9 +14,14 @@ import pytest
 
 from negcap.pipelines.engine import code, workers
 from negcap.pipelines.engine import run as run_module
+from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.reports import ShardProgress
+from negcap.pipelines.engine.run import run_stage
 from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
+from negcap.pipelines.engine.work import batches
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages
 from tests.pipelines.engine.test_shards import DAMAGES
@@ -80,6 +85,63 @@ def test_shard_size_does_not_change_the_rows(tmp_path: Path, run: Path) -> None:
     run_toys(tmp_path / "other", scheduler="synchronous")
     for table in ("counts", "words", "short"):
         assert rows(tmp_path / "other", table).equals(rows(run, table))
+
+
+class Recording(Silent):
+    """Keeps every call of advance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[int, float]] = []
+
+    def advance(self, captions: int, steps: float = 1) -> None:
+        super().advance(captions, steps)
+        self.calls.append((captions, steps))
+
+
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
+def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
+    run: Path, expected: dict[str, bytes], options: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_SECONDS", "0.02")
+    progress = Recording()
+    workers = executor(**options)
+    try:
+        for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
+            progress.calls.clear()
+            given = {"metadata": {"made_by": "tests"}, "progress": progress}
+            run_stage(stage, run, ToyConfig(), workers, **given)
+    finally:
+        workers.close()
+    assert tree(run) == expected
+    assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
+    assert sum(captions for captions, _ in progress.calls) == 97
+    assert sum(steps for _, steps in progress.calls) == pytest.approx(10)
+    assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
+
+
+def test_a_report_counts_once_whoever_repeats_it_and_none_comes_late() -> None:
+    progress = Recording()
+    shards = ShardProgress(progress, [10, 4])
+    for done in (3, 6, 3, 6, 10, 99):  # the second 3: its worker died, and another began anew
+        shards.heard(0, done)
+    assert progress.calls == [(3, 0.3), (3, 0.3)]
+    shards.finished(0, 9)
+    shards.heard(0, 8)
+    shards.finished(1, 4)
+    assert progress.calls[2:] == [(3, pytest.approx(0.4)), (4, 1)]
+    shards.close()
+
+
+@pytest.mark.parametrize(
+    "rows, cut", [(1, ["aa", "b", "ccc"]), (2, ["aa", "bccc"]), (3, ["aab", "ccc"]), (9, ["aabccc"])]
+)
+def test_a_batch_holds_whole_images(rows: int, cut: list[str]) -> None:
+    table = pa.table({"image_id": list("aabccc")})
+    assert ["".join(batch["image_id"].to_pylist()) for batch in batches(table, rows)] == cut
+    assert [len(batch) for batch in batches(table.slice(0, 0), rows)] == [0]
 
 
 def test_a_second_run_touches_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
