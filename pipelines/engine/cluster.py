@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future as StartFuture
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from negcap.pipelines.engine.errors import ClusterError, TaskError
+from negcap.pipelines.engine.reports import Heard, listening, reporting, reporting_to
 from negcap.pipelines.engine.workers import start
 
 if TYPE_CHECKING:
@@ -35,9 +38,13 @@ class Executor(Protocol):
     def start(self) -> None:
         """Start what takes time, in the background; may be left out."""
 
-    def map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
-        """Yield (position, function(*calls[position])) as they finish. Raises TaskError at the first that
-        fails."""
+    def map(
+        self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (position, function(*calls[position])) as they finish. Raises TaskError at the first that fails.
+
+        heard: is called, maybe in another thread, with what calls report while they run (see engine.reports).
+        """
 
     def map_reduce(
         self,
@@ -77,11 +84,15 @@ class Synchronous:
     def start(self) -> None:
         """Nothing to start."""
 
-    def map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
+    def map(
+        self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
+    ) -> Iterator[tuple[int, Any]]:
         """See Executor."""
         for position, call in enumerate(calls):
+            listener = partial(heard, position) if heard else nothing
             try:
-                result = function(*call)
+                with reporting_to(listener):
+                    result = function(*call)
             except Exception as error:
                 raise TaskError(position) from error
             yield position, result
@@ -129,8 +140,18 @@ class Distributed:
         assert self._starting is not None
         return self._starting.result()[0]
 
-    def map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
+    def map(
+        self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
+    ) -> Iterator[tuple[int, Any]]:
         """See Executor."""
+        if heard is None:
+            yield from self._map(function, calls)
+            return
+        sender = secrets.token_hex(8)
+        with listening(self.client, sender, heard):
+            yield from self._map(reporting, [(sender, at, function, *call) for at, call in enumerate(calls)])
+
+    def _map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
         from distributed import as_completed
 
         positions: dict[Future, int] = {}
@@ -211,6 +232,10 @@ class Distributed:
         client.close()
         if cluster is not None:
             cluster.close()
+
+
+def nothing(done: int) -> None:
+    """Hear a report and do nothing."""
 
 
 def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) -> None:

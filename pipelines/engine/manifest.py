@@ -15,19 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.shards import (
-    BESIDE,
+    OLD_LAYOUT,
+    RECEIPTS,
     Receipt,
+    is_current,
     list_shards,
+    old_receipts,
     read_receipt,
+    receipts_folder,
     remove_shards,
     sha256_file,
+    shard_path,
     write_json,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = f"{BESIDE}manifest.json"
+MANIFEST = "manifest.json"
 OVERWRITE = "--overwrite replaces it"
 
 
@@ -78,15 +83,21 @@ class Manifest:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
+def manifest_path(folder: Path) -> Path:
+    """Where the manifest of a table's folder lies: run/captions -> run/_receipts/captions/manifest.json."""
+    return receipts_folder(folder) / MANIFEST
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write a folder's _manifest.json: sorted JSON, atomically."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / MANIFEST, {"format": 1, **asdict(manifest)})
+    """Write the manifest of a table's folder: sorted JSON, atomically."""
+    path = manifest_path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"format": 1, **asdict(manifest)})
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """A folder's manifest; None where there is none. Raises ValueError when it is unreadable."""
-    path = folder / MANIFEST
+    """The manifest of a table's folder; None where there is none. Raises ValueError when it is unreadable."""
+    path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
         if value.pop("format") != 1:
@@ -96,7 +107,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{folder.name}/{MANIFEST} must be a negcap manifest, is unreadable: {error}") from error
+        name = path.relative_to(folder.parent)
+        raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}") from error
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
@@ -104,28 +116,53 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
 
     Raises ValueError when it is unreadable.
     """
-    others = sorted(path.parent for path in run.glob(f"*/{MANIFEST}"))
-    found = (read_manifest(folder) for folder in (run / table, *others))
+    others = sorted(path.parent.name for path in run.glob(f"{RECEIPTS}/*/{MANIFEST}"))
+    found = (read_manifest(run / name) for name in (table, *others))
     return next((manifest for manifest in found if manifest and table in manifest.identity.schemas), None)
 
 
-def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
-    """Make `folder` ready for a stage: refuse one made from something else, and record what is being made.
-
-    The manifest is written, not yet complete, before the first shard: an interrupted run knows what it was.
-    Raises OtherConfigError naming the first difference, unless `overwrite`.
-    """
+def refuse_other(folder: Path, identity: Identity) -> None:
+    """Raise OtherConfigError, naming the first difference, for a table made from something else than `identity`."""
     try:
         old = read_manifest(folder)
         reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
         if old is None and list_shards(folder):
-            reason = f"it has shards but no {MANIFEST}"
+            reason = OLD_LAYOUT if old_receipts(folder) else f"it has shards but no {MANIFEST}"
     except ValueError as error:
-        old, reason = None, str(error)
-    if reason and not overwrite:
+        reason = str(error)
+    if reason:
         raise OtherConfigError(f"{folder} was made from something else: {reason} ({OVERWRITE})")
-    if old is None or old.identity != identity:
+
+
+def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
+    """Record what is being made in a table's folder: an interrupted run knows what it was.
+
+    The manifest, not yet complete, is written before the first shard. Raises OtherConfigError as `refuse_other`, unless
+    `overwrite`.
+    """
+    if not overwrite:
+        refuse_other(folder, identity)
+    try:
+        same = (old := read_manifest(folder)) is not None and old.identity == identity
+    except ValueError:
+        same = False
+    if not same:
         write_manifest(folder, Manifest(identity))
+        for path in old_receipts(folder):
+            path.unlink()
+
+
+def finished(folder: Path, identity: Identity) -> Manifest | None:
+    """A table's manifest if all that it names is complete, made from `identity`, and whole to the byte; else None."""
+    try:
+        found = read_manifest(folder)
+    except ValueError:
+        return None
+    if found is None or not found.complete or found.identity != identity:
+        return None
+    key = identity.key()
+    shards = [shard_path(folder.parent / table, index) for index, shard in enumerate(found.shards) for table in shard]
+    return found if all(is_current(shard, key) for shard in shards) else None
 
 
 def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]) -> Manifest:
@@ -234,7 +271,8 @@ def receipts(run: Path, name: str) -> list[Receipt]:
     found = [read_receipt(shard) for shard in shards]
     for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
         if receipt is None or shard.name != f"part-{index:05d}.parquet":
-            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt: run its stage again")
+            why = f": {OLD_LAYOUT}" if old_receipts(run / name) else ""
+            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt{why}: run its stage again")
     return [receipt for receipt in found if receipt is not None]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-LINE_SECONDS = 10
+LINE_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -43,24 +43,24 @@ class Silent:
         """No timings yet."""
         self.timings: list[Timing] = []
         self._stage, self._total, self._reused, self._unit = "", 0, 0, "captions"
-        self._shards = self._captions = 0
+        self._steps, self._captions = 0.0, 0
         self._began = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.stage.Progress."""
         self._stage, self._total, self._reused, self._unit = stage, total or 0, reused, unit
-        self._shards = self._captions = 0
+        self._steps, self._captions = 0.0, 0
         self._began = time.perf_counter()
 
-    def advance(self, captions: int, shards: int = 1) -> None:
+    def advance(self, captions: int, steps: float = 1) -> None:
         """See engine.stage.Progress."""
         self._captions += captions
-        self._shards += shards
+        self._steps += steps
 
     def end(self) -> None:
         """See engine.stage.Progress."""
-        seconds = time.perf_counter() - self._began if self._shards else 0.0
-        self.timings.append(Timing(self._stage, self._captions, seconds, self._shards, self._reused, self._unit))
+        seconds = time.perf_counter() - self._began if self._steps else 0.0
+        self.timings.append(Timing(self._stage, self._captions, seconds, round(self._steps), self._reused, self._unit))
 
 
 def line(timing: Timing) -> str:
@@ -73,29 +73,29 @@ def line(timing: Timing) -> str:
 
 
 class Lines(Silent):
-    """A line a finished stage, and one every 10 seconds of a long one."""
+    """A line a finished stage, and one every 5 seconds of a long one."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to `stream`."""
         super().__init__()
         self._stream = stream
-        self._said = 0.0
+        self._printed = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.stage.Progress."""
         super().begin(stage, total, reused, unit)
-        self._said = self._began
+        self._printed = self._began
 
-    def advance(self, captions: int, shards: int = 1) -> None:
+    def advance(self, captions: int, steps: float = 1) -> None:
         """See engine.stage.Progress."""
-        super().advance(captions, shards)
+        super().advance(captions, steps)
         now = time.perf_counter()
-        if now - self._said >= LINE_SECONDS:
-            self._said = now
-            of = f" of {self._total:,}" if self._total else ""
-            done = self._shards + self._reused
+        if now - self._printed >= LINE_SECONDS:
+            self._printed = now
+            share = f"{(self._steps + self._reused) / self._total:.0%}, " if self._total else ""
             rate = self._captions / (now - self._began)
-            print(f"{self._stage}: {done:,}{of} shards ({rate:,.0f} {self._unit}/s)", file=self._stream, flush=True)
+            done = f"{self._captions:,} {self._unit} ({rate:,.0f}/s)"
+            print(f"{self._stage}: {share}{done}", file=self._stream, flush=True)
 
     def end(self) -> None:
         """See engine.stage.Progress."""
@@ -104,7 +104,7 @@ class Lines(Silent):
 
 
 class Bars(Silent):
-    """A bar a stage, with shards done, captions a second and the time left."""
+    """A bar a stage, with the share and the captions done, captions a second and the time left."""
 
     def __init__(self, stream: TextIO) -> None:
         """Draw on `stream`."""
@@ -115,27 +115,27 @@ class Bars(Silent):
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.stage.Progress."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         super().begin(stage, total, reused, unit)
         self._rich = Progress(
             TextColumn("{task.description:<10}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn(f"shards {{task.fields[rate]:>9,.0f}} {unit}/s"),
+            TaskProgressColumn(),
+            TextColumn(f"{{task.fields[captions]:>9,}} {unit} {{task.fields[rate]:>7,.0f}}/s"),
             TimeRemainingColumn(),
             console=Console(file=self._stream),
             transient=True,
         )
-        self._rich.add_task(stage, total=total, completed=reused, rate=0.0)
+        self._rich.add_task(stage, total=total, completed=reused, captions=0, rate=0.0)
         self._rich.start()
 
-    def advance(self, captions: int, shards: int = 1) -> None:
+    def advance(self, captions: int, steps: float = 1) -> None:
         """See engine.stage.Progress."""
-        super().advance(captions, shards)
+        super().advance(captions, steps)
         if self._rich is not None:
             rate = self._captions / (time.perf_counter() - self._began)
-            self._rich.update(self._rich.task_ids[0], advance=shards, rate=rate)
+            self._rich.update(self._rich.task_ids[0], advance=steps, captions=self._captions, rate=rate)
 
     def end(self) -> None:
         """See engine.stage.Progress."""

@@ -22,11 +22,16 @@ from negcap.pipelines.engine.manifest import (
     prepare,
     receipts,
 )
+from negcap.pipelines.engine.reports import ShardProgress
 from negcap.pipelines.engine.shards import (
+    OLD_LAYOUT,
+    RECEIPTS,
+    Origin,
     Receipt,
     WholeTable,
     current_receipts,
     list_shards,
+    old_receipts,
     remove_temporary,
     shard_path,
 )
@@ -97,7 +102,13 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
     for table in tables:
         manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
-            state = "which is unfinished" if list_shards(run / table) else "which is not there"
+            if not list_shards(run / table):
+                state = "which is not there"
+            elif manifest is not None:
+                state = "which is unfinished"
+            else:
+                lacking = f"which has no manifest in {RECEIPTS}/{table}"
+                state = f"but {OLD_LAYOUT}" if old_receipts(run / table) else lacking
             raise FileNotFoundError(f"{name} needs {run / table}, {state}: run its stage first")
     return {table: hash_table(run, table) for table in tables}
 
@@ -107,17 +118,19 @@ def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -
     stage = job.stage
     inputs = receipts(job.run, stage.input)
     keys = [identity.key(receipt.sha256) for receipt in inputs]
-    finished = _current(job.run, tuple(stage.outputs), keys)
+    finished = reusable(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in finished]
+    shards = ShardProgress(progress, [inputs[index].rows for index in pending])
     progress.begin(stage.name, len(keys), len(finished))
     try:
         if pending:
             calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
             with _naming(stage, pending):
-                for position, made in executor.map(make_shard, calls):
+                for position, made in executor.map(make_shard, calls, shards.heard):
                     finished[pending[position]] = made
-                    progress.advance(made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
+                    shards.finished(position, made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
     finally:
+        shards.close()
         progress.end()
     return [finished[index] for index in range(len(keys))]
 
@@ -127,14 +140,14 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
     stage = job.stage
     assert isinstance(stage, ReduceStage)
     key = identity.key()
-    finished = _current(job.run, tuple(stage.outputs), [key])
+    finished = reusable(job.run, tuple(stage.outputs), [key])
     if finished:
         progress.begin(stage.name, 1, 1)
         progress.end()
         return [finished[0]]
     inputs = receipts(job.run, stage.input)
     calls = [(job, index, receipt.sha256) for index, receipt in enumerate(inputs)]
-    progress.begin(stage.name, len(calls))
+    progress.begin(stage.name, len(calls) + 1)  # the last step is `finish`
     try:
         with _naming(stage, range(len(calls))):
             combine = partial(combine_partials, stage, job.config)
@@ -154,12 +167,14 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
             raise StageError(f"{stage.name} stopped: {_why(failed)}") from failed.__cause__
         except Exception as error:
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
-        return [write_tables(stage.outputs, result, job.run, 0, key, job.provenance)]
+        made = write_tables(job.run, 0, stage.outputs, result, Origin(key, job.provenance))
+        progress.advance(0)
+        return [made]
     finally:
         progress.end()
 
 
-def _current(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, dict[str, Receipt]]:
+def reusable(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, dict[str, Receipt]]:
     """The receipts of the shards that need not be made again, by number. Hashing is spread over threads."""
     with ThreadPoolExecutor(4) as threads:
         found = threads.map(partial(current_receipts, run, tables), range(len(keys)), keys)

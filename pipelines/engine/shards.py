@@ -1,7 +1,11 @@
-"""A table on disk: a folder of Parquet shards `part-00000.parquet`, a receipt `_part-00000.json` beside each.
+"""A table on disk: a folder of Parquet shards, and nothing else, so that any Parquet reader opens it.
 
-A shard appears whole or not at all: it is written under a temporary name, flushed to the disk and renamed;
-its receipt follows the same way. A shard without a readable receipt, or whose bytes are not those of its
+    RUN/captions/part-00000.parquet            a shard
+    RUN/_receipts/captions/part-00000.json     its receipt: what made it, its rows, the sha256 of its bytes
+    RUN/_receipts/captions/manifest.json       what made the whole table (see engine.manifest)
+
+A shard appears whole or not at all: it is written under a temporary name beside its receipt, flushed to the disk and
+renamed; then its receipt follows the same way. A shard without a readable receipt, or whose bytes are not those of its
 receipt, does not count.
 """
 
@@ -25,10 +29,10 @@ if TYPE_CHECKING:
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
 TEMPORARY = ".tmp"
-BESIDE = "_"  # readers of a folder of Parquet files pass over names that begin so
-# 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes
-# for twice the time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out
-# saves 0.01 s.
+RECEIPTS = "_receipts"
+OLD_LAYOUT = "an older version of negcap wrote it, with receipts beside the shards"
+# 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
+# time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out saves 0.01 s.
 PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
 
 
@@ -40,6 +44,15 @@ class Receipt:
     rows: int
     sha256: str
     counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a shard is written with: `key` and `counts` go into its receipt, `provenance` into its Parquet metadata."""
+
+    key: str
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,12 +95,13 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, data: bytes | memoryview) -> None:
+def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None = None) -> None:
     """Write a file whole or not at all; an older file of this name stands until the new one is on the disk.
 
-    Raises OSError (disk full, no permission) naming the file; nothing is left behind.
+    folder: of the temporary file, on the same file system; None: beside the file. Raises OSError (disk full, no
+    permission) naming the file; nothing is left behind.
     """
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    temporary = (folder or path.parent) / f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}"
     try:
         with temporary.open("xb") as file:
             file.write(data)
@@ -114,19 +128,10 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def write_shard(
-    table: pa.Table,
-    folder: Path,
-    index: int,
-    key: str,
-    schema: pa.Schema,
-    metadata: Mapping[str, str],
-    counts: Mapping[str, int] | None = None,
-) -> Receipt:
-    """Check a table against its schema and write it as shard `index` of `folder`, then its receipt.
+def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin) -> Receipt:
+    """Check a table against its schema and write it as a shard (see `shard_path`), then its receipt.
 
-    `metadata` (provenance: no times, no absolute paths) joins the schema's own in the Parquet file. Raises
-    ValueError when the table breaks its schema, OSError when it cannot be written.
+    Raises ValueError when the table breaks its schema, OSError when it cannot be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -134,23 +139,35 @@ def write_shard(
     from negcap.schemas.fields import check
 
     check(table, schema)
-    described = schema.with_metadata({**(schema.metadata or {}), **metadata})
+    described = schema.with_metadata({**(schema.metadata or {}), **origin.provenance})
     table = table.cast(described)  # the types are the same: only the columns' descriptions are new
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **PARQUET)
+    with pq.ParquetWriter(sink, described, **PARQUET) as writer:
+        if len(table):  # a row group without rows is what the library datasets stumbles over
+            writer.write_table(table)
     data = memoryview(sink.getvalue())
-    receipt = Receipt(key, table.num_rows, hashlib.sha256(data).hexdigest(), dict(counts or {}))
-    folder.mkdir(parents=True, exist_ok=True)
-    shard = shard_path(folder, index)
+    receipt = Receipt(origin.key, table.num_rows, hashlib.sha256(data).hexdigest(), dict(origin.counts))
+    for path in (shard, receipt_path(shard)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     receipt_path(shard).unlink(missing_ok=True)
-    write_atomically(shard, data)
+    write_atomically(shard, data, receipts_folder(shard.parent))
     write_json(receipt_path(shard), asdict(receipt))
     return receipt
 
 
+def receipts_folder(folder: Path) -> Path:
+    """Where the receipts and the manifest of a table's folder lie: run/captions -> run/_receipts/captions."""
+    return folder.parent / RECEIPTS / folder.name
+
+
 def receipt_path(shard: Path) -> Path:
-    """Where a shard's receipt lies: beside it, `_part-00000.json`."""
-    return shard.with_name(f"{BESIDE}{shard.stem}.json")
+    """Where a shard's receipt lies: run/captions/part-00007.parquet -> run/_receipts/captions/part-00007.json."""
+    return receipts_folder(shard.parent) / f"{shard.stem}.json"
+
+
+def old_receipts(folder: Path) -> list[Path]:
+    """The receipts and the manifest that earlier versions wrote into a table's own folder."""
+    return sorted(folder.glob("_*.json"))
 
 
 def read_receipt(shard: Path) -> Receipt | None:
@@ -224,6 +241,7 @@ def remove_shards(folder: Path, start: int = 0) -> None:
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove what interrupted writes left in a table folder."""
-    for path in folder.glob(f"*{TEMPORARY}"):
-        path.unlink(missing_ok=True)
+    """Remove what interrupted writes left in a folder, and in that of its receipts if it is a table's."""
+    for place in (folder, receipts_folder(folder)):
+        for path in place.glob(f"*{TEMPORARY}"):
+            path.unlink(missing_ok=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BATCH = 200  # captions: of a parser's or the operators' work, about a second
+
 
 @dataclass(frozen=True)
 class StageResult:
@@ -27,6 +29,8 @@ class Stage:
     apply: an importable function (table, config, **whole) -> StageResult, called in a worker; its counts hold
     `captions`, the number of captions seen. columns: the input columns that `apply` reads; None for all. whole: tables
     that it reads whole beside the shard (the lexicon): each is given as a keyword argument, a WholeTable.
+    batch: `apply` gets a shard in batches of at least so many rows, all captions of an image in one, and what it makes
+    of them is joined: an image's rows must not depend on those beside it. None: the whole shard at once.
     """
 
     name: str
@@ -35,6 +39,7 @@ class Stage:
     apply: Callable[..., StageResult]
     columns: tuple[str, ...] | None = None
     whole: tuple[str, ...] = ()
+    batch: int | None = BATCH
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -76,13 +81,16 @@ class Spread(Protocol):
 
 
 class Progress(Protocol):
-    """Who is told of what is done."""
+    """What is called as a stage gets on."""
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """A stage starts: shards to do in all, of which `reused` were current; `unit` is what it counts."""
+        """A stage starts: its steps (most often shards) in all, of which `reused` were current.
 
-    def advance(self, captions: int, shards: int = 1) -> None:
-        """Shards are done, with so many captions (or other units) in them."""
+        total: None where it is not known. unit: what `advance` counts.
+        """
+
+    def advance(self, captions: int, steps: float = 1) -> None:
+        """So many captions (or other units) more are done, and so many steps, or what part of one."""
 
     def end(self) -> None:
         """The stage has ended, well or not."""

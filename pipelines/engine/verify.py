@@ -17,7 +17,14 @@ from negcap.pipelines.engine.manifest import (
     read_manifest,
     receipts,
 )
-from negcap.pipelines.engine.shards import list_shards, read_receipt, shard_path
+from negcap.pipelines.engine.shards import (
+    OLD_LAYOUT,
+    RECEIPTS,
+    list_shards,
+    old_receipts,
+    read_receipt,
+    shard_path,
+)
 
 SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are files outside the run
 
@@ -39,7 +46,8 @@ def verify(run: Path) -> Verdict:
     and rows that manifest and receipt state and the columns of its table; each stage must be complete and made from
     the input that is there now. Raises FileNotFoundError when `run` holds no table.
     """
-    folders = sorted(path for path in run.iterdir() if path.is_dir()) if run.is_dir() else []
+    places = [path for place in (run, run / RECEIPTS) if place.is_dir() for path in place.iterdir() if path.is_dir()]
+    folders = [run / name for name in sorted({path.name for path in places} - {RECEIPTS})]
     problems: list[str] = []
     claimed: set[str] = set()
     checks: list[tuple[Path, str, int, str, str]] = []
@@ -60,7 +68,8 @@ def verify(run: Path) -> Verdict:
                 checks.append((shard_path(run / table, index), entry["sha256"], entry["rows"], keys[index], schema))
     for folder in folders:
         if folder.name not in claimed and list_shards(folder):
-            problems.append(f"{folder.name}: has shards but no {MANIFEST} tells of them")
+            why = OLD_LAYOUT if old_receipts(folder) else f"no {MANIFEST} names its shards"
+            problems.append(f"{folder.name}: {why}")
     if not claimed and not problems:
         raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
     with ThreadPoolExecutor(4) as threads:

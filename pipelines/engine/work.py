@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import Code
-from negcap.pipelines.engine.shards import Receipt, WholeTable, read_shard, shard_path, write_shard
+from negcap.pipelines.engine.reports import report_done
+from negcap.pipelines.engine.shards import Origin, Receipt, WholeTable, read_shard, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
 
 if TYPE_CHECKING:
@@ -38,9 +40,48 @@ def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt
     """Make shard `index` of every output table of a Stage from that of its input, whose hash is `sha256`."""
     assert isinstance(job.stage, Stage)
     table = job.read(index, sha256)
-    with collector_paused():
-        result = job.stage.apply(table, job.config, **job.whole)
-    return write_tables(job.stage.outputs, result, job.run, index, key, job.provenance)
+    made: list[StageResult] = []
+    done = 0
+    for batch in batches(table, job.stage.batch or len(table)):
+        with collector_paused():
+            made.append(job.stage.apply(batch, job.config, **job.whole))
+        done += len(batch)
+        report_done(done)
+    return write_tables(job.run, index, job.stage.outputs, join(made), Origin(key, job.provenance))
+
+
+def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """A table in parts of at least so many rows, but for the last; all rows of an image in one. At least one part."""
+    import numpy as np
+
+    if len(table) <= rows:
+        yield table
+        return
+    images = table["image_id"].to_numpy()
+    starts = np.flatnonzero(images[1:] != images[:-1]) + 1
+    first = 0
+    for start in starts.tolist():
+        if start - first >= rows:
+            yield table.slice(first, start - first)
+            first = start
+    yield table.slice(first)
+
+
+def join(results: Sequence[StageResult]) -> StageResult:
+    """The results of a shard's batches as one: rows one after the other, counts summed."""
+    import pyarrow as pa
+
+    first, *others = results
+    if not others:
+        return first
+    counts = Counter(first.counts)
+    for result in others:
+        counts.update(result.counts)
+    names = first.tables
+    return StageResult(
+        {name: pa.concat_tables([result.tables[name] for result in results]).combine_chunks() for name in names},
+        counts,
+    )
 
 
 @contextmanager
@@ -95,17 +136,13 @@ def unpack(data: bytes) -> pa.Table:
 
 
 def write_tables(
-    outputs: Mapping[str, pa.Schema],
-    result: StageResult,
-    run: Path,
-    index: int,
-    key: str,
-    provenance: Mapping[str, str],
+    run: Path, index: int, outputs: Mapping[str, pa.Schema], result: StageResult, origin: Origin
 ) -> dict[str, Receipt]:
-    """Write a shard of every output table, the primary one last and with the counts."""
+    """Write shard `index` of every output table that a result has, the primary one last and with the counts."""
     *_, primary = outputs
     receipts = {}
     for name, schema in outputs.items():
-        counts = result.counts if name == primary else {}
-        receipts[name] = write_shard(result.tables[name], run / name, index, key, schema, provenance, counts)
+        if name in result.tables:
+            own = replace(origin, counts=result.counts) if name == primary else origin
+            receipts[name] = write_shard(result.tables[name], shard_path(run / name, index), schema, own)
     return receipts

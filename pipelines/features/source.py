@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from negcap.pipelines.readers.record import Record, Rejected, clean, excerpt, image_id
+from negcap.schemas.features import features as schema_of
+from negcap.schemas.features import tensors
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
 
 class Listed(NamedTuple):
@@ -75,3 +78,12 @@ def finite(images: Sequence[Listed], features: np.ndarray, rejected: Sequence[Li
     ]
     ids = [image.image_id for image, fine in zip(images, good, strict=True) if fine]
     return Part(ids, features if good.all() else features[good], [*rejected, *bad])
+
+
+def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
+    """A table of features from ids and numbers (n, *shape)."""
+    import pyarrow as pa
+
+    schema = schema_of(numbers.shape[1:], numbers.dtype.name)
+    column = tensors(pa.array(numbers.reshape(-1)), numbers.shape[1:])
+    return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)

@@ -190,6 +190,7 @@ def stage_of(table: str) -> Stage:
         outputs={refused_table(table): REFUSED_CAPTIONS, table: GENERATED},
         apply=caption,
         whole=("captions",),
+        batch=None,
     )
 
 

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine import manifest
-from negcap.pipelines.engine.code import code_of
+from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.run import hash_inputs
-from negcap.pipelines.engine.shards import Receipt, list_shards, read_shard, read_table, remove_temporary, write_shard
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.stages.caption import ORIGIN, TABLE
-from negcap.schemas.captions import CAPTIONS
+from negcap.pipelines.engine.shards import list_shards, read_shard, read_table
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.schemas.captions import CAPTIONS, ORIGINS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "enlarge"
+_, GENERATED = ORIGINS  # of captions that were written, and the name of their table
 
 
 @dataclass(frozen=True)
 class EnlargeConfig:
     """extra: the table of captions that join the run's own."""
 
-    extra: str = TABLE
+    extra: str = GENERATED
 
 
 def enlarge(
@@ -48,18 +49,41 @@ def enlarge(
     extra = list_shards(source / config.extra)
     if extra and read_shard(extra[0]).schema.names != CAPTIONS.names:
         raise ValueError(f"extra must be a table of captions, {source / config.extra} has other columns")
-    counts: dict[str, int] = {}
-    progress.begin(NAME, None)
     features = sorted(folder.name for folder in source.glob("features*") if list_shards(folder))
-    try:
-        for table in ("captions", *features):
-            shards = _captions(source, config.extra) if table == "captions" else read_table(source, table)
-            inputs = hash_inputs(NAME, source, ("captions", config.extra) if table == "captions" else (table,))
-            counts |= _write(source, run, table, shards, inputs, config, metadata, overwrite)
-            progress.advance(counts["captions"] if table == "captions" else 0)
-    finally:
-        progress.end()
-    return counts
+    counts: dict[str, int] = {}
+    for table in ("captions", *features):
+        schema, provenance = _described(source / table)
+        read = (table, config.extra) if table == "captions" else (table,)
+        stage = SourceStage(
+            name=NAME,
+            module=__name__,
+            outputs={table: schema},
+            config=describe(config),
+            inputs=hash_inputs(NAME, source, read),
+            metadata={**provenance, **metadata},
+            parts=partial(_parts, source, table, config.extra, schema),
+            shards=len(list_shards(source / table)),
+            unit="captions" if table == "captions" else "images",
+        )
+        counts |= run_source(stage, run, progress=progress, overwrite=overwrite)
+    return {name: counts[name] for name in ("captions", "images", "generated")}
+
+
+def _parts(source: Path, table: str, extra: str, schema: pa.Schema) -> Parts:
+    """What makes every shard of a table of the new run."""
+    shards = _captions(source, extra) if table == "captions" else read_table(source, table)
+    for rows in shards:
+        yield partial(_part, table, rows.replace_schema_metadata(schema.metadata))
+
+
+def _part(table: str, rows: pa.Table) -> StageResult:
+    import pyarrow.compute as pc
+
+    counts = {}
+    if table == "captions":
+        generated = pc.sum(pc.equal(rows["origin"], GENERATED)).as_py() or 0
+        counts = {"captions": len(rows), "images": len(pc.unique(rows["image_id"])), "generated": generated}
+    return StageResult({table: rows}, counts)
 
 
 def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
@@ -76,42 +100,11 @@ def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
         yield rows.take(pa.array(np.argsort(numbers, kind="stable")))
 
 
-def _write(
-    source: Path,
-    run: Path,
-    table: str,
-    shards: Iterator[pa.Table],
-    inputs: Mapping[str, str],
-    config: EnlargeConfig,
-    metadata: Mapping[str, str],
-    overwrite: bool,
-) -> dict[str, int]:
-    """Write a table with a manifest of its own; its counters."""
-    import pyarrow.compute as pc
-
-    schema, told = _described(source / table, metadata)
-    schemas = {table: manifest.hash_schema(schema)}
-    described = manifest.describe(config)
-    identity = manifest.Identity(NAME, described, told, schemas, code_of(__name__).sha256, dict(inputs))
-    manifest.prepare(run / table, identity, overwrite=overwrite)
-    remove_temporary(run / table)
-    receipts: list[dict[str, Receipt]] = []
-    for index, rows in enumerate(shards):
-        counts: dict[str, int] = {}
-        if table == "captions":
-            generated = pc.sum(pc.equal(rows["origin"], ORIGIN)).as_py() or 0
-            counts = {"captions": len(rows), "images": len(pc.unique(rows["image_id"])), "generated": generated}
-        rows = rows.replace_schema_metadata(schema.metadata)
-        key, provenance = identity.key(), identity.provenance()
-        receipts.append({table: write_shard(rows, run / table, index, key, schema, provenance, counts)})
-    return dict(manifest.finish(run, (table,), identity, receipts).counts)
-
-
-def _described(folder: Path, metadata: Mapping[str, str]) -> tuple[pa.Schema, dict[str, str]]:
-    """A table's schema as its first shard has it, and what else its metadata says, with `metadata`."""
+def _described(folder: Path) -> tuple[pa.Schema, dict[str, str]]:
+    """A table's schema as its first shard has it, and the provenance in its metadata."""
     schema = read_shard(list_shards(folder)[0]).schema
     said = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     own = {key: said.pop(key) for key in ("table", "schema_version") if key in said}
     for key in ("stage", "config", "code"):
         said.pop(key, None)
-    return schema.with_metadata(own), {**said, **metadata}
+    return schema.with_metadata(own), said

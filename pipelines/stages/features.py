@@ -6,23 +6,18 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.shards import Receipt, check_folder, current_receipts, remove_temporary, write_shard
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.features.source import Listed, Part, Source
-from negcap.schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features, tensors
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+from negcap.pipelines.engine.shards import Receipt
+from negcap.pipelines.engine.source import SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.features.source import Listed, Source, table_of
+from negcap.schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features
 
 NAME = "features"
 SHARD_BYTES = 64 << 20
@@ -113,86 +108,53 @@ def make_features(
     that can or, with `strict`, one that cannot; OtherConfigError when the table was made from something else and
     `overwrite` is not given; OSError when it cannot be written.
     """
-    check_folder(run)
+    import pyarrow as pa
+
     opened = open_source(source, config)
-    identity = identify(opened, config, metadata)
-    folder = run / config.table
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)
     if refused is not None and (config.strict or all(image.reason for image in images)):
         raise ValueError(_strictly(source, refused))
-    manifest.prepare(folder, identity, overwrite=overwrite)
-    tables = (config.rejections, config.table)
-    for table in tables:
-        remove_temporary(run / table)
-    size = identity.config["shard_size"]
-    parts = [(at, min(at + size, len(images))) for at in range(0, len(images), size)]
-    key = identity.key()
-    made = {index: found for index in range(len(parts)) if (found := current_receipts(run, tables, index, key))}
-    progress.begin(NAME, len(parts), len(made), unit="images")
-    try:
-        for index, (start, stop) in enumerate(parts):
-            if index not in made:
-                part = opened.read(start, stop)
-                if config.strict and part.rejected:
-                    raise ValueError(_strictly(source, part.rejected[0]))
-                made[index] = _write(run, config, part, index, opened, identity)
-                progress.advance(stop - start)
-    finally:
-        progress.end()
-    receipts = [made[index] for index in range(len(parts))]
-    if not any(shard[config.table].rows for shard in receipts):
-        reasons = sum((Counter(shard[config.table].counts) for shard in receipts), Counter())
-        raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")
-    return dict(manifest.finish(run, tables, identity, receipts).counts)
+    size = config.shard_size or shard_size(opened)
+    starts = range(0, len(images), size)
 
+    def make(start: int) -> StageResult:
+        part = opened.read(start, min(start + size, len(images)))
+        if config.strict and part.rejected:
+            raise ValueError(_strictly(source, part.rejected[0]))
+        progress.advance(len(part.image_ids) + len(part.rejected), 0)
+        bad = pa.Table.from_pylist([image._asdict() for image in part.rejected], REJECTED_IMAGES)
+        counts = {"images": len(part.image_ids), **Counter(f"rejected.{image.reason}" for image in part.rejected)}
+        return StageResult({config.rejections: bad, config.table: table_of(part.image_ids, part.features)}, counts)
 
-def identify(opened: Source, config: FeaturesConfig, metadata: Mapping[str, str]) -> manifest.Identity:
-    """All that decides the tables' bytes: the content of arrays, model and photos, not where they lie; the config."""
-    described = {name: value for name, value in vars(config).items() if name not in _NOT_IDENTITY}
-    described |= {"dtype": opened.dtype, "shard_size": config.shard_size or shard_size(opened)}
-    schema = features(opened.shape, opened.dtype)
-    return manifest.Identity(
-        stage=NAME,
-        config=described,
-        metadata={**metadata, "backbone": opened.backbone, "shape": json.dumps(opened.shape)},
-        schemas={
-            config.rejections: manifest.hash_schema(REJECTED_IMAGES),
-            config.table: manifest.hash_schema(schema),
+    def check(receipts: Sequence[Mapping[str, Receipt]]) -> None:
+        if not any(shard[config.table].rows for shard in receipts):
+            reasons = sum((Counter(shard[config.table].counts) for shard in receipts), Counter())
+            raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")
+
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs={config.rejections: REJECTED_IMAGES, config.table: features(opened.shape, opened.dtype)},
+        config={
+            **{name: value for name, value in vars(config).items() if name not in _NOT_IDENTITY},
+            "dtype": opened.dtype,
+            "shard_size": size,
         },
-        code=code_of(__name__).sha256,
-        inputs=dict(opened.inputs),
+        inputs=opened.inputs,
+        metadata={**metadata, "backbone": opened.backbone, "shape": json.dumps(opened.shape)},
+        parts=lambda: (partial(make, start) for start in starts),
+        shards=len(starts),
+        unit="images",
+        check=check,
     )
+    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def shard_size(opened: Source) -> int:
     """Images a shard: 64 MiB, at most 1,000, so that what reads them has work for every worker."""
     row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8
     return max(1, min(SHARD_BYTES // row, MOST_IMAGES))
-
-
-def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
-    """A table of features from ids and numbers (n, *shape)."""
-    import pyarrow as pa
-
-    schema = features(numbers.shape[1:], numbers.dtype.name)
-    column = tensors(pa.array(numbers.reshape(-1)), numbers.shape[1:])
-    return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)
-
-
-def _write(
-    run: Path, config: FeaturesConfig, part: Part, index: int, opened: Source, identity: manifest.Identity
-) -> dict[str, Receipt]:
-    import pyarrow as pa
-
-    key, provenance = identity.key(), identity.provenance()
-    bad = pa.Table.from_pylist([image._asdict() for image in part.rejected], REJECTED_IMAGES)
-    counts = {"images": len(part.image_ids), **Counter(f"rejected.{image.reason}" for image in part.rejected)}
-    refused = write_shard(bad, run / config.rejections, index, key, REJECTED_IMAGES, provenance)
-    table = table_of(part.image_ids, part.features)
-    schema = features(opened.shape, opened.dtype)
-    kept = write_shard(table, run / config.table, index, key, schema, provenance, counts)
-    return {config.rejections: refused, config.table: kept}
 
 
 def _strictly(source: Path, image: Listed) -> str:

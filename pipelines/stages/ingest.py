@@ -9,24 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from negcap.pipelines import readers
-from negcap.pipelines.engine import manifest
-from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.shards import (
-    Receipt,
-    check_folder,
-    is_current,
-    list_shards,
-    read_shard,
-    remove_temporary,
-    shard_path,
-    write_shard,
-)
-from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.engine.manifest import describe
+from negcap.pipelines.engine.shards import read_shard, shard_path
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.readers.files import content
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
 from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
@@ -36,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "ingest"
-OUTPUTS = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
 TEMPORARY = ".ingest"
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REPORT_EVERY = 10_000
@@ -106,45 +97,28 @@ def ingest(
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
     options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
-    identity = identify(source, format, options, config, metadata)
-    captions = run / "captions"
-    check_folder(run)
-    shutil.rmtree(run / TEMPORARY, ignore_errors=True)  # what a killed run left
-    if not overwrite and (list_shards(captions) or (captions / manifest.MANIFEST).exists()):
-        manifest.prepare(captions, identity)
-    counts = _finished(run, identity)
-    if counts is not None:
-        progress.begin(NAME, None)
-        progress.end()
-        _refuse_rejections(source, run, counts, config)
-        return Ingested(counts, _warnings(counts, config))
-    with _temporary(run) as folder:
-        progress.begin(NAME, None)
-        try:
+    files = [content(url) for url in readers.files(source, format, options)]
+    described = {**describe(config), "format": format}
+    del described["strict"]  # decides whether there is an output, not what it is
+
+    def parts() -> Parts:
+        with _temporary(run) as folder:
             spool = Spool(folder, config.limit)
             rejected = _read(source, format, options, config, spool, progress)
-            manifest.prepare(captions, identity, overwrite=overwrite)
-            counts = _write(run, spool, rejected, format, config, identity, progress)
-        finally:
-            progress.end()
-    return Ingested(counts, _warnings(counts, config))
+            yield from _shards(spool, rejected, config.shard_size, config.source_name or format)
 
-
-def identify(
-    source: str, format: str, options: ReadOptions, config: IngestConfig, metadata: Mapping[str, str]
-) -> manifest.Identity:
-    """All that decides the tables' bytes: the content of the source's files, not where they lie; the config."""
-    files = [content(url) for url in readers.files(source, format, options)]
-    described = {**manifest.describe(config), "format": format}
-    del described["strict"]  # decides whether there is an output, not what it is
-    return manifest.Identity(
-        stage=NAME,
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs={"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
         config=described,
-        metadata=dict(metadata),
-        schemas={table: manifest.hash_schema(schema) for table, schema in OUTPUTS.items()},
-        code=code_of(__name__).sha256,
         inputs={file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in files},
+        metadata=metadata,
+        parts=parts,
     )
+    counts = run_source(stage, run, progress=progress, overwrite=overwrite)
+    _refuse_rejections(source, run, counts, config)
+    return Ingested(counts, _warnings(counts, config))
 
 
 def _read(
@@ -200,35 +174,20 @@ def _rejections(rejected: list[Rejected]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([bad._asdict() for bad in rejected], REJECTED_RECORDS)
 
 
-def _write(
-    run: Path,
-    spool: Spool,
-    rejected: list[pa.RecordBatch],
-    format: str,
-    config: IngestConfig,
-    identity: manifest.Identity,
-    progress: Progress,
-) -> dict[str, int]:
-    """Write both tables and the manifest; the summed counts."""
+def _shards(spool: Spool, rejected: list[pa.RecordBatch], size: int, source_name: str) -> Parts:
+    """What makes each shard of captions of at most `size`; all rejected records and their counts are the first's."""
     import pyarrow as pa
 
-    key, provenance = identity.key(), identity.provenance()
-    for table in OUTPUTS:
-        remove_temporary(run / table)
     bad = pa.Table.from_batches(rejected, REJECTED_RECORDS)
-    refused = write_shard(bad, run / "rejected_records", 0, key, REJECTED_RECORDS, provenance)
     counts = Counter({f"rejected.{reason}": n for reason, n in Counter(bad["reason"].to_pylist()).items()})
     counts["images_in_two_splits"] = len(spool.in_two_splits)
-    receipts: list[dict[str, Receipt]] = []
-    sizes = shard_sizes(spool.sizes, config.shard_size)
-    build = _builder(spool, config.source_name or format)
-    for index, rows in enumerate(cut(spool.in_order(), [captions for captions, _ in sizes])):
-        counts.update({"captions": rows.num_rows, "images": sizes[index][1]})
-        made = write_shard(build(rows), run / "captions", index, key, CAPTIONS, provenance, +counts)
-        receipts.append({"captions": made} if index else {"rejected_records": refused, "captions": made})
-        progress.advance(0)
-        counts = Counter()
-    return dict(manifest.finish(run, tuple(OUTPUTS), identity, receipts).counts)
+    tables = {"rejected_records": bad}
+    sizes = shard_sizes(spool.sizes, size)
+    build = _builder(spool, source_name)
+    for rows, (captions, images) in zip(cut(spool.in_order(), [captions for captions, _ in sizes]), sizes, strict=True):
+        counts.update({"captions": captions, "images": images})
+        yield partial(StageResult, {**tables, "captions": build(rows)}, +counts)
+        counts, tables = Counter(), {}
 
 
 def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -> tuple[pa.Table, list[Rejected]]:
@@ -281,19 +240,6 @@ def _builder(spool: Spool, source_name: str) -> Callable[[pa.Table], pa.Table]:
     return build
 
 
-def _finished(run: Path, identity: manifest.Identity) -> dict[str, int] | None:
-    """The counts of tables that are complete and whole already; None when there is something to do."""
-    try:
-        found = manifest.read_manifest(run / "captions")
-    except ValueError:
-        return None
-    if found is None or not found.complete or found.identity != identity:
-        return None
-    key = identity.key()
-    shards = [shard_path(run / table, index) for index, shard in enumerate(found.shards) for table in shard]
-    return dict(found.counts) if all(is_current(shard, key) for shard in shards) else None
-
-
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
     """What a user should know of the captions read."""
     warnings = []
@@ -314,6 +260,7 @@ def _temporary(run: Path) -> Iterator[Path]:
     """A folder in `run` for what is being read, removed in the end; so is `run` if it is new and stays empty."""
     is_new = not run.exists()
     folder = run / TEMPORARY
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed run left
     try:
         folder.mkdir(parents=True)
         yield folder

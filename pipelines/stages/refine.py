@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.errors import StageError, TaskError
-from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare, receipts
+from negcap.pipelines.engine.manifest import describe, receipts
 from negcap.pipelines.engine.run import cause, hash_inputs
-from negcap.pipelines.engine.shards import (
-    Receipt,
-    is_current,
-    read_receipt,
-    read_table,
-    remove_temporary,
-    shard_path,
-    write_shard,
-)
-from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.engine.shards import read_shard, shard_path
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.quality.bias.pairs import POSITIVE, read_columns
+from negcap.pipelines.tables.columns import columns_of
 from negcap.schemas.fields import check
-from negcap.schemas.negatives import NEGATIVES, REFINED
+from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+NAME = "refine"
 INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
 
@@ -88,21 +83,34 @@ def refine(
     for operators or splits that the negatives lack, OtherConfigError as `run_stage`, StageError naming the operator
     that failed.
     """
-    inputs = hash_inputs("refine", run, INPUTS)
-    schemas = {"refined": hash_schema(REFINED)}
-    identity = Identity("refine", describe(config), dict(metadata), schemas, code_of(__name__).sha256, inputs)
+    inputs = hash_inputs(NAME, run, INPUTS)
     operators = _operators(run, config)
-    folder = run / "refined"
-    prepare(folder, identity, overwrite=overwrite)
-    remove_temporary(folder)
-    key, count = identity.key(), len(receipts(run, "negatives"))
-    done = [shard_path(folder, index) for index in range(count)]
-    if not all(is_current(shard, key) for shard in done):
-        kept = _choose(run, operators, config, executor, progress)
-        made = list(_write(run, kept, identity, config))
-    else:
-        made = [found for shard in done if (found := read_receipt(shard)) is not None]
-    return dict(finish(run, ("refined",), identity, [{"refined": receipt} for receipt in made]).counts)
+    shards = receipts(run, "negatives")
+
+    def parts() -> Parts:
+        @cache
+        def kept() -> set[int]:
+            return _choose(run, operators, config, executor, progress)
+
+        def make(index: int, first: int) -> StageResult:
+            return _part(read_shard(shard_path(run / "negatives", index)), first, kept(), config)
+
+        rows = [receipt.rows for receipt in shards]
+        for index, first in enumerate(accumulate(rows[:-1], initial=0)):
+            yield partial(make, index, first)
+
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs={"refined": REFINED},
+        config=describe(config),
+        inputs=inputs,
+        metadata=metadata,
+        parts=parts,
+        shards=len(shards),
+        steps=len(operators),
+    )
+    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def _choose(
@@ -110,15 +118,12 @@ def _choose(
 ) -> set[int]:
     """The row numbers kept, of all operators; each operator is a task of its own."""
     kept: set[int] = set()
-    progress.begin("refine", len(operators))
     try:
         for _, (captions, numbers) in executor.map(choose, [(run.absolute(), name, config) for name in operators]):
             kept.update(numbers)
             progress.advance(captions)
     except TaskError as failed:
-        raise StageError(f"refine stopped at {operators[failed.position]}: {cause(failed.__cause__)}") from failed
-    finally:
-        progress.end()
+        raise StageError(f"{NAME} stopped at {operators[failed.position]}: {cause(failed.__cause__)}") from failed
     return kept
 
 
@@ -159,7 +164,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
     said: dict[str, tuple[str, str]] = {}
     first = 0
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement")
-    for table in read_columns(run, "negatives", (*names, "split", "operator")):
+    for table in columns_of(run, "negatives", (*names, "split", "operator")):
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()
         rows = table.filter(mine).to_pydict()
@@ -193,7 +198,7 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
     """The operators to refine, sorted. Raises ValueError for those, or for splits, that the negatives lack."""
     made: set[str] = set()
     splits: set[str] = set()
-    for table in read_columns(run, "negatives", ("operator", "family", "split")):
+    for table in columns_of(run, "negatives", ("operator", "family", "split")):
         pairs = table.group_by(["operator", "family"]).aggregate([]).to_pydict()
         made |= {name for name, family in zip(pairs["operator"], pairs["family"], strict=True) if family != POSITIVE}
         splits.update(table["split"].unique().to_pylist())
@@ -206,23 +211,20 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
     return sorted(config.operators or made)
 
 
-def _write(run: Path, kept: set[int], identity: Identity, config: RefineConfig) -> Iterator[Receipt]:
-    """Write the kept rows of every shard of negatives as the shard of refined."""
+def _part(table: pa.Table, first: int, kept: set[int], config: RefineConfig) -> StageResult:
+    """The kept rows of a shard of negatives, the first of which is row `first` of the whole table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    first = 0
-    for index, table in enumerate(read_table(run, "negatives")):
-        check(table, NEGATIVES)
-        inside = [number for number in range(table.num_rows) if first + number in kept]
-        first += table.num_rows
-        some = table.take(pa.array(inside, pa.int64()))
-        counts: Counter[str] = Counter()
-        eligible = table.filter(_in_splits(table, config)).group_by(["operator", "caption_id"]).aggregate([])
-        for name, rows in (("captions", eligible), ("kept", some)):
-            for entry in pc.value_counts(rows["operator"]).to_pylist():
-                counts[f"{entry['values']}.{name}"] = entry["counts"]
-        yield write_shard(some, run / "refined", index, identity.key(), REFINED, identity.provenance(), counts)
+    check(table, NEGATIVES)
+    inside = [number for number in range(table.num_rows) if first + number in kept]
+    some = table.take(pa.array(inside, pa.int64()))
+    counts: Counter[str] = Counter()
+    eligible = table.filter(_in_splits(table, config)).group_by(["operator", "caption_id"]).aggregate([])
+    for name, rows in (("captions", eligible), ("kept", some)):
+        for entry in pc.value_counts(rows["operator"]).to_pylist():
+            counts[f"{entry['values']}.{name}"] = entry["counts"]
+    return StageResult({"refined": some}, counts)
 
 
 def yields(counts: Mapping[str, int]) -> str:

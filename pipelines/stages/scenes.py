@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.augment.rng import record_rng
-from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.shards import (
-    Receipt,
-    check_folder,
-    current_receipts,
-    read_shard,
-    remove_temporary,
-    sha256_file,
-    shard_path,
-    write_atomically,
-    write_shard,
-)
-from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.engine.manifest import describe
+from negcap.pipelines.engine.shards import read_shard, remove_temporary, sha256_file, shard_path, write_atomically
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.features.source import table_of
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
 from negcap.schemas.features import features
 from negcap.schemas.scenes import SCENES
@@ -62,11 +53,16 @@ def outputs() -> dict[str, pa.Schema]:
 
     return {
         "scenes": SCENES,
-        "features": features(POOLED, "float16"),
-        "features_grid": features(GRID, "float16"),
+        "features": _of_shape(POOLED),
+        "features_grid": _of_shape(GRID),
         "rejected_records": REJECTED_RECORDS,
         "captions": CAPTIONS,
     }
+
+
+def _of_shape(shape: tuple[int, ...]) -> pa.Schema:
+    schema = features(shape, "float16")
+    return schema.with_metadata({**(schema.metadata or {}), "shape": json.dumps(shape)})
 
 
 def make_scenes(
@@ -81,40 +77,29 @@ def make_scenes(
         import PIL  # noqa: F401
     except ImportError as error:
         raise ImportError("scenes need Pillow: pip install negcap[features]") from error
-    check_folder(run)
-    tables = outputs()
-    identity = identify(config, tables, metadata)
-    manifest.prepare(run / "captions", identity, overwrite=overwrite)
-    for table in tables:
-        remove_temporary(run / table)
-    (run / IMAGES).mkdir(parents=True, exist_ok=True)
-    remove_temporary(run / IMAGES)
-    parts = [range(at, min(at + SHARD_SIZE, config.images)) for at in range(0, config.images, SHARD_SIZE)]
-    made = {index: found for index in range(len(parts)) if (found := _current(run, tables, index, identity.key()))}
-    progress.begin(NAME, len(parts), len(made), unit="images")
-    try:
-        for index, numbers in enumerate(parts):
-            if index not in made:
-                made[index] = _make(run, config, numbers, index, identity, tables)
-                progress.advance(len(numbers))
-    finally:
-        progress.end()
-    receipts = [made[index] for index in range(len(parts))]
-    return dict(manifest.finish(run, tuple(tables), identity, receipts).counts)
-
-
-def identify(config: ScenesConfig, tables: Mapping[str, pa.Schema], metadata: Mapping[str, str]) -> manifest.Identity:
-    """All that decides the tables' bytes."""
     from negcap.pipelines.scenes.network import NAME as BACKBONE
 
-    return manifest.Identity(
-        stage=NAME,
-        config=manifest.describe(config),
-        metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
-        schemas={table: manifest.hash_schema(schema) for table, schema in tables.items()},
-        code=code_of(__name__).sha256,
+    starts = range(0, config.images, SHARD_SIZE)
+
+    def parts() -> Parts:
+        (run / IMAGES).mkdir(parents=True, exist_ok=True)
+        remove_temporary(run / IMAGES)
+        for start in starts:
+            yield partial(draw_scenes, run, config, range(start, min(start + SHARD_SIZE, config.images)), progress)
+
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs=outputs(),
+        config=describe(config),
         inputs={},
+        metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
+        parts=parts,
+        shards=len(starts),
+        unit="images",
+        intact=lambda index: pictures_are_whole(run, index),
     )
+    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def name_of(number: int) -> str:
@@ -122,15 +107,8 @@ def name_of(number: int) -> str:
     return f"scene_{number:06d}"
 
 
-def _make(
-    run: Path,
-    config: ScenesConfig,
-    numbers: range,
-    index: int,
-    identity: manifest.Identity,
-    tables: Mapping[str, pa.Schema],
-) -> dict[str, Receipt]:
-    """Compose, draw, describe and encode the scenes of one shard."""
+def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
+    """Compose, draw, describe and encode the scenes of one shard; their pictures are written to the run."""
     import pyarrow as pa
 
     from negcap.pipelines.scenes.captions import captions
@@ -151,42 +129,31 @@ def _make(
         for at, text in enumerate(captions(scene, record_rng(config.seed, "captions", name))):
             shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
             lines.append({"caption_id": f"scenes:{name}:{at}", **shared, "text": text})
+        progress.advance(1, 0)
     rows = {
         "scenes": pa.Table.from_pylist(scenes, SCENES),
         **_encode([name_of(number) for number in numbers], pictures),
         "rejected_records": REJECTED_RECORDS.empty_table(),
         "captions": pa.Table.from_pylist(lines, CAPTIONS),
     }
-    counts = Counter({"captions": len(lines), "images": len(numbers)})
-    receipts = {}
-    for table, schema in tables.items():
-        provenance = identity.provenance()
-        if table.startswith("features"):
-            provenance["shape"] = json.dumps(schema.field("feature").type.shape)
-        own = counts if table == "captions" else {}
-        receipts[table] = write_shard(rows[table], run / table, index, identity.key(), schema, provenance, own)
-    return receipts
+    return StageResult(rows, {"captions": len(lines), "images": len(numbers)})
 
 
 def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
     import numpy as np
 
     from negcap.pipelines.scenes.network import encode
-    from negcap.pipelines.stages.features import table_of
 
     parts = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
     pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*parts, strict=True))
     return {"features": table_of(names, pooled), "features_grid": table_of(names, grid)}
 
 
-def _current(run: Path, tables: Mapping[str, pa.Schema], index: int, key: str) -> dict[str, Receipt]:
-    """The receipts of a shard that need not be made again, its pictures being as they were; none otherwise."""
-    found = current_receipts(run, tables, index, key)
-    if found is None:
-        return {}
+def pictures_are_whole(run: Path, index: int) -> bool:
+    """Whether the pictures of a shard's scenes are there as they were drawn."""
     drawn = read_shard(shard_path(run / "scenes", index), ("image_id", "sha256"))
     for name, expected in zip(*drawn.to_pydict().values(), strict=True):
         picture = run / IMAGES / f"{name}.png"
         if not picture.is_file() or sha256_file(picture) != expected:
-            return {}
-    return found
+            return False
+    return True

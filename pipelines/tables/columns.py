@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ FILE_NAME = re.compile(r"\w[\w.-]*")
 def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
     """These columns of a shard, and the optional ones, nulls where it lacks them.
 
-    Raises ValueError naming a column it lacks, DamagedShardError.
+    Raises ValueError naming the columns it lacks, DamagedShardError.
     """
     import pyarrow as pa
 
@@ -28,10 +28,19 @@ def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = 
     for name in optional:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows))
-    for name in columns:
-        if name not in table.column_names:
-            raise ValueError(f"{shard.parent.name}/{shard.name} lacks the column {name}")
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        raise ValueError(f"{shard.parent.name}/{shard.name} lacks the {which}")
     return table
+
+
+def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """These columns of a table, shard by shard. Raises FileNotFoundError without shards, and as `read_columns`."""
+    shards = list_shards(run / table)
+    if not shards:
+        raise FileNotFoundError(f"{run} has no {table}: no shards in {run / table}")
+    return (read_columns(shard, columns) for shard in shards)
 
 
 def check_file_name(what: str, name: str) -> None:
@@ -54,8 +63,8 @@ def splits_of(run: Path) -> tuple[str, ...]:
     return tuple(name or UNSPLIT for name in found)
 
 
-def operators_of(run: Path, splits: Sequence[str], table: str = "negatives") -> dict[str, str]:
-    """The operators with rows in these splits, sorted, each with its family.
+def operators_of(run: Path, splits: Sequence[str] | None = None, table: str = "negatives") -> dict[str, str]:
+    """The operators with rows in these splits (None: in any), sorted, each with its family.
 
     Raises FileNotFoundError without negatives, ValueError where they are not complete or a name cannot name a file.
     """
@@ -70,7 +79,9 @@ def operators_of(run: Path, splits: Sequence[str], table: str = "negatives") -> 
     for shard in shards:
         columns = read_columns(shard, ["split", "operator", "family"])
         rows = columns.group_by(["split", "operator", "family"]).aggregate([]).to_pylist()
-        found |= {(row["operator"], row["family"]) for row in rows if (row["split"] or UNSPLIT) in splits}
+        if splits is not None:
+            rows = [row for row in rows if (row["split"] or UNSPLIT) in splits]
+        found |= {(row["operator"], row["family"]) for row in rows}
     for name in {name for both in found for name in both}:
         check_file_name("operator or family", name)
     return dict(sorted(found))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from negcap.augment.rng import record_rng
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from negcap.pipelines.tables.columns import columns_of
+from negcap.schemas.negatives import POSITIVE
 
 Pick = Literal["first", "random"]
 COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
-POSITIVE = "positive"
 
 
 class Pair(NamedTuple):
@@ -56,7 +54,7 @@ def read_all(
     """
     made: dict[str, list[Pair]] = {}
     seen: set[str] = set()
-    for rows in read_columns(run, table, COLUMNS):
+    for rows in columns_of(run, table, COLUMNS):
         seen.update(rows["split"].unique().to_pylist())
         columns = rows.to_pydict()
         by_operator: dict[str, list[tuple[str, Pair]]] = {}
@@ -77,7 +75,7 @@ def read_pairs(run: Path, operator: str, seed: int = 0, pick: Pick = "first", ta
     import pyarrow.compute as pc
 
     pairs = []
-    for some in read_columns(run, table, ("negative_id", "operator", "caption", "text", "image_id")):
+    for some in columns_of(run, table, ("negative_id", "operator", "caption", "text", "image_id")):
         rows = some.filter(pc.equal(some["operator"], operator)).to_pydict()
         made = map(Pair, rows["caption"], rows["text"], rows["image_id"])
         pairs += one_per_caption(zip(rows["negative_id"], made, strict=True), seed, pick)
@@ -89,19 +87,11 @@ def read_corpus(run: Path) -> list[tuple[str, str]]:
     if not (run / "captions").is_dir():
         return []
     corpus: list[tuple[str, str]] = []
-    for rows in read_columns(run, "captions", ("text", "image_id", "language")):
+    for rows in columns_of(run, "captions", ("text", "image_id", "language")):
         columns = rows.to_pydict()
         triples = zip(columns["text"], columns["image_id"], columns["language"], strict=True)
         corpus += [(text, image) for text, image, language in triples if language == "en"]
     return corpus
-
-
-def operators_of(run: Path, table: str = "negatives") -> list[str]:
-    """The operators that a run has negatives of, sorted."""
-    made: set[str] = set()
-    for some in read_columns(run, table, ("operator",)):
-        made.update(some["operator"].unique().to_pylist())
-    return sorted(made)
 
 
 def flow_table(run: Path, operator: str, top: int = 20, table: str = "negatives") -> list[tuple[str, str, int, int]]:
@@ -109,7 +99,7 @@ def flow_table(run: Path, operator: str, top: int = 20, table: str = "negatives"
     import pyarrow.compute as pc
 
     counts: Counter[tuple[str, str]] = Counter()
-    for some in read_columns(run, table, ("operator", "replaced", "replacement")):
+    for some in columns_of(run, table, ("operator", "replaced", "replacement")):
         rows = some.filter(pc.equal(some["operator"], operator)).to_pydict()
         counts.update(zip(rows["replaced"], rows["replacement"], strict=True))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -135,16 +125,3 @@ def some_images(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
             break
         kept.add(image)
     return [pair for pair in pairs if pair.image_id in kept]
-
-
-def read_columns(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """A table's shards with these columns. Raises FileNotFoundError, or ValueError naming the columns it lacks."""
-    import pyarrow.parquet as pq
-
-    from negcap.pipelines.engine.shards import list_shards, read_table
-
-    for shard in list_shards(run / table)[:1]:
-        missing = [name for name in columns if name not in pq.read_schema(shard).names]
-        if missing:
-            raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {', '.join(missing)}")
-    return read_table(run, table, columns)

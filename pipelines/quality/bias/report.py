@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
-from negcap.pipelines.quality.bias.pairs import Pair, Pick, operators_of, read_all, read_corpus, some_images
+from negcap.pipelines.quality.bias.pairs import Pair, Pick, read_all, read_corpus, some_images
 from negcap.pipelines.quality.bias.rules import format_rule, shorter
+from negcap.pipelines.tables.columns import operators_of
 
 if TYPE_CHECKING:
     from negcap.pipelines.quality.bias.learned import Features
@@ -147,7 +148,7 @@ def measure_run(
     pairs = read_all(run, table, splits, seed, pick)
     for name in operators or ():
         if name not in pairs:
-            made = ", ".join(pairs or operators_of(run, table))
+            made = ", ".join(pairs or operators_of(run, table=table))
             raise ValueError(f"operator must be one of {made} in {run / table}, was: {name}")
     if not pairs:
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")

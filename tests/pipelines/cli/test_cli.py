@@ -13,8 +13,8 @@ import pytest
 
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.cli import choices, main, negcap
-from negcap.pipelines.engine.manifest import MANIFEST, hash_table
-from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
+from negcap.pipelines.engine.manifest import hash_table, manifest_path
+from negcap.pipelines.engine.shards import RECEIPTS, list_shards, read_table, shard_path
 from negcap.pipelines.stages.build import LEARNED
 from tests.conftest import ROOT, SAMPLE
 
@@ -179,14 +179,14 @@ def quietly(arguments: list[str]) -> list[str]:
 
 def test_another_config_is_refused_and_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = ["--preset", "all", "--scheduler", "synchronous", "--quiet"]
-    before = (run / "negatives" / MANIFEST).read_bytes()
+    before = manifest_path(run / "negatives").read_bytes()
     assert negcap_exits("negatives", run, "--seed", 5, *again) == 2
     assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
-    assert (run / "negatives" / MANIFEST).read_bytes() == before
+    assert manifest_path(run / "negatives").read_bytes() == before
     assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, *again) == 2
     assert "limit was 40, is now 3" in capsys.readouterr().err
     assert negcap_exits("negatives", run, "--seed", 5, "--overwrite", *again) == 0
-    assert (run / "negatives" / MANIFEST).read_bytes() != before
+    assert manifest_path(run / "negatives").read_bytes() != before
     assert negcap_exits("verify", run, "--quiet") == 0
 
 
@@ -195,6 +195,9 @@ def test_build_goes_on_from_captions_that_are_there(
 ) -> None:
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
     options = ["--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
+    assert negcap_exits("build", "--output", tmp_path / "run", *options) == 2
+    assert "captions, which has no manifest in _receipts/captions: run its stage first" in capsys.readouterr().err
+    shutil.copytree(sample_run / RECEIPTS / "captions", tmp_path / "run" / RECEIPTS / "captions")
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
     assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
     capsys.readouterr()
@@ -243,7 +246,7 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
 
 
 def test_the_summary_counts_what_the_tables_hold(sample_run: Path) -> None:
-    counts = json.loads((sample_run / "negatives" / MANIFEST).read_text())["counts"]
+    counts = json.loads(manifest_path(sample_run / "negatives").read_text())["counts"]
     rows = [row for table in read_table(sample_run, "negatives") for row in table.to_pylist()]
     assert counts["captions"] == 200
     for name in PRESETS["univse"] + PRESETS["vse-c"]:

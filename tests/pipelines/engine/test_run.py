@@ -14,9 +14,14 @@ import pytest
 
 from negcap.pipelines.engine import code, workers
 from negcap.pipelines.engine import run as run_module
+from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
-from negcap.pipelines.engine.manifest import MANIFEST, read_manifest
+from negcap.pipelines.engine.manifest import manifest_path, read_manifest
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.reports import ShardProgress
+from negcap.pipelines.engine.run import run_stage
 from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
+from negcap.pipelines.engine.work import batches
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages
 from tests.pipelines.engine.test_shards import DAMAGES
@@ -82,6 +87,63 @@ def test_shard_size_does_not_change_the_rows(tmp_path: Path, run: Path) -> None:
         assert rows(tmp_path / "other", table).equals(rows(run, table))
 
 
+class Recording(Silent):
+    """Keeps every call of advance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[int, float]] = []
+
+    def advance(self, captions: int, steps: float = 1) -> None:
+        super().advance(captions, steps)
+        self.calls.append((captions, steps))
+
+
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
+def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
+    run: Path, expected: dict[str, bytes], options: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_SECONDS", "0.02")
+    progress = Recording()
+    workers = executor(**options)
+    try:
+        for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
+            progress.calls.clear()
+            given = {"metadata": {"made_by": "tests"}, "progress": progress}
+            run_stage(stage, run, ToyConfig(), workers, **given)
+    finally:
+        workers.close()
+    assert tree(run) == expected
+    assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
+    assert sum(captions for captions, _ in progress.calls) == 97
+    assert sum(steps for _, steps in progress.calls) == pytest.approx(10)
+    assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
+
+
+def test_a_report_counts_once_whoever_repeats_it_and_none_comes_late() -> None:
+    progress = Recording()
+    shards = ShardProgress(progress, [10, 4])
+    for done in (3, 6, 3, 6, 10, 99):  # the second 3: its worker died, and another began anew
+        shards.heard(0, done)
+    assert progress.calls == [(3, 0.3), (3, 0.3)]
+    shards.finished(0, 9)
+    shards.heard(0, 8)
+    shards.finished(1, 4)
+    assert progress.calls[2:] == [(3, pytest.approx(0.4)), (4, 1)]
+    shards.close()
+
+
+@pytest.mark.parametrize(
+    "rows, cut", [(1, ["aa", "b", "ccc"]), (2, ["aa", "bccc"]), (3, ["aab", "ccc"]), (9, ["aabccc"])]
+)
+def test_a_batch_holds_whole_images(rows: int, cut: list[str]) -> None:
+    table = pa.table({"image_id": list("aabccc")})
+    assert ["".join(batch["image_id"].to_pylist()) for batch in batches(table, rows)] == cut
+    assert [len(batch) for batch in batches(table.slice(0, 0), rows)] == [0]
+
+
 def test_a_second_run_touches_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = run_toys(run, scheduler="synchronous")
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
@@ -134,7 +196,7 @@ def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> No
     with pytest.raises(FileNotFoundError, match="count needs .*captions, which is not there: run its stage first"):
         run_toys(tmp_path / "nowhere", scheduler="synchronous")
     assert not (tmp_path / "nowhere").exists()
-    manifest = run / "captions" / MANIFEST
+    manifest = manifest_path(run / "captions")
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
     with pytest.raises(FileNotFoundError, match="which is unfinished"):
         run_toys(run, scheduler="synchronous")
@@ -210,18 +272,19 @@ def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run: Path, expec
     command = [sys.executable, "-m", "tests.pipelines.engine.toy_stages", str(run)]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.4"})
     deadline = time.monotonic() + 30
-    while not list((run / "words").glob("*part-*.json")) and time.monotonic() < deadline:
+    while not list((run / "_receipts" / "words").glob("part-*.json")) and time.monotonic() < deadline:
         time.sleep(0.02)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     _, alive = psutil.wait_procs(workers, timeout=15)
     assert not alive
-    done = len(list((run / "words").glob("*part-*.json")))
+    done = len(list((run / "_receipts" / "words").glob("part-*.json")))
     assert 0 < done < 10
     manifest = read_manifest(run / "words")
     assert manifest is not None and not manifest.complete
-    (run / "words" / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
+    for folder in (run / "words", run / "_receipts" / "words"):
+        (folder / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
     run_toys(run, scheduler="synchronous")
     assert tree(run) == expected
 

@@ -19,11 +19,13 @@ from negcap.pipelines.engine.manifest import (
     finish,
     hash_schema,
     hash_table,
+    manifest_path,
     prepare,
     read_manifest,
     write_manifest,
 )
 from negcap.pipelines.engine.shards import (
+    Origin,
     WholeTable,
     is_current,
     list_shards,
@@ -52,7 +54,9 @@ def notes(*texts: str) -> pa.Table:
 
 
 def write(folder: Path, index: int, *texts: str, key: str = "k") -> shards.Receipt:
-    return write_shard(notes(*texts), folder, index, key, NOTES, {"stage": "note"}, {"captions": len(texts)})
+    return write_shard(
+        notes(*texts), shard_path(folder, index), NOTES, Origin(key, {"stage": "note"}, {"captions": len(texts)})
+    )
 
 
 def identity(**changes: object) -> Identity:
@@ -78,7 +82,7 @@ def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path: Path)
 
 def test_the_schema_of_a_nested_table_survives_the_file(tmp_path: Path) -> None:
     table = pa.Table.from_pylist([{"spans": [{"start": 1}]}, {"spans": []}], SPANS)
-    write_shard(table, tmp_path, 0, "k", SPANS, {"stage": "x"})
+    write_shard(table, shard_path(tmp_path, 0), SPANS, Origin("k", {"stage": "x"}))
     back = read_shard(shard_path(tmp_path, 0))
     assert back.to_pylist() == table.to_pylist()
     assert hash_schema(back.schema) == hash_schema(SPANS)
@@ -91,11 +95,11 @@ def test_the_same_rows_are_the_same_bytes_and_an_empty_table_is_a_shard(tmp_path
 
 
 def test_a_table_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
+    nulls = pa.table({"text": [None], "stars": [1]}, pa.schema([("text", pa.string()), ("stars", pa.int32())]))
     with pytest.raises(ValueError, match=r"notes\.text: must not be null"):
-        write_shard(pa.table({"text": [None], "stars": pa.array([1], pa.int32())}).cast(
-            pa.schema([("text", pa.string()), ("stars", pa.int32())])), tmp_path / "n", 0, "k", NOTES, {})  # fmt: skip
+        write_shard(nulls, shard_path(tmp_path / "n", 0), NOTES, Origin("k"))
     with pytest.raises(ValueError, match="notes: columns must be"):
-        write_shard(pa.table({"text": ["a"]}), tmp_path / "n", 0, "k", NOTES, {})
+        write_shard(pa.table({"text": ["a"]}), shard_path(tmp_path / "n", 0), NOTES, Origin("k"))
     assert not (tmp_path / "n").exists()
 
 
@@ -106,19 +110,20 @@ def test_shard_names(index: int, name: str) -> None:
 
 
 def test_shards_are_listed_by_number(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
     for index in (100000, 99999, 2):
-        write(tmp_path, index, "x")
-    (tmp_path / "part-00001.parquet.0a0b.tmp").touch()
-    (tmp_path / "notes.txt").touch()
-    assert [shard_index(shard) for shard in list_shards(tmp_path)] == [2, 99999, 100000]
+        write(folder, index, "x")
+    (folder / "part-00001.parquet.0a0b.tmp").touch()
+    (tmp_path / "_receipts" / "notes" / "part-00007.parquet.0a0b.tmp").touch()
+    (folder / "notes.txt").touch()
+    assert [shard_index(shard) for shard in list_shards(folder)] == [2, 99999, 100000]
     assert list_shards(tmp_path / "nowhere") == []
     with pytest.raises(ValueError, match=r"part-<number>\.parquet, was: notes\.txt"):
-        shard_index(tmp_path / "notes.txt")
-    remove_temporary(tmp_path)
-    remove_shards(tmp_path, 3)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        ["notes.txt", receipt_path(shard_path(tmp_path, 2)).name, "part-00002.parquet"]
-    )
+        shard_index(folder / "notes.txt")
+    remove_temporary(folder)
+    remove_shards(folder, 3)
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "part-00002.parquet"]
+    assert [path.name for path in (tmp_path / "_receipts" / "notes").iterdir()] == ["part-00002.json"]
 
 
 def cut_short(shard: Path) -> None:
@@ -225,12 +230,12 @@ def test_a_shard_is_never_seen_with_another_shards_receipt(tmp_path: Path, monke
 def test_another_identity_is_refused_by_name(tmp_path: Path, change: dict, said: str) -> None:
     other = identity(**change)
     prepare(tmp_path, identity())
-    before = (tmp_path / MANIFEST).read_bytes()
+    before = manifest_path(tmp_path).read_bytes()
     assert difference(identity(), other) == said
     with pytest.raises(OtherConfigError) as caught:
         prepare(tmp_path, other)
     assert str(caught.value) == f"{tmp_path} was made from something else: {said} (--overwrite replaces it)"
-    assert (tmp_path / MANIFEST).read_bytes() == before
+    assert manifest_path(tmp_path).read_bytes() == before
     prepare(tmp_path, other, overwrite=True)
     assert read_manifest(tmp_path) == Manifest(other)
     assert other.key("shard") != identity().key("shard")
@@ -252,7 +257,7 @@ def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path:
     assert [shard["notes"]["rows"] for shard in manifest.shards] == [2, 1]
     assert len(list_shards(tmp_path / "notes")) == 2
     assert read_manifest(tmp_path / "notes") == manifest
-    text = (tmp_path / "notes" / MANIFEST).read_text()
+    text = manifest_path(tmp_path / "notes").read_text()
     assert json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" == text
     assert str(tmp_path) not in text
 
@@ -261,7 +266,7 @@ def test_shards_without_or_with_a_garbled_manifest_are_refused(tmp_path: Path) -
     write(tmp_path, 0, "a")
     with pytest.raises(OtherConfigError, match=f"it has shards but no {MANIFEST} \\(--overwrite"):
         prepare(tmp_path, identity())
-    (tmp_path / MANIFEST).write_text("{")
+    manifest_path(tmp_path).write_text("{")
     with pytest.raises(OtherConfigError, match="is unreadable"):
         prepare(tmp_path, identity())
     write_manifest(tmp_path, Manifest(identity()))

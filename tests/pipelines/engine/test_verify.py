@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.manifest import MANIFEST
-from negcap.pipelines.engine.shards import receipt_path, shard_path
+from negcap.pipelines.engine.errors import OtherConfigError
+from negcap.pipelines.engine.manifest import MANIFEST, manifest_path
+from negcap.pipelines.engine.shards import RECEIPTS, receipt_path, shard_path
 from negcap.pipelines.engine.verify import verify
 from tests.pipelines.engine.test_shards import DAMAGES
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
@@ -71,7 +72,7 @@ def test_a_swapped_shard_is_found(run: Path) -> None:
 
 
 def test_an_unfinished_stage_and_stray_shards_are_found(run: Path) -> None:
-    edit(run / "words" / MANIFEST, complete=False)
+    edit(manifest_path(run / "words"), complete=False)
     copy_shard(run / "counts", 0, 1)
     shutil.copytree(run / "short", run / "stray")
     (run / "short" / "part-00001.parquet.12ab.tmp").touch()
@@ -79,7 +80,7 @@ def test_an_unfinished_stage_and_stray_shards_are_found(run: Path) -> None:
         "words: unfinished, run split again",
         "words: was made from other counts, run split again with --overwrite",
         "counts/part-00001.parquet: not in the manifest of count",
-        f"stray: has shards but no {MANIFEST} tells of them",
+        f"stray: no {MANIFEST} names its shards",
     }
 
 
@@ -91,12 +92,26 @@ def test_a_stage_made_from_an_older_input_is_found(run: Path) -> None:
 
 
 def test_a_garbled_manifest_and_other_columns_are_found(run: Path) -> None:
-    manifest = json.loads((run / "words" / MANIFEST).read_text())
+    manifest = json.loads(manifest_path(run / "words").read_text())
     manifest["identity"]["schemas"]["short"] = "0" * 64
-    (run / "words" / MANIFEST).write_text(json.dumps(manifest))
+    manifest_path(run / "words").write_text(json.dumps(manifest))
     assert "short/part-00000.parquet: its columns are not those of short" in verify(run).problems
-    (run / "words" / MANIFEST).write_text("{")
-    assert any(problem.startswith(f"words/{MANIFEST} must be a negcap manifest") for problem in verify(run).problems)
+    manifest_path(run / "words").write_text("{")
+    said = f"_receipts/words/{MANIFEST} must be a negcap manifest"
+    assert any(problem.startswith(said) for problem in verify(run).problems)
+
+
+def test_receipts_beside_the_shards_are_named_as_of_an_older_version(run: Path) -> None:
+    receipts = run / RECEIPTS / "counts"
+    for path in receipts.iterdir():
+        path.rename(run / "counts" / f"_{path.name}")
+    old = "an older version of negcap wrote it, with receipts beside the shards"
+    assert f"counts: {old}" in verify(run).problems
+    with pytest.raises(OtherConfigError, match=f"counts was made from something else: {old} .--overwrite"):
+        run_toys(run, scheduler="synchronous")
+    run_toys(run, scheduler="synchronous", overwrite=True)
+    assert verify(run).problems == ()
+    assert [path.name for path in (run / "counts").iterdir()] == ["part-00000.parquet"]
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.run import run_stage
-from negcap.pipelines.engine.shards import WholeTable, write_shard
+from negcap.pipelines.engine.shards import Origin, WholeTable, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.fields import field, schema
@@ -125,7 +125,8 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
         ]  # fmt: skip
         table = pa.Table.from_pylist(rows, CAPTIONS)
         counts = {"captions": len(rows)}
-        receipts.append({"captions": write_shard(table, run / "captions", index, identity.key(), CAPTIONS, {}, counts)})
+        shard = shard_path(run / "captions", index)
+        receipts.append({"captions": write_shard(table, shard, CAPTIONS, Origin(identity.key(), counts=counts))})
     finish(run, ("captions",), identity, receipts)
 
 

@@ -348,7 +348,7 @@ def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: P
     for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
         assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--threads", threads,
                        "--per-shard", 2) == 0  # fmt: skip
-    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name / "features").iterdir()}
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).rglob("features/*")}
                 for name in ("one", "two"))  # fmt: skip
     assert one == two
     assert sum(name.endswith(".parquet") for name in one) == 3

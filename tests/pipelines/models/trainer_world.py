@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from negcap.augment.edits import Edit
-from negcap.pipelines.engine.shards import write_shard
+from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
 
@@ -88,4 +88,4 @@ def write_features(
 
 
 def write_table(run: Path, name: str, table: pa.Table, index: int = 0) -> None:
-    write_shard(table, run / name, index, "made up", table.schema, {})
+    write_shard(table, shard_path(run / name, index), table.schema, Origin("made up"))

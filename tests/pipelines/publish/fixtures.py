@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from PIL import Image
 
-from negcap.pipelines.engine.shards import write_shard
+from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.schemas.captions import CAPTIONS
@@ -77,7 +77,9 @@ def write_run(run: Path, captions: list[dict[str, Any]], negatives: list[dict[st
             mine = [row for row in all_rows if row["image_id"] in here]
             filled = [{**dict.fromkeys(schema.names), **row} for row in mine]
             kept = [{name: row[name] for name in schema.names} for row in filled]
-            write_shard(pa.Table.from_pylist(kept, schema), run / table, number, "toy", schema, PROVENANCE)
+            write_shard(
+                pa.Table.from_pylist(kept, schema), shard_path(run / table, number), schema, Origin("toy", PROVENANCE)
+            )
     return run
 
 

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from negcap.pipelines.cli import main, negcap
-from negcap.pipelines.engine.manifest import MANIFEST
+from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
@@ -283,7 +283,7 @@ def test_no_name_leads_out(name: str, value: str, tmp_path: Path) -> None:
 
 def test_negatives_that_are_not_complete_are_refused(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    manifest = run / "negatives" / MANIFEST
+    manifest = manifest_path(run / "negatives")
     assert published(run, tmp_path / "whole", split=())
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
     with pytest.raises(ValueError, match="negatives is not complete: run negcap negatives .* again"):

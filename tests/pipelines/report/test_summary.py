@@ -127,7 +127,7 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         progress.advance(2500)
     progress.end()
     assert stream.getvalue().splitlines() == [
-        "parse: 2 of 4 shards (417 captions/s)",
+        "parse: 50%, 5,000 captions (417/s)",
         "parse: 7,500 captions in 24.0 s (312/s)",
     ]
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
-from negcap.pipelines.engine.manifest import MANIFEST, read_manifest
+from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import list_shards, read_receipt, read_table, receipt_path
 from negcap.pipelines.engine.verify import verify
@@ -350,9 +350,9 @@ def test_a_damaged_run_is_made_whole_again(damage, kites, tmp_path):
     elif damage == "receipt":
         receipt_path(shard).write_text("{")
     elif damage == "manifest":  # as an interrupted run leaves it
-        manifest = json.loads((run / "captions" / MANIFEST).read_bytes())
+        manifest = json.loads(manifest_path(run / "captions").read_bytes())
         manifest.update(complete=False, shards=[], counts={})
-        (run / "captions" / MANIFEST).write_text(json.dumps(manifest))
+        manifest_path(run / "captions").write_text(json.dumps(manifest))
     else:
         (run / "rejected_records/part-00000.parquet").unlink()
     assert contents(run) != before

@@ -1,0 +1,93 @@
+"""How a call that runs in a worker says how far it is, while it runs, to the process that started it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines.engine.stage import Progress
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Heard = Callable[[int, int], None]  # called with the number of a call, and how many captions it has done so far
+TOPIC = "negcap-progress"
+_report: ContextVar[Callable[[int], None]] = ContextVar("report", default=lambda done: None)
+
+
+def report_done(done: int) -> None:
+    """Say, within a call of an executor's `map`, how many captions it has done so far."""
+    _report.get()(done)
+
+
+@contextmanager
+def reporting_to(listener: Callable[[int], None]) -> Iterator[None]:
+    """Within it and in this thread, `report_done` calls `listener`."""
+    token = _report.set(listener)
+    try:
+        yield
+    finally:
+        _report.reset(token)
+
+
+def reporting(sender: str, position: int, function: Callable[..., Any], *call: Any) -> Any:
+    """function(*call) in a Dask worker; its reports go to the scheduler as events, for `sender` to hear."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    with reporting_to(lambda done: worker.log_event(TOPIC, (sender, position, done))):
+        return function(*call)
+
+
+@contextmanager
+def listening(client: Client, sender: str, heard: Heard) -> Iterator[None]:
+    """Within it, what calls of `reporting` with this sender report is heard, in a thread of the client's."""
+
+    def hear(event: tuple[Any, tuple[str, int, int]]) -> None:
+        _, (to, position, done) = event
+        if to == sender:
+            heard(position, done)
+
+    client.subscribe_topic(TOPIC, hear)
+    try:
+        yield
+    finally:
+        if client.status == "running":
+            client.unsubscribe_topic(TOPIC)
+
+
+class ShardProgress:
+    """Progress of calls that each do a shard: what is reported within a shard counts at once, and counts once.
+
+    A call whose worker died starts anew, and a report may come late: so reports hold all that a call has done so far.
+    """
+
+    def __init__(self, progress: Progress, captions: Sequence[int]) -> None:
+        """captions: of each call's shard."""
+        self._progress, self._captions = progress, captions
+        self._done = [0] * len(captions)
+        self._open = set(range(len(captions)))
+        self._lock = Lock()
+
+    def heard(self, position: int, done: int) -> None:
+        """A call has done so many captions of its shard; in any thread."""
+        with self._lock:
+            new = done - self._done[position]
+            if position in self._open and 0 < new and done < self._captions[position]:
+                self._done[position] = done
+                self._progress.advance(new, new / self._captions[position])
+
+    def finished(self, position: int, captions: int) -> None:
+        """A call has finished; its shard holds so many captions (fewer than it reported, where some are left out)."""
+        with self._lock:
+            self._open.discard(position)
+            part = self._done[position] / self._captions[position] if self._done[position] else 0
+            self._progress.advance(captions - self._done[position], 1 - part)
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        with self._lock:
+            self._open.clear()

@@ -1,0 +1,94 @@
+"""Run a stage that does not go shard by shard over another table: it reads files, draws, or needs a whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines.engine.code import code_of
+from negcap.pipelines.engine.manifest import Identity, finish, finished, hash_schema, prepare, refuse_other
+from negcap.pipelines.engine.run import reusable
+from negcap.pipelines.engine.shards import Origin, Receipt, check_folder, remove_temporary
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.work import write_tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Parts = Generator[Callable[[], StageResult], None, None]
+
+
+@dataclass(frozen=True)
+class SourceStage:
+    """Tables whose shards come from a source that is read in order.
+
+    name: the subcommand. module: the one whose functions make the rows (see engine.code). outputs: as of a Stage; a
+    result may lack all but the last. config, inputs, metadata: plain JSON that decides the rows, a name and a hash of
+    everything that is read, and provenance (see Identity).
+    parts: yields, for every shard in order, a function that makes it. Nothing is written before the first one comes,
+    so it raises early what is wrong with the source; what it yields for shards that are done already is not called.
+    shards: how many there will be; None where only reading tells: then shards are kept only if all are there.
+    unit: what progress counts; `parts` reports it, and `steps` steps beside the shards. intact: whether what lies
+    beside a shard (pictures) is as it was made. check: raises ValueError for receipts that must not be accepted.
+    """
+
+    name: str
+    module: str
+    outputs: Mapping[str, pa.Schema]
+    config: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    metadata: Mapping[str, str]
+    parts: Callable[[], Parts]
+    shards: int | None = None
+    unit: str = "captions"
+    steps: int = 0
+    intact: Callable[[int], bool] = lambda index: True
+    check: Callable[[Sequence[Mapping[str, Receipt]]], None] = lambda receipts: None
+
+    def identity(self) -> Identity:
+        """All that decides the stage's output."""
+        schemas = {table: hash_schema(schema) for table, schema in self.outputs.items()}
+        code = code_of(self.module).sha256
+        return Identity(self.name, self.config, dict(self.metadata), schemas, code, dict(self.inputs))
+
+
+def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
+    """Bring a stage's output in `run` up to date with its source and config; returns its summed counters.
+
+    Shards that are current are kept. Raises ValueError where a file stands in the place of `run`, what `parts` raises,
+    OtherConfigError when the output was made from something else and `overwrite` is not given, and OSError when it
+    cannot be written.
+    """
+    check_folder(run)
+    identity = stage.identity()
+    tables = tuple(stage.outputs)
+    if not overwrite:
+        refuse_other(run / tables[-1], identity)
+    if stage.shards is None and (found := finished(run / tables[-1], identity)) is not None:
+        progress.begin(stage.name, None, unit=stage.unit)
+        progress.end()
+        return dict(found.counts)
+    origin = Origin(identity.key(), identity.provenance())
+    made = reusable(run, tables, [origin.key] * (stage.shards or 0))
+    made = {index: receipts for index, receipts in made.items() if stage.intact(index)}
+    total = None if stage.shards is None else stage.shards + stage.steps
+    progress.begin(stage.name, total, len(made), stage.unit)
+    receipts: list[Mapping[str, Receipt]] = []
+    try:
+        with closing(stage.parts()) as parts:
+            for index, make in enumerate(parts):
+                if index == 0:
+                    prepare(run / tables[-1], identity, overwrite=overwrite)
+                    for table in tables:
+                        remove_temporary(run / table)
+                if index not in made:
+                    made[index] = write_tables(run, index, stage.outputs, make(), origin)
+                    progress.advance(0)
+                receipts.append(made[index])
+        stage.check(receipts)
+    finally:
+        progress.end()
+    return dict(finish(run, tables, identity, receipts).counts)
