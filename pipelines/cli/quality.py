@@ -114,6 +114,7 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 @only_splits
 @click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave the blind baselines out.")
 @click.option("--limit", type=int, help="Pairs an operator at most for the baselines; default: 100000.")
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are: show each row's photo.")
 @click.option("--title", help="Title of the page.")
 @options.seed
 @options.quiet
@@ -121,7 +122,8 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write a page that shows what the negatives are like.
 
     Coverage, yield, refusals, blind baselines, lengths, places and words of the edits, and random rows of every
-    operator and reason. audit.html needs no network and no script; audit.parquet has the figures as rows.
+    operator and reason, each beside the other captions of its image and its photo. audit.html needs no network and no
+    script: photos are in the page, scaled down. audit.parquet has the figures as rows.
     """
     from negcap.pipelines.engine.progress import report
     from negcap.pipelines.quality.audit import AuditConfig

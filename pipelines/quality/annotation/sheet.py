@@ -18,7 +18,7 @@ from typing import NamedTuple
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.shards import read_table, write_atomically
-from negcap.pipelines.quality.strata import Row, draw
+from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
 from negcap.pipelines.tables.show import visible
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numbers to a spreadsheet
@@ -93,7 +93,7 @@ def write_sheet(
 def items(run: Path, config: SheetConfig) -> list[Item]:
     """The pairs to judge, those of all operators and the controls mixed; the same seed asks for the same."""
     table = "refined" if config.refined else "negatives"
-    drawn = draw(run, table, ["operator"], config.n, config.seed, first=True, only=_only(config))
+    drawn = sample_strata(run, table, ["operator"], Sampling(config.n, config.seed, True, _only(config)))
     known = [name for (name,) in drawn]
     for name in config.operators:
         if name not in known:
@@ -134,13 +134,14 @@ def _values(run: Path, table: str, column: str) -> list[str]:
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and where there are too few, two captions of an image."""
     only = {"split": config.splits} if config.splits else {}
-    made = draw(run, "positives", ["family"], config.n, config.seed, first=True, only=only)
+    made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, only))
     positives = [row for rows in made.values() for row in rows][: config.n]
     for row in positives:
         yield _item(row, row["positive_id"], PARAPHRASE, config.seed)
     missing = config.n - len(positives)
     if missing:
-        drawn = draw(run, "captions", ["language"], missing, config.seed, only={**only, "language": ("en",)})
+        english = Sampling(missing, config.seed, only={**only, "language": ("en",)})
+        drawn = sample_strata(run, "captions", ["language"], english)
         rows = [row for some in drawn.values() for row in some]
         siblings = _siblings(run, {row["image_id"] for row in rows})
         for row in rows:
