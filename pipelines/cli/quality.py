@@ -21,16 +21,16 @@ only_operators = click.option("--operators", type=Names(), help="Only these oper
 @only_operators
 @click.option("--splits", type=Names(), help="Only rows of these splits; default: all.")
 @click.option("--candidates", type=int, help="Draws of a caption and operator to choose from; default: 10.")
-@click.option("--flows", type=Names(), help="Operators kept with A for B as often as B for A; default: numeral.")
-@click.option("--rounds", type=int, help="How often the blind models are fitted again, at most; default: 8.")
+@click.option("--flows", type=Names(), help="Operators of which A for B is kept as often as B for A; default: numeral.")
+@click.option("--rounds", type=int, help="Times that the models are fitted again, at most; default: 8.")
 @options.seed
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
-    """Keep negatives that models without the images cannot tell.
+    """Keep negatives that cannot be guessed without the images.
 
-    At most one a caption and operator goes to the table refined: chosen so that the gaps of several models, each
-    fitted to other images, lie evenly around 0; the regression on n-grams is fitted again and again to what was
-    chosen. Prints the yield. `negcap blind RUN --refined` measures what is left.
+    At most one a caption and operator goes to the table refined: chosen so that several models which never see the
+    images prefer captions as often as negatives; their regression on n-grams is fitted again to every choice. Prints
+    the yield. `negcap blind RUN --refined` measures what is left.
     """
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.stages.refine import INPUTS, RefineConfig, yields
@@ -52,18 +52,19 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 @click.option("--limit", type=int, help="Pairs an operator at most, of random images; default: 100000.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON, intervals and cues included.")
 @options.seed
-def blind(run: Path, operators: tuple[str, ...] | None, as_json: bool, table: str | None, **given: Any) -> None:
-    """Measure how far the negatives can be told without the images.
+def blind(run: Path, as_json: bool, **given: Any) -> None:
+    """Measure how far the negatives can be guessed without the images.
 
-    50 % is perfect. One negative a caption. A format rule, "the shorter is true", the log-odds of words, a language
-    model of true captions and a regression on n-grams, out of fold by image; ± is half of the 95 % interval (Wilson's,
-    with the design effect of several pairs an image). Then the words and n-grams that give most away.
+    The accuracy of models that never see an image at telling a caption from its negative, one negative a caption; 50 %
+    is chance. The models: a format rule, "the shorter is true", word log-odds, a language model of true captions, a
+    regression on n-grams; those that learn are tested on images that they were not trained on. ± is half of the 95 %
+    interval (Wilson's, with the design effect of several pairs an image). Then the words and n-grams that give the
+    negatives away.
     """
-    from negcap.pipelines.quality.bias import measure_run, to_json, to_text
+    from negcap.pipelines.quality.bias import BlindConfig, measure_run, to_json, to_text
 
-    given = options.only_set(given)
     with one_line_errors():
-        reports = measure_run(run, operators=operators, table=table or "negatives", together=True, **given)
+        reports = measure_run(run, BlindConfig(together=True, **options.only_set(given)))
         print(to_json(reports) if as_json else to_text(reports))
 
 
@@ -109,11 +110,11 @@ def show(run: Path, operator: str, n: int, table: str | None, reason: str, seed:
 @negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: audit in the run.")
-@click.option("--n", type=int, help="Random negatives an operator, thrice the refusals a reason; default: 12.")
+@click.option("--n", type=int, help="Random negatives an operator, a third as many refusals a reason; default: 12.")
 @click.option("--refined", is_flag=True, default=None, help="Plot and show what negcap refine kept.")
 @only_splits
-@click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave the blind baselines out.")
-@click.option("--limit", type=int, help="Pairs an operator at most for the baselines; default: 100000.")
+@click.option("--no-blind", "blind", flag_value=False, default=None, help="Measure no models without the images.")
+@click.option("--limit", type=int, help="Pairs an operator at most to measure these on; default: 100000.")
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are: show each row's photo.")
 @click.option("--title", help="Title of the page.")
 @options.seed
@@ -200,8 +201,8 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image is not there.")
 @click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
 @click.option("--max-blind", type=float, help="Highest accuracy in % of models without the images; default: 60.")
-@click.option("--allow-blind", is_flag=True, default=None, help="Publish above that; the card says so.")
-@click.option("--skip-leaks", is_flag=True, default=None, help="Leave out test captions that stand in train.")
+@click.option("--allow-blind", is_flag=True, default=None, help="Publish all the same; the data card says so.")
+@click.option("--skip-leaks", is_flag=True, default=None, help="Leave out captions that the train split has too.")
 @click.option("--name", help="Name of the set; default: negcap-FORMAT.")
 @click.option("--url", help="Where it will be found, for the Croissant metadata.")
 @click.option("--creator", help="Who publishes it, for the Croissant metadata.")

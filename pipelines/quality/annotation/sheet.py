@@ -31,7 +31,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True)
 class SheetConfig:
-    """What is asked of annotators.
+    """What an annotation sheet asks.
 
     n: pairs an operator, and controls; operators, splits: only these, all if empty; refined: of the table refined;
     votes: annotators with columns in this sheet (one copy an annotator is the better way). Raises ValueError for n or
@@ -91,7 +91,7 @@ def write_sheet(
 
 
 def items(run: Path, config: SheetConfig) -> list[Item]:
-    """The pairs to judge, those of all operators and the controls mixed; the same seed asks for the same."""
+    """The pairs to judge, of all operators and the controls, in random order; the same for the same seed."""
     table = "refined" if config.refined else "negatives"
     drawn = sample_strata(run, table, ["operator"], Sampling(config.n, config.seed, True, _only(config)))
     known = [name for (name,) in drawn]
@@ -109,7 +109,7 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
 
 
 def summary(found: Sequence[Item]) -> str:
-    """What a sheet asks: `450 pairs (50 noun, …) and 50 controls`."""
+    """The size of a sheet: `450 pairs (50 noun, …) and 50 controls`."""
     counts = Counter(item.operator for item in found if item.kind == NEGATIVE)
     operators = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
     return f"{counts.total():,} pairs ({operators}) and {len(found) - counts.total():,} controls"

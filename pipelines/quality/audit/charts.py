@@ -49,7 +49,7 @@ def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
 
 
 def _quantile(counter: Counter[int], share: float) -> int:
-    """The least value with at least this share of the counts up to it."""
+    """The least value that has at least this share of the counts at or below it."""
     left = share * sum(counter.values())
     for value in sorted(counter):
         left -= counter[value]
@@ -116,7 +116,7 @@ def positions(counter: Counter[int], bins: int) -> Chart:
 
 
 def words(found: Sequence[Use]) -> Chart | None:
-    """How often words are put in (filled) and taken out (hollow), over how often the corpus has them; None for none."""
+    """How often words are put in (filled) and taken out (hollow), over their corpus count; None for no such word."""
     some = [use for use in found if use.corpus][:SHOWN]
     if not some:
         return None

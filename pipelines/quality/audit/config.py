@@ -12,7 +12,7 @@ from negcap.pipelines.engine.bounds import at_least
 class AuditConfig:
     """What an audit shows.
 
-    n: random negatives an operator, thrice the refused candidates for every reason; refined: show and plot the table
+    n: random negatives an operator, and a third as many refused candidates a reason; refined: show and plot the table
     refined instead of negatives; splits: rows of these only, empty: of all; blind: measure the blind baselines; limit:
     the pairs an operator that they are measured on; images: the folder of the image files, to show them beside the
     rows. Raises ValueError for n or limit below 1, or an empty title.

@@ -19,6 +19,7 @@ from negcap.pipelines.quality.bias.pairs import (
     some_images,
 )
 from negcap.pipelines.quality.bias.report import (
+    BlindConfig,
     BlindReport,
     Cue,
     blind,
@@ -31,6 +32,7 @@ from negcap.pipelines.quality.bias.table import to_json, to_markdown, to_text
 
 __all__ = [
     "Accuracy",
+    "BlindConfig",
     "BlindReport",
     "Cue",
     "KeptReports",

@@ -166,10 +166,10 @@ def test_words_are_counted_where_they_leave_and_enter(sample: tuple[str, pa.Tabl
 
 
 def test_the_blind_figures_are_those_of_blind(sample: tuple[str, pa.Table], sample_run: Path) -> None:
-    from negcap.pipelines.quality.bias import measure_run
+    from negcap.pipelines.quality.bias import BlindConfig, measure_run
 
     _, table = sample
-    reports = measure_run(sample_run, operators=("noun", "preposition"))
+    reports = measure_run(sample_run, BlindConfig(operators=("noun", "preposition")))
     for report in reports:
         mine = values(table, table="negatives", operator=report.name, measure="blind")
         assert mine == {(report.name, name): value.percent for name, value in report.baselines.items()}
