@@ -29,20 +29,20 @@ def measured(run: Path, table: str, config: AuditConfig, progress: Progress, ord
 
     An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.
     """
-    from negcap.pipelines.quality.bias import measure, read_all, read_corpus
+    from negcap.pipelines.quality.bias import KeptReports, read_all, read_corpus
 
     found = read_all(run, table, config.splits, config.seed)
     pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
     if len(pairs) > 1:
         pairs[ALL] = [pair for some in pairs.values() for pair in some]
-    corpus = read_corpus(run)
+    blind = KeptReports(run, config.seed, read_corpus(run), config.limit)
     reports: dict[str, BlindReport] = {}
     unmeasured: dict[str, str] = {}
     progress.begin(f"blind {table}", len(pairs))
     try:
         for name, some in pairs.items():
             try:
-                reports[name] = measure({name: some}, config.seed, corpus, config.limit)[name]
+                reports[name] = blind(name, some)
             except (ValueError, ImportError) as error:
                 unmeasured[name] = str(error).removeprefix(f"{name}: ")
             progress.advance(len(some))

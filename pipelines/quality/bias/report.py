@@ -75,7 +75,7 @@ def ngram_regression(pairs: Sequence[Pair], seed: int = 0) -> tuple[Accuracy, li
     Returns the accuracy on held-out folds and the strongest cues of the true and of the false side, by a fit on all.
     Raises ValueError with fewer images than folds, ImportError naming the extra to install.
     """
-    _needed()
+    check_libraries()
     vocabulary, found, _, _ = _read(pairs)
     return _regression(pairs, vocabulary, found, seed)
 
@@ -87,7 +87,7 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     fold that it is tested on; without, it is trained on the pairs' true captions. Raises ValueError naming `name` with
     too few pairs or images, ImportError as `ngram_regression`.
     """
-    _needed()
+    check_libraries()
     from negcap.pipelines.quality.bias import learned
 
     try:
@@ -168,7 +168,8 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindRepor
     return [report for name, report in reports.items() if config.together or name in wanted]
 
 
-def _needed() -> None:
+def check_libraries() -> None:
+    """Raise ImportError naming the extra to install, where scikit-learn is missing."""
     try:
         import scipy.sparse  # noqa: F401
         import sklearn.linear_model  # noqa: F401

@@ -3,16 +3,19 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import read_table
 from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, cue, finding, judge_negatives
 from negcap.pipelines.publish.leaks import folded
 from negcap.pipelines.publish.publish import RefusedError
+from negcap.pipelines.quality.audit import AuditConfig, audit
 from negcap.pipelines.quality.bias import BlindReport, Pair, accuracy
 from negcap.pipelines.quality.bias.cache import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
@@ -136,6 +139,20 @@ def test_a_second_format_measures_nothing_again(run: Path, tmp_path: Path, monke
         published(run, tmp_path / "d", "huggingface", seed=1)
     with pytest.raises(AssertionError, match="measured again"):
         published(run, tmp_path / "e", "huggingface", split=("train",))
+
+
+def test_without_scikit_learn_the_extra_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[quality\]"):
+        published(run, tmp_path / "a")
+    assert not (tmp_path / "a").exists() and not (run / FOLDER).exists()
+
+
+def test_an_audit_measures_nothing_again(run: Path, tmp_path: Path) -> None:
+    published(run, tmp_path / "a", split=())
+    names = sorted(path.name for path in (run / FOLDER).iterdir())
+    audit(run, tmp_path / "audit", AuditConfig(), Silent())
+    assert sorted(path.name for path in (run / FOLDER).iterdir()) == names
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", "null", '{"sha256": "0", "report": {}}', "\x00", "cut", "percent"])
