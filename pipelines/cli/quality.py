@@ -20,17 +20,17 @@ from negcap.pipelines.cli.options import FOLDER
 @options.splits
 @click.option("--candidates", type=int, help="Negatives of a caption and operator to choose from; default: 10.")
 @options.several(
-    "--flows", "flows", "Operator of which B replaces A as often as A replaces B; default: numeral.", choices=OPERATORS
+    "--flows", "flows", "Operator of which A for B is kept as often as B for A; default: numeral.", choices=OPERATORS
 )
-@click.option("--rounds", type=int, help="Rounds of choosing and fitting the models again, at most; default: 8.")
+@click.option("--rounds", type=int, help="Times that the models are fitted again, at most; default: 8.")
 @options.seed
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
-    """Keep negatives that models without the images cannot tell.
+    """Keep negatives that cannot be guessed without the images.
 
-    Writes the table refined: at most one negative a caption and operator, chosen so that the score differences of
-    several text-only models, each fitted to other images, are symmetric around 0 (as in SugarCrepe); the n-gram
-    regression is fitted again to every choice. Prints the yield; `negcap blind RUN --refined` measures what is left.
+    At most one a caption and operator goes to the table refined: chosen so that several models which never see the
+    images prefer captions as often as negatives; their regression on n-grams is fitted again to every choice. Prints
+    the yield. `negcap blind RUN --refined` measures what is left.
 
     \b
     Example: negcap refine outputs/mine --operator noun --split val
@@ -55,33 +55,34 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 @click.option("--limit", type=int, help="Pairs an operator, at most, of random images; default: 100000.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, intervals and cues included.")
 @options.seed
-def blind(run: Path, as_json: bool, table: str | None, **given: Any) -> None:
-    """Measure how well text alone tells captions from negatives.
+def blind(run: Path, as_json: bool, **given: Any) -> None:
+    """Measure how far the negatives can be guessed without the images.
 
-    The accuracy in % of five models that never see the image; 50 is perfect: a format rule, "the shorter is true",
-    the log-odds of words, a trigram language model of true captions and a logistic regression on n-grams, all fitted
-    on other images (5 folds). One negative a caption. ± is half of the 95 % interval (Wilson's, with the design effect
-    of several pairs an image). Then the words and n-grams that give most away.
+    The accuracy of models that never see an image at telling a caption from its negative, one negative a caption; 50 %
+    is chance. The models: a format rule, "the shorter is true", word log-odds, a language model of true captions, a
+    regression on n-grams; those that learn are tested on images that they were not trained on. ± is half of the 95 %
+    interval (Wilson's, with the design effect of several pairs an image). Then the words and n-grams that give the
+    negatives away.
 
     \b
     Example: negcap blind outputs/mine --split test
     """
-    from negcap.pipelines.quality.bias import measure_run, to_json, to_text
+    from negcap.pipelines.quality.bias import BlindConfig, measure_run, to_json, to_text
 
-    given = options.only_set(given)
     with one_line_errors():
-        reports = measure_run(run, table=table or "negatives", together=True, **given)
+        reports = measure_run(run, BlindConfig(together=True, **options.only_set(given)))
         print(to_json(reports) if as_json else to_text(reports))
 
 
 @negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: RUN/audit.")
-@click.option("--n", type=int, help="Negatives shown an operator, and three times as many refusals; default: 12.")
+@click.option("--n", type=int, help="Random negatives an operator, a third as many refusals a reason; default: 12.")
 @click.option("--refined", is_flag=True, default=None, help="Plot and show what negcap refine kept.")
 @options.splits
-@click.option("--no-blind", "blind", flag_value=False, default=None, help="Leave out the models without the images.")
-@click.option("--limit", type=int, help="Pairs an operator, at most, for these models; default: 100000.")
+@click.option("--no-blind", "blind", flag_value=False, default=None, help="Measure no models without the images.")
+@click.option("--limit", type=int, help="Pairs an operator, at most, to measure these on; default: 100000.")
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Where the image files are: show each row's photo.")
 @click.option("--title", help="Title of the page.")
 @options.seed
 @options.quiet
@@ -89,7 +90,8 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write a page that shows what the negatives are like.
 
     Coverage, yield, refusals, blind baselines, lengths, places and words of the edits, and random rows of every
-    operator and reason. audit.html needs no network and no script; audit.parquet has the figures as rows.
+    operator and reason, each beside the other captions of its image and its photo. audit.html needs no network and no
+    script: photos are in the page, scaled down. audit.parquet has the figures as rows.
 
     \b
     Example: negcap audit outputs/mine --split test
@@ -171,8 +173,8 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image is not there.")
 @click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
 @click.option("--max-blind", type=float, help="Highest accuracy in % of models without the images; default: 60.")
-@click.option("--allow-blind", is_flag=True, default=None, help="Publish above that; the card says so.")
-@click.option("--skip-leaks", is_flag=True, default=None, help="Leave out test captions that stand in train.")
+@click.option("--allow-blind", is_flag=True, default=None, help="Publish all the same; the data card says so.")
+@click.option("--skip-leaks", is_flag=True, default=None, help="Leave out captions that the train split has too.")
 @click.option("--name", help="Name of the set; default: negcap-FORMAT.")
 @click.option("--url", help="Where it will be found, for the Croissant metadata.")
 @click.option("--creator", help="Who publishes it, for the Croissant metadata.")

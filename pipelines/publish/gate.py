@@ -97,7 +97,7 @@ def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
         yield operator, one_per_caption(rows, seed, "random")[0]
 
 
-def judge(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
+def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
     """Measure the blind baselines on every operator's pairs, then on all together, against the limit (%).
 
     measure: from a name and its pairs to a report, as `blind`. Raises ImportError without scikit-learn.

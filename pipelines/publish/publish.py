@@ -16,7 +16,7 @@ from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.croissant import write_croissant
 from negcap.pipelines.publish.facts import Facts
 from negcap.pipelines.publish.formats import format_named
-from negcap.pipelines.publish.gate import LEAST_PAIRS, Verdict, cues_table, judge, pairs_of, verdict_table
+from negcap.pipelines.publish.gate import LEAST_PAIRS, Verdict, cues_table, judge_negatives, pairs_of, verdict_table
 from negcap.pipelines.publish.leaks import TRAIN, Trained, trained
 from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
@@ -166,7 +166,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
     """
     if not found.pairs:
         return Verdict(config.max_blind)
-    verdict = judge(found.pairs, config.max_blind, KeptReports(run, config.seed, read_corpus(run)))
+    verdict = judge_negatives(found.pairs, config.max_blind, KeptReports(run, config.seed, read_corpus(run)))
     if verdict.refused and not config.allow_blind:
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:

@@ -1,1 +1,1 @@
-"""How good the negatives are: baselines, samples, summaries."""
+"""How good the negatives are: blind baselines, refinement, audit, human annotation."""

@@ -1,4 +1,4 @@
-"""Tables in plain text, for readers of a terminal."""
+"""Tables in plain text."""
 
 from __future__ import annotations
 

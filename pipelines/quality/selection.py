@@ -1,4 +1,4 @@
-"""Choose at most one negative a caption so that models without the images are left nothing.
+"""Choose at most one negative a caption so that blind models, which never see the images, are at chance.
 
 Every candidate has a gap for every blind model: the model's score of the true text minus the negative's. A model is
 right where its gap is positive, so it is at chance when the chosen gaps lie symmetrically about 0. Candidates are
@@ -29,7 +29,7 @@ from negcap.pipelines.quality.bias.learned import (
     scores,
     words,
 )
-from negcap.pipelines.quality.bias.ngrams import Vocabulary
+from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
 from negcap.pipelines.quality.bias.rules import format_faults
 
 ROUNDS = 8
@@ -39,8 +39,8 @@ SATISFIED = 1.0  # points from chance that end the rounds, two in a row
 POOL_PENALTY = 0.3  # of the regression on the first draws of all captions, chosen or not
 POOL_DRAWS = 3
 # Costs of a choice. A row costs the imbalance that it adds; one that costs more than GAIN is left out.
-DENSE = 0.05  # of a model's gaps, for every pair that they lean to one side
-SPARSE = 5.0  # of an n-gram, for every occurrence that it leans beyond chance, by its frequency
+DENSE = 0.05  # of a model's gaps, a pair of imbalance
+SPARSE = 5.0  # of an n-gram, an occurrence of imbalance beyond chance, divided by its frequency
 SMOOTH = 10.0
 COMMON = 5  # occurrences that make an n-gram count by itself
 DRAW = 0.05  # of taking a later, less likely draw
@@ -50,8 +50,8 @@ GAIN = 0.1
 class Pool(NamedTuple):
     """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], likeliest draw first.
 
-    matrix: n-gram differences, a row a candidate; words: its columns of single words; gaps: (candidates, columns)
-    what models that saw no pairs make of them, as what is to be balanced; images: of every caption.
+    matrix: (candidates, n-grams) differences; words: its columns of single words; gaps: (candidates, columns) of
+    models that were not trained on pairs, in the form of `_squashed`; images: the image of every caption.
     """
 
     start: np.ndarray
@@ -73,12 +73,12 @@ def pool(
     corpus: Sequence[tuple[str, str]] = (),
     seed: int = 0,
 ) -> Pool:
-    """Read captions, each with its candidates (at least one), and score those by rules and a language model.
+    """Score the candidates of captions, at least one a caption, by rules and a language model.
 
     corpus: (text, image_id) of further true captions for the language model. Raises ValueError with fewer images than
     folds.
     """
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     start = np.concatenate([[0], np.cumsum([len(some) for some in negatives])])
     of = np.repeat(np.arange(len(captions)), np.diff(start))
     texts = [text for some in negatives for text in some]
@@ -102,11 +102,11 @@ def pool(
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
-    """(candidates, 2): the gaps that one more model is to be expected to have, by those of several.
+    """(candidates, 2): the gaps to be expected of one more model, from those of several.
 
-    Each model has read other captions. What some are sure of another is less sure of: candidates that are chosen since
-    one model takes them for the true text are taken for it less often by the next. So the mean of all but one counts as
-    what that one makes of such a mean, on average (isotonic regression).
+    Each model is trained on other captions, and a candidate chosen for its gap by one model has a smaller gap by the
+    next (regression to the mean). So each model's gap is regressed on the mean of the others' (isotonic regression),
+    and the fitted values are averaged.
     """
     total, made = np.sum(gaps, axis=0), []
     for one in gaps:
@@ -117,7 +117,7 @@ def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _gaps(measure: Callable[[str], float], captions: Sequence[str], texts: Sequence[str], of: np.ndarray) -> np.ndarray:
-    """What a negative has more of than its true caption."""
+    """measure(negative) - measure(caption) of every candidate."""
     own = np.array([measure(text) for text in captions], float)
     return np.array([measure(text) for text in texts], float) - own[of]
 
@@ -158,17 +158,17 @@ def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: Fit) ->
 
 
 def _squashed(gaps: np.ndarray) -> np.ndarray:
-    """(candidates, 2): a model's gaps as what is to be balanced, the side and, bounded, how far."""
+    """(candidates, 2): the sign of a model's gaps, and their size squashed to -1 to 1; the sums are balanced."""
     apart = np.abs(gaps[gaps != 0])
     scale = 2 * np.median(apart) if len(apart) else 1.0
     return np.column_stack([np.sign(gaps), np.tanh(gaps / scale)]).astype(np.float32)
 
 
 def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:
-    """Go over the captions in random order and give each the candidate, or none, that costs least beside the others.
+    """Go over the captions in random order and give each the candidate, or none, that adds least imbalance.
 
-    An n-gram's lean counts from where it exceeds the standard deviation of as many coin flips: less would be a cue of
-    its own, since what one half of the pairs has too often the other half would lack.
+    An n-gram's imbalance (the sum of its differences over the chosen pairs) costs only beyond the standard deviation of
+    as many coin flips: a choice more even than chance is a cue by itself, as one half of the pairs predicts the other.
     """
     matrix = candidates.matrix
     bounds, columns, values = matrix.indptr, matrix.indices, matrix.data

@@ -1,4 +1,4 @@
-"""Random rows of every stratum of a table, read once; the same rows whatever the size and the number of the shards."""
+"""Stratified samples of a table, read once; the same rows whatever the size and the number of the shards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,26 +22,26 @@ Stratum = tuple[str, ...]
 Best = list[tuple[tuple[int, int], Path, int]]
 
 
-def draw(
-    run: Path,
-    table: str,
-    by: Sequence[str],
-    n: int,
-    seed: int = 0,
-    *,
-    first: bool = False,
-    only: Mapping[str, Sequence[str]] | None = None,
-) -> dict[Stratum, list[Row]]:
-    """`n` random rows (all, where there are fewer) for every combination of values of the columns `by`, sorted by it.
+class Sampling(NamedTuple):
+    """How many rows of a stratum and which: all or the first draws of a caption and operator; with these values."""
 
-    Of different images while there are any left. first: of the first draw of every caption and operator only. only:
-    of rows with one of these values in these columns. A table that the run lacks, or without rows, gives no strata.
-    Raises ValueError for n < 1 or a missing column, DamagedShardError.
+    n: int
+    seed: int = 0
+    first: bool = False
+    only: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> dict[Stratum, list[Row]]:
+    """Draw n random rows for every combination of values of the columns `by`, sorted by it; all where there are fewer.
+
+    Rows are of different images while there are any left. first: only the first draw of every caption and operator;
+    only: rows that have one of these values in these columns. A table that the run lacks gives no strata. Raises
+    ValueError for n < 1 or a missing column, DamagedShardError.
     """
+    n, _, first, only = how
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
     best: dict[Stratum, Best] = {}
-    only = only or {}
     columns = list(dict.fromkeys((*by, *only, "image_id", *(("caption_id", "operator") if first else ()))))
     for shard in list_shards(run / table):
         rows = read_shard(shard, columns)
@@ -48,12 +49,12 @@ def draw(
             if name not in rows.column_names:
                 raise ValueError(f"{shard.parent} must have the columns {', '.join(columns)}, lacks: {name}")
         if rows.num_rows:
-            _offer(best, rows, by, shard, n, seed, _wanted(rows, first, only))
+            _offer(best, rows, by, shard, how)
     return _taken(best)
 
 
 def first_draws(rows: pa.Table) -> np.ndarray:
-    """Which rows of negatives are the first of their caption and operator; those of both stand together."""
+    """A mask of the rows that are the first of their caption and operator; rows of both stand together."""
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
     for name in ("caption_id", "operator"):
@@ -68,20 +69,21 @@ def _codes(rows: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
     return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
 
 
-def _wanted(rows: pa.Table, first: bool, only: Mapping[str, Sequence[str]]) -> np.ndarray:
+def _wanted(rows: pa.Table, how: Sampling) -> np.ndarray:
+    """Which rows may be drawn."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = first_draws(rows) if first else np.ones(rows.num_rows, bool)
-    for name, values in only.items():
+    wanted = first_draws(rows) if how.first else np.ones(rows.num_rows, bool)
+    for name, values in how.only.items():
         wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
     return wanted
 
 
-def _offer(
-    best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Path, n: int, seed: int, wanted: np.ndarray
-) -> None:
+def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Path, how: Sampling) -> None:
     """Put the rows of a shard among the best of their strata: first a row of every image, images in random order."""
+    n, seed = how.n, how.seed
+    wanted = _wanted(rows, how)
     images, names = _codes(rows, "image_id")
     hashed = np.array([_hash(name) for name in names], np.uint64)
     coded = [_codes(rows, name) for name in by]

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from negcap.pipelines.quality.bias import flow_table, measure_run, to_markdown
+from negcap.pipelines.quality.bias import BlindConfig, flow_table, measure_run, to_markdown
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--top", type=int, default=20, help="rows of each flow table")
     given = parser.parse_args()
-    reports = measure_run(given.run, given.seed, given.operator, given.picked or given.pick)
+    reports = measure_run(given.run, BlindConfig(given.seed, tuple(given.operator or ()), given.picked or given.pick))
     print(to_markdown(reports))
     for report in reports:
         print(f"\n{report.name}: true {', '.join(f'{g!r} {w:+.1f}' for g, w in report.true_cues)}")

@@ -14,7 +14,7 @@ import numpy as np
 from negcap.pipelines.quality.bias import read_corpus
 from negcap.pipelines.quality.bias.language_model import train
 from negcap.pipelines.quality.bias.learned import features, folds_of, log_odds, regression, right, words
-from negcap.pipelines.quality.bias.ngrams import Vocabulary
+from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, Rows, both_ways, read_rows
 from negcap.pipelines.tables.columns import operators_of
@@ -40,7 +40,7 @@ def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
 
 def told(judged: Texts, refined: Texts, raw: Texts, corpus: Corpus) -> dict[str, float]:
     """How often, in %, models of another half tell the judged."""
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     texts = [*judged, *refined, *raw]
     true, negative = (vocabulary.encode([pair[side] for pair in texts]) for side in (0, 1))
     read = vocabulary.encode([text for text, _ in corpus])

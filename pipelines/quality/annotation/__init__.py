@@ -1,1 +1,1 @@
-"""Human validation: sheets of pairs to judge, and what the votes say."""
+"""Human validation: annotation sheets, validity and agreement."""

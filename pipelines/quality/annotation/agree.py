@@ -1,4 +1,4 @@
-"""Read annotation sheets back: how many negatives are valid, how fluent they are, how far annotators agree."""
+"""Read annotation sheets: how many negatives are valid and fluent, and how far annotators agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL, CONTROLS = "all", "controls"
 
 @dataclass(frozen=True)
 class Agreement:
-    """What annotators say of an operator's negatives, shares in % with 95 % Wilson intervals; majority: over half.
+    """An operator's negatives as annotators judge them, shares in % with 95 % Wilson intervals; majority: over half.
 
     valid: the majority says that the caption describes the image and the negative does not; false: that the negative
     does not, whatever of the caption; fluent: that the negative is; alpha: Krippendorff's, of which texts describe the
@@ -38,7 +38,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Annotator:
-    """An annotator's votes, and the share of controls told rightly (both texts describe the image)."""
+    """An annotator's votes, and the share of controls that are answered rightly: both texts describe the image."""
 
     name: str
     votes: int
@@ -72,7 +72,9 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
     negatives = [item for item in items.values() if item.kind == NEGATIVE]
     controls = groups.pop(CONTROLS, [])
     named = [*sorted(groups.items()), *([(ALL, negatives)] if len(groups) > 1 else []), (CONTROLS, controls)]
-    judged = [judge(name, some, read) for name, some in named if any(_votes(item, read.describes) for item in some)]
+    judged = [
+        judge_votes(name, some, read) for name, some in named if any(_votes(item, read.describes) for item in some)
+    ]
     voted = {item.item for item in items.values() if _votes(item, read.describes)}
     invalid = [item.id for item in negatives if item.item in voted and not _valid(item, read)]
     annotators = [_annotator(name, controls, read) for name in read.annotators]
@@ -80,7 +82,7 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
 
 
 def _votes(item: Item, votes: Votes) -> list[str]:
-    """The votes on an item, told by what a side is: caption, text, both, neither or unsure."""
+    """The votes on an item, with the sides a and b replaced by what they hold: caption or text."""
     sides = {item.caption_is: "caption", "ab".replace(item.caption_is, ""): "text"}
     return [sides.get(own[item.item], own[item.item]) for own in votes.values() if item.item in own]
 
@@ -93,8 +95,8 @@ def _valid(item: Item, read: Sheets) -> bool:
     return _majority(_votes(item, read.describes), "caption" if item.kind == NEGATIVE else "both")
 
 
-def judge(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
-    """What the votes say of some items, of which at least one has votes."""
+def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
+    """Sum up the votes on some items, at least one of which has votes."""
     describes = [votes for item in items if (votes := _votes(item, read.describes))]
     fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
     valid = [_valid(item, read) for item in items if _votes(item, read.describes)]
@@ -130,11 +132,11 @@ def to_text(report: Report) -> str:
         shares = [_share(share) for share in (one.valid, one.false, one.fluent)]
         alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
         rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
-    people = [["annotator", "votes", "controls told, %"]]
+    people = [["annotator", "votes", "controls right, %"]]
     people += [[one.name, f"{one.votes:,}", _share(one.controls)] for one in report.annotators]
     lines = [*aligned(rows), "", *aligned(people)]
     if report.unanswered:
-        lines += ["", f"{report.unanswered:,} items have no vote and do not count"]
+        lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
     return "\n".join(lines)
 
 

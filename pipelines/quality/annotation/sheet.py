@@ -18,7 +18,7 @@ from typing import NamedTuple
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.shards import read_table, write_atomically
-from negcap.pipelines.quality.strata import Row, draw
+from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
 from negcap.pipelines.report.rows import visible
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numbers to a spreadsheet
@@ -31,7 +31,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True)
 class SheetConfig:
-    """What is asked of annotators.
+    """What an annotation sheet asks.
 
     n: pairs an operator, and controls; operators, splits: only these, all if empty; refined: of the table refined;
     votes: annotators with columns in this sheet (one copy an annotator is the better way). Raises ValueError for n or
@@ -91,9 +91,9 @@ def write_sheet(
 
 
 def items(run: Path, config: SheetConfig) -> list[Item]:
-    """The pairs to judge, those of all operators and the controls mixed; the same seed asks for the same."""
+    """The pairs to judge, of all operators and the controls, in random order; the same for the same seed."""
     table = "refined" if config.refined else "negatives"
-    drawn = draw(run, table, ["operator"], config.n, config.seed, first=True, only=_only(config))
+    drawn = sample_strata(run, table, ["operator"], Sampling(config.n, config.seed, True, _only(config)))
     known = [name for (name,) in drawn]
     for name in config.operators:
         if name not in known:
@@ -109,7 +109,7 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
 
 
 def summary(found: Sequence[Item]) -> str:
-    """What a sheet asks: `450 pairs (50 noun, …) and 50 controls`."""
+    """The size of a sheet: `450 pairs (50 noun, …) and 50 controls`."""
     counts = Counter(item.operator for item in found if item.kind == NEGATIVE)
     operators = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
     return f"{counts.total():,} pairs ({operators}) and {len(found) - counts.total():,} controls"
@@ -134,13 +134,14 @@ def _values(run: Path, table: str, column: str) -> list[str]:
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and where there are too few, two captions of an image."""
     only = {"split": config.splits} if config.splits else {}
-    made = draw(run, "positives", ["family"], config.n, config.seed, first=True, only=only)
+    made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, only))
     positives = [row for rows in made.values() for row in rows][: config.n]
     for row in positives:
         yield _item(row, row["positive_id"], PARAPHRASE, config.seed)
     missing = config.n - len(positives)
     if missing:
-        drawn = draw(run, "captions", ["language"], missing, config.seed, only={**only, "language": ("en",)})
+        english = Sampling(missing, config.seed, only={**only, "language": ("en",)})
+        drawn = sample_strata(run, "captions", ["language"], english)
         rows = [row for some in drawn.values() for row in some]
         siblings = _siblings(run, {row["image_id"] for row in rows})
         for row in rows:

@@ -1,4 +1,4 @@
-"""Read filled-in annotation sheets and their key, whatever a spreadsheet made of them; errors name file and line."""
+"""Read filled-in annotation sheets and their key, as spreadsheets save them; errors name file and line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _answer(file: Path, line: int, question: str, said: str) -> str:
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number and cells of every row of a CSV, however a spreadsheet parted them; empty rows are left out."""
+    """Line number and cells of every row of a CSV, whatever its delimiter; empty rows are left out."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

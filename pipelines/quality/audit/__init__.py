@@ -1,5 +1,6 @@
-"""An audit of a run: a page to look at, and its figures as a table."""
+"""An audit of a run: an HTML page, and its figures as a Parquet table."""
 
-from negcap.pipelines.quality.audit.audit import PAGE, TABLE, AuditConfig, audit
+from negcap.pipelines.quality.audit.audit import PAGE, TABLE, audit
+from negcap.pipelines.quality.audit.config import AuditConfig
 
 __all__ = ["PAGE", "TABLE", "AuditConfig", "audit"]

@@ -13,7 +13,7 @@ LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
 SHOWN = 60  # words of a plot
 NAMED = 14  # of them with their name
 SPAN = 12  # characters more or less that have a bar of their own
-LIMITS = (55.0, 60.0)  # of a blind accuracy: from here suspicious, from here too high to publish
+LIMITS = (55.0, 60.0)  # an interval of a blind accuracy above the first is suspicious, above the second not published
 
 
 def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
@@ -49,7 +49,7 @@ def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
 
 
 def _quantile(counter: Counter[int], share: float) -> int:
-    """The least value with at least this share of the counts up to it."""
+    """The least value that has at least this share of the counts at or below it."""
     left = share * sum(counter.values())
     for value in sorted(counter):
         left -= counter[value]
@@ -116,7 +116,7 @@ def positions(counter: Counter[int], bins: int) -> Chart:
 
 
 def words(found: Sequence[Use]) -> Chart | None:
-    """How often words are put in (filled) and taken out (hollow), over how often the corpus has them; None for none."""
+    """How often words are put in (filled) and taken out (hollow), over their corpus count; None for no such word."""
     some = [use for use in found if use.corpus][:SHOWN]
     if not some:
         return None
@@ -158,11 +158,14 @@ def words(found: Sequence[Use]) -> Chart | None:
 
 
 def accuracy(percent: float, low: float, high: float) -> Chart:
-    """A blind accuracy as a bar from 50 %, its interval a line over it; the dashed line is where publishing stops."""
+    """A blind accuracy as a bar from 50 %, its 95 % interval a line over it; the dashed line is the limit to publish.
+
+    Its colour goes by the end of the interval that is nearer to 50: few pairs prove little.
+    """
     wide, tall = 120, 14
     x = Scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
-    apart = abs(percent - 50)
+    apart = beyond_chance(low, high)
     kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"
     marks = [
         Line(f"{x(50)},0 {x(50)},{tall}", "frame"),
@@ -173,6 +176,11 @@ def accuracy(percent: float, low: float, high: float) -> Chart:
     return Chart(
         said, [Bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind)], marks, width=wide, height=tall
     )
+
+
+def beyond_chance(low: float, high: float) -> float:
+    """How many points the whole interval of an accuracy (%) lies away from 50; 0 where it contains 50."""
+    return max(low - 50, 50 - high, 0.0)
 
 
 def _frame(y: Scale) -> list[Line]:

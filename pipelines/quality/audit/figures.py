@@ -1,4 +1,4 @@
-"""What an audit counts: coverage, yield, refusals, lengths, edit positions and words, an operator at a time."""
+"""The counts of an audit by operator: coverage, yield, refusals, lengths, positions of the edits, words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ P_TRUE = "p_true"
 
 @dataclass
 class Made:
-    """What an operator has in a table. All but `rows` and p_true are of the first draw of every caption.
+    """The counts of an operator in a table. All but `rows` and p_true are of the first draw of every caption.
 
     captions: with at least one row; words_caption, words_negative: texts by their number of words; added: texts by how
     many characters they have more than their caption; positions: edits by the tenth of the caption they stand in;
@@ -86,7 +86,7 @@ class Figures:
 
 
 def _place(operator: str) -> tuple[int, str]:
-    """Where an operator stands in tables: in the order of OPERATORS, unknown ones behind."""
+    """A key to sort operators by: in the order of OPERATORS, unknown ones last by name."""
     from negcap.augment.operators import OPERATORS
 
     names = list(OPERATORS)
@@ -94,7 +94,7 @@ def _place(operator: str) -> tuple[int, str]:
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
-    """Count a run, a shard at a time; rows of these splits only, if any are named.
+    """Count the tables of a run, shard by shard; rows of these splits only, if any are named.
 
     Raises FileNotFoundError without captions or negatives, ValueError naming a column that a table lacks or a split
     that the captions lack, DamagedShardError.

@@ -1,14 +1,17 @@
-"""The page of an audit: HTML by a template, every text of the run escaped; no script, nothing fetched."""
+"""The page of an audit: HTML from a template, with every text of the run escaped; no script, nothing fetched."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from negcap.pipelines.quality.audit import charts
 from negcap.pipelines.quality.audit.blindness import ALL, Blindness
+from negcap.pipelines.quality.audit.config import AuditConfig
+from negcap.pipelines.quality.audit.context import Context
 from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
 from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
 from negcap.pipelines.quality.strata import Row, Stratum
@@ -16,7 +19,6 @@ from negcap.pipelines.report.rows import change, pieces, visible
 from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
-    from negcap.pipelines.quality.audit.audit import AuditConfig
     from negcap.pipelines.quality.bias import BlindReport
 
 TOP = 12
@@ -46,10 +48,38 @@ class Samples(NamedTuple):
     refused: Mapping[Stratum, Sequence[Row]]
     positives: Mapping[str, Sequence[Row]]
 
+    @property
+    def rows(self) -> list[Row]:
+        """All rows."""
+        return list(chain.from_iterable(rows for some in self for rows in some.values()))
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the page is made of.
+
+    corpus: counts of the lexicon's words; facts: opening lines; provenance: of the table that is shown; table: that
+    whose rows and plots are shown, negatives or refined.
+    """
+
+    figures: Figures
+    blindness: Mapping[str, Blindness]
+    corpus: Mapping[Word, int]
+    samples: Samples
+    context: Context
+    facts: Sequence[str]
+    provenance: Mapping[str, str]
+    table: str
+    config: AuditConfig
+
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says of one operator; `number` names it in the style sheet."""
+    """What the page shows of one operator; `number` names it in the style sheet.
+
+    says: its documentation's first sentence; made, refined: its counts in the table shown, and in refined; plots:
+    titles and charts; words, exchanges: those used most; rows, refused: samples; reasons: refusals by reason.
+    """
 
     number: int
     name: str
@@ -72,17 +102,8 @@ class Section:
         return total / number if number else None
 
 
-def page(
-    figures: Figures,
-    blindness: Mapping[str, Blindness],
-    corpus: Mapping[Word, int],
-    samples: Samples,
-    facts: Sequence[str],
-    provenance: Mapping[str, str],
-    shown: str,
-    config: AuditConfig,
-) -> str:
-    """The whole page. Nothing in it depends on when or where it is made."""
+def page(content: Content) -> str:
+    """The page as HTML. Nothing in it depends on when or where it is made."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -96,35 +117,26 @@ def page(
     environment.filters |= {"count": "{:,}".format, "percent": percent, "spoken": spoken, "change": change}
     environment.globals |= {"pieces": pieces, "accuracy": charts.accuracy}
     return environment.get_template("page.html.jinja").render(
-        figures=figures,
-        sections=sections(figures, blindness, corpus, samples, shown),
-        blindness=blindness,
-        controls=controls(figures, samples),
-        reasons=figures.reasons,
+        **vars(content),
+        sections=sections(content),
+        controls=controls(content),
+        reasons=content.figures.reasons,
         meaning=REASONS,
-        facts=facts,
-        provenance=provenance,
-        shown=shown,
-        config=config,
-        worst=worst(blindness.get("refined") or blindness.get("negatives")),
+        shown=content.table,
+        worst=worst(content.blindness.get("refined") or content.blindness.get("negatives")),
         all=ALL,
         limits=charts.LIMITS,
     )
 
 
-def sections(
-    figures: Figures,
-    blindness: Mapping[str, Blindness],
-    corpus: Mapping[Word, int],
-    samples: Samples,
-    shown: str,
-) -> list[Section]:
-    """What there is to say of every operator that makes negatives."""
+def sections(content: Content) -> list[Section]:
+    """The section of every operator that makes negatives."""
+    figures, samples = content.figures, content.samples
     found: list[Section] = []
     for name, family in figures.families.items():
         if family == POSITIVE:
             continue
-        made = figures.made[shown].get(name, Made(family))
+        made = figures.made[content.table].get(name, Made(family))
         plots = []
         if made.captions:
             plots = [
@@ -132,11 +144,11 @@ def sections(
                 ("Change of length", charts.added(made.added)),
                 ("Where the edits stand", charts.positions(made.positions, BINS)),
             ]
-        used = uses(made.words, corpus)
+        used = uses(made.words, content.corpus)
         drawn = charts.words(used)
         if drawn is not None:
             plots.append(("Words put in ● and taken out ○, by their count in the corpus", drawn))
-        reports = {table: b.reports[name] for table, b in blindness.items() if name in b.reports}
+        reports = {table: b.reports[name] for table, b in content.blindness.items() if name in b.reports}
         refused = {reason: rows for (operator, reason), rows in samples.refused.items() if operator == name}
         order = figures.refused.get(name, {})
         found.append(
@@ -167,20 +179,20 @@ def description(operator: str) -> str:
     return " ".join(said.split("\n\n")[0].split())
 
 
-def controls(figures: Figures, samples: Samples) -> dict[str, tuple[Made, Sequence[Row]]]:
+def controls(content: Content) -> dict[str, tuple[Made, Sequence[Row]]]:
     """The operators that make positives, with what they made and a sample."""
-    made = figures.made.get("positives", {})
-    return {name: (made[name], samples.positives.get(name, ())) for name in made}
+    made = content.figures.made.get("positives", {})
+    return {name: (made[name], content.samples.positives.get(name, ())) for name in made}
 
 
 def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:
-    """The operator and baseline furthest from chance; None where nothing was measured."""
-    told = [
-        (name, baseline, value.percent)
+    """The operator, baseline and accuracy whose interval is furthest from chance; None where nothing was measured."""
+    found = [
+        (charts.beyond_chance(value.low, value.high), abs(value.percent - 50), name, baseline, value.percent)
         for name, report in (blindness.reports.items() if blindness else ())
         for baseline, value in report.baselines.items()
     ]
-    return max(told, key=lambda entry: abs(entry[2] - 50)) if told else None
+    return max(found)[2:] if found else None
 
 
 def percent(part: float, whole: float) -> str:

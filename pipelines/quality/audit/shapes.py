@@ -1,4 +1,4 @@
-"""What a chart is made of: shapes with coordinates, which a template draws as SVG."""
+"""The shapes of a chart with their coordinates; a template draws them as SVG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTH, HEIGHT = 320, 160
 
 
 class Bar(NamedTuple):
-    """A rectangle; `kind` is its CSS class, `title` what it says when pointed at."""
+    """A rectangle; `kind` is its CSS class, `title` its tooltip."""
 
     x: float
     y: float

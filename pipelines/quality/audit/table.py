@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mapping[Word, int]) -> pa.Table:
-    """All figures, in the order of the page."""
+    """All figures as rows, in the order of the page."""
     import pyarrow as pa
 
     rows = list(_entries(figures, blindness, corpus))

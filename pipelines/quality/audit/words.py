@@ -1,4 +1,4 @@
-"""How often words are taken out of captions and put into them, beside how often the corpus has them."""
+"""How often an operator takes words out of captions and puts them in, beside their counts in the corpus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Word = tuple[str, str]  # the word and its kind, empty where that is not known
 
 @dataclass
 class Words:
-    """The exchanges (what, for what; "" for nothing) of the first draws, and their words by kind.
+    """The exchanges (replaced, replacement; "" for nothing) of the first draws, and their words by kind.
 
     swaps: exchanges of two words of the same caption, which put in what they take out.
     """
@@ -41,7 +41,7 @@ class Use(NamedTuple):
 
     @property
     def lean(self) -> float:
-        """How far the word leans to one side, in standard deviations of as many coin flips."""
+        """put - out, in standard deviations of as many coin flips."""
         return (self.put - self.out) / max(self.put + self.out, 1) ** 0.5
 
 
@@ -92,6 +92,6 @@ def uses(words: Words, corpus: Mapping[Word, int]) -> list[Use]:
 
 
 def exchanges(words: Words, top: int) -> list[tuple[str, str, int, int]]:
-    """The commonest exchanges: what, for what, how often, and how often the other way round."""
+    """The commonest exchanges: (replaced, replacement, count, count of the reverse)."""
     ordered = sorted(words.exchanges.items(), key=lambda item: (-item[1], item[0]))
     return [(old, new, n, words.exchanges[new, old]) for (old, new), n in ordered[:top]]

@@ -18,6 +18,7 @@ from negcap.pipelines.quality.bias.pairs import (
     some_images,
 )
 from negcap.pipelines.quality.bias.report import (
+    BlindConfig,
     BlindReport,
     Cue,
     blind,
@@ -30,6 +31,7 @@ from negcap.pipelines.quality.bias.table import to_json, to_markdown, to_text
 
 __all__ = [
     "Accuracy",
+    "BlindConfig",
     "BlindReport",
     "Cue",
     "KeptReports",

@@ -1,4 +1,4 @@
-"""How often a baseline is right, with an interval that knows that pairs of one image are alike."""
+"""The accuracy of a baseline, with a confidence interval that allows for several pairs an image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Z = 1.96
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Share of pairs told rightly, in %, with its 95 % Wilson interval; ties count half."""
+    """The share of pairs that are right, in %, with the bounds of its 95 % Wilson interval; ties count half."""
 
     percent: float
     low: float
@@ -21,7 +21,7 @@ class Accuracy:
 
 
 def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
-    """An accuracy with its Wilson interval; effect: the design effect, by which dependent pairs count for fewer.
+    """An accuracy with its Wilson interval. effect: the design effect, by which dependent pairs count for fewer.
 
     Raises ValueError without pairs, or for an effect below 1.
     """
@@ -39,7 +39,7 @@ def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
     """The accuracy of pairs (1 right, 0.5 a tie, 0 wrong), their images the clusters of a design effect.
 
     The effect is the clustered variance of the share over that of as many independent pairs (Kish 1965), at least 1;
-    where all pairs are told alike it is the mean number of pairs an image. Raises ValueError without pairs.
+    where all pairs have the same value it is the mean number of pairs an image. Raises ValueError without pairs.
     """
     sums: dict[str, float] = defaultdict(float)
     sizes: dict[str, int] = defaultdict(int)

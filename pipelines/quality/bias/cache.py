@@ -15,7 +15,7 @@ from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import write_atomically
 from negcap.pipelines.quality.bias.accuracy import Accuracy
 from negcap.pipelines.quality.bias.pairs import Pair, some_images
-from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind
+from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind, check_libraries
 
 FOLDER = Path(".cache", "blind")
 ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")
@@ -23,22 +23,23 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
 class KeptReports:
-    """Measures pairs as `blind`, of at most 100,000 pairs, and keeps every report in `run`/.cache/blind.
+    """Measures pairs as `blind`, those of random images up to a limit, and keeps every report in `run`/.cache/blind.
 
     A report's file is named by the hash of all that decides it: the pairs, the corpus, the seed, the code and the
     versions of the libraries. One that is damaged is measured again. A run that cannot be written to keeps none.
     """
 
-    def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
         """corpus: (text, image_id) of true captions for the language model."""
         self.folder = run / FOLDER
-        self.seed, self.corpus = seed, corpus
-        self.base = _hash([_basis(), seed, [list(entry) for entry in corpus]])
+        self.seed, self.corpus, self.limit = seed, corpus, limit
+        self.base = _hash([seed, [list(entry) for entry in corpus]])
 
     def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
         """The report of pairs under a name. Raises as `blind`."""
-        some = some_images(pairs, LIMIT, self.seed)
-        file = self.folder / f"{_hash([self.base, name, [list(pair) for pair in some]])}.json"
+        check_libraries()
+        some = some_images(pairs, self.limit, self.seed)
+        file = self.folder / f"{_hash([*_basis(), self.base, name, [list(pair) for pair in some]])}.json"
         kept = _read(file)
         if kept is not None:
             return kept

@@ -1,4 +1,4 @@
-"""A trigram language model of true captions, one a fold, each trained on all captions but its own fold's."""
+"""Trigram language models of true captions, one a fold, each trained on the captions of the other folds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LanguageModel(NamedTuple):
     entries: int
 
     def score(self, texts: Texts, window: tuple[np.ndarray, np.ndarray], folds: np.ndarray) -> np.ndarray:
-        """The log probability of the words in each text's window and of those two behind, which see it."""
+        """The log probability of the words in each text's window and of the two after it, whose trigrams overlap it."""
         end = np.minimum(window[1] + ORDER - 1, texts.offsets[1:])
         start = np.maximum(window[0], texts.offsets[:-1] + 1)
         lengths = np.maximum(end - start, 0)
@@ -70,7 +70,7 @@ class LanguageModel(NamedTuple):
         return probability
 
     def gaps(self, true: Texts, negative: Texts, folds: np.ndarray, around: Windows | None = None) -> np.ndarray:
-        """log p(true) - log p(negative) of pairs, each by the model that has not read its fold."""
+        """log p(true) - log p(negative) of pairs, each by the model trained without its fold."""
         around = around or windows(true, negative)
         return self.score(true, around.true, folds) - self.score(negative, around.negative, folds)
 

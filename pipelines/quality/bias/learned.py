@@ -1,4 +1,4 @@
-"""What a blind model learns of pairs: word odds and logistic regression on n-gram differences, out of fold.
+"""Blind models that learn from pairs: word log-odds and logistic regression on n-gram differences, out of fold.
 
 A model is a weight an n-gram; its score of a pair is the sum over what the true text has more of minus the negative's.
 """
@@ -23,7 +23,7 @@ Fit = Callable[[csr_matrix], np.ndarray]
 
 
 class Features(NamedTuple):
-    """Pairs as n-gram differences: a row a pair, a column an n-gram, and the n-grams' keys (ascending)."""
+    """Pairs as n-gram differences. matrix: (pairs, n-grams), sparse; keys: of the n-grams, ascending."""
 
     matrix: csr_matrix
     keys: np.ndarray
@@ -38,7 +38,7 @@ def features(true: Texts, negative: Texts) -> Features:
 
 
 def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:
-    """A fold for every pair, by its image: images are dealt out at random. ValueError with fewer images than folds."""
+    """The fold of every pair, at random by image. Raises ValueError with fewer images than folds."""
     names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
     if len(names) < count:
         raise ValueError(f"images must be >= {count} for {count} folds, were: {len(names)}")
@@ -46,9 +46,9 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
 
 
 def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
-    """The weights of a logistic regression that tells the true text: a row of differences, or negated for every other.
+    """The weights of a logistic regression that tells which text of a pair is the true one.
 
-    n-grams of a single pair get no weight.
+    It is fitted to the rows of differences, every other one negated, as class. n-grams of a single pair weigh nothing.
     """
     weights = np.zeros(matrix.shape[1])
     kept = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]) >= MIN_PAIRS)
@@ -90,5 +90,5 @@ def scores(matrix: csr_matrix, weights: np.ndarray, folds: np.ndarray) -> np.nda
 
 
 def right(gaps: np.ndarray) -> np.ndarray:
-    """1 where a gap (score of the true text minus the negative's) is right, 0.5 where it is 0, else 0."""
+    """1 where a gap (score of the true text minus the negative's) is above 0, 0.5 where it is 0, else 0."""
     return np.where(gaps > 0, 1.0, np.where(gaps == 0, 0.5, 0.0))

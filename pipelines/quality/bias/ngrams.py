@@ -1,13 +1,13 @@
-"""Word n-grams as integers: what a pair's two texts do not share, as one sparse row of counts.
+"""Word n-grams as integers: the n-grams that a pair's two texts do not share, as one sparse row of counts.
 
-Texts are cut into words once, each word a number; an n-gram of up to 3 words is the 64-bit number that its words'
-20 bits make. Only the part around the change is looked at: outside of it the texts agree.
+Each word is a number of 20 bits; an n-gram of up to 3 words is the 64-bit number that these bits make. Only the part
+around the edit is read: outside of it the two texts agree.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,13 +21,13 @@ CHUNK = 50_000
 
 
 @dataclass
-class Vocabulary:
-    """Words and their numbers, grown as texts are read; 0 is no word, 1 and 2 are the bounds of a text."""
+class NgramVocabulary:
+    """Words and their numbers, added as texts are encoded; 0 is no word, 1 and 2 mark start and end of a text."""
 
     number: dict[str, int] = field(default_factory=lambda: {"": 0, "<s>": START, "</s>": END})
 
     def encode(self, texts: Sequence[str]) -> Texts:
-        """The lower-cased words of texts with their bounds: "A dog." -> <s> a dog . </s>.
+        """Encode the lower-cased words of texts between their marks: "A dog." -> <s> a dog . </s>.
 
         Raises ValueError over 2^20 different words.
         """
@@ -83,7 +83,7 @@ def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def windows(true: Texts, negative: Texts) -> Windows:
-    """The least range of each pair's texts outside of which they agree, from the front and from the back."""
+    """The least range of each pair's texts outside of which they agree."""
     n = len(true)
     common, behind = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for low in range(0, n, CHUNK):
@@ -123,7 +123,9 @@ def grams_of(texts: Texts, window: tuple[np.ndarray, np.ndarray], order: int) ->
 
 
 def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.ndarray]:
-    """What the texts of pairs do not share, as ((row, column, value), keys): counts in true minus counts in negative.
+    """The n-grams that the texts of pairs do not share, as ((row, column, value), keys).
+
+    row: the pair; column: the n-gram; value: its count in the true text minus that in the negative.
 
     Sorted by row and column, without zeros; keys are the n-grams of the columns, ascending.
     """
@@ -141,8 +143,3 @@ def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.
     total = np.bincount(where, value, len(cell))
     cell, total = cell[total != 0], total[total != 0]
     return (cell // max(len(names), 1), cell % max(len(names), 1), total), names
-
-
-def in_chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Slices of at most `size` that cover `count` rows."""
-    return (slice(low, min(low + size, count)) for low in range(0, count, size))

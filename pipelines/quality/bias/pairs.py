@@ -1,4 +1,4 @@
-"""Pairs of a true caption and its negative: what the baselines are asked to tell apart, and where a run keeps them."""
+"""Pairs of a true caption and its negative, which the blind baselines tell apart, read from a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick 
 
     "first" is the first draw (`…#noun:0`; the lowest there is), a fair sample of what the operator makes; "random" any
     of those kept, among which the unlikely are over-represented, since later draws exclude the earlier. The choice
-    hangs on the seed and the caption's own ids, never on other captions. Raises ValueError for another pick.
+    depends on the seed and the caption's own ids, never on other captions. Raises ValueError for another pick.
     """
     if pick not in get_args(Pick):
         raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")

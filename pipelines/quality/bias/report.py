@@ -1,4 +1,4 @@
-"""The baselines on pairs, one report an operator."""
+"""The blind baselines on pairs of a caption and its negative: a report an operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from negcap.pipelines.tables.columns import operators_of
 
 if TYPE_CHECKING:
     from negcap.pipelines.quality.bias.learned import Features
-    from negcap.pipelines.quality.bias.ngrams import Texts, Vocabulary
+    from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, Texts
 
 ALL = "all"
 CUES = 15
@@ -26,7 +26,7 @@ Weighted = tuple[str, float]
 
 @dataclass(frozen=True)
 class Cue:
-    """A word that gives a text away: how often it stands in the true text only, and in the negative only."""
+    """A word and the number of pairs where the true text alone has it, and where the negative alone has it."""
 
     word: str
     true: int
@@ -35,9 +35,12 @@ class Cue:
 
 @dataclass(frozen=True)
 class BlindReport:
-    """The baselines on some pairs. Cues are (n-gram, weight): positive weights tell the true caption.
+    """The accuracies of the blind baselines on some pairs, and what gives the negatives away.
 
-    words: those that fall on one side most significantly, by |true - negative| / sqrt(true + negative), at least 2.
+    format_rule, shorter: rules; odds: word log-odds; language_model: a trigram model of true captions; ngrams: a
+    logistic regression on n-gram differences. true_cues, false_cues: its strongest (n-gram, weight), of positive weight
+    where the n-gram speaks for the true text. words: the words of |true - negative| / sqrt(true + negative) above 2,
+    the greatest first.
     """
 
     name: str
@@ -63,29 +66,29 @@ class BlindReport:
 
     @property
     def worst(self) -> tuple[str, Accuracy]:
-        """The baseline that tells most."""
+        """The baseline of the highest accuracy."""
         return max(self.baselines.items(), key=lambda item: item[1].percent)
 
 
 def ngram_regression(pairs: Sequence[Pair], seed: int = 0) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
-    """Logistic regression on n-gram differences of pairs, 5-fold with an image's pairs in one fold.
+    """Fit logistic regression to the n-gram differences of pairs, 5-fold with an image's pairs in one fold.
 
     Returns the accuracy on held-out folds and the strongest cues of the true and of the false side, by a fit on all.
     Raises ValueError with fewer images than folds, ImportError naming the extra to install.
     """
-    _needed()
+    check_libraries()
     vocabulary, found, _, _ = _read(pairs)
     return _regression(pairs, vocabulary, found, seed)
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
-    """All baselines on some pairs, one pair a caption.
+    """Measure all baselines on some pairs, one pair a caption.
 
-    corpus: (text, image_id) of true captions for the language model, which reads those of no image of the fold it
-    judges; without, it reads the pairs' true captions. Raises ValueError naming `name` with too few pairs or images,
-    ImportError as `ngram_regression`.
+    corpus: (text, image_id) of true captions that the language model is trained on, but for those of the images of the
+    fold that it is tested on; without, it is trained on the pairs' true captions. Raises ValueError naming `name` with
+    too few pairs or images, ImportError as `ngram_regression`.
     """
-    _needed()
+    check_libraries()
     from negcap.pipelines.quality.bias import learned
 
     try:
@@ -118,7 +121,7 @@ def measure(
     corpus: Sequence[tuple[str, str]] = (),
     limit: int = LIMIT,
 ) -> dict[str, BlindReport]:
-    """The baselines on every operator's pairs, and on those of all operators together (`all`) where there are several.
+    """Measure the baselines on every operator's pairs, and where there are several on all together, under `all`.
 
     limit: on the pairs of so many random images as give at most that many. Raises as `blind`.
     """
@@ -129,35 +132,45 @@ def measure(
     return reports
 
 
-def measure_run(
-    run: Path,
-    seed: int = 0,
-    operators: Sequence[str] | None = None,
-    pick: Pick = "first",
-    *,
-    table: str = "negatives",
-    splits: Sequence[str] = (),
-    limit: int = LIMIT,
-    together: bool = False,
-) -> list[BlindReport]:
-    """The baselines on every operator of a run's table, or on those named; together: also on all of them as one.
+@dataclass(frozen=True)
+class BlindConfig:
+    """Which negatives of a run are measured.
+
+    operators, splits: only these, all if empty; table: negatives or refined; pick: the first draw of a caption or a
+    random one; limit: pairs an operator at most, of random images; together: all operators as one too.
+    """
+
+    seed: int = 0
+    operators: tuple[str, ...] = ()
+    pick: Pick = "first"
+    table: str = "negatives"
+    splits: tuple[str, ...] = ()
+    limit: int = LIMIT
+    together: bool = False
+
+
+def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindReport]:
+    """The accuracies of the blind baselines on a run's negatives, an operator after the other.
 
     Raises FileNotFoundError without negatives, ValueError for an operator or split that the run has no rows of and as
     `blind`.
     """
-    pairs = read_all(run, table, splits, seed, pick)
-    for name in operators or ():
+    config = config or BlindConfig()
+    table, splits, operators = config.table, config.splits, config.operators
+    pairs = read_all(run, table, splits, config.seed, config.pick)
+    for name in operators:
         if name not in pairs:
             made = ", ".join(pairs or operators_of(run, table=table))
             raise ValueError(f"operator must be one of {made} in {run / table}, was: {name}")
     if not pairs:
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
     wanted = {name: pairs[name] for name in operators or pairs}
-    reports = measure(wanted, seed, read_corpus(run), limit)
-    return [report for name, report in reports.items() if together or name in wanted]
+    reports = measure(wanted, config.seed, read_corpus(run), config.limit)
+    return [report for name, report in reports.items() if config.together or name in wanted]
 
 
-def _needed() -> None:
+def check_libraries() -> None:
+    """Raise ImportError naming the extra to install, where scikit-learn is missing."""
     try:
         import scipy.sparse  # noqa: F401
         import sklearn.linear_model  # noqa: F401
@@ -165,18 +178,18 @@ def _needed() -> None:
         raise ImportError(NEEDED) from error
 
 
-def _read(pairs: Sequence[Pair]) -> tuple[Vocabulary, Features, Texts, Texts]:
+def _read(pairs: Sequence[Pair]) -> tuple[NgramVocabulary, Features, Texts, Texts]:
     from negcap.pipelines.quality.bias.learned import features
-    from negcap.pipelines.quality.bias.ngrams import Vocabulary
+    from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
 
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     true = vocabulary.encode([pair.true for pair in pairs])
     negative = vocabulary.encode([pair.negative for pair in pairs])
     return vocabulary, features(true, negative), true, negative
 
 
 def _regression(
-    pairs: Sequence[Pair], vocabulary: Vocabulary, found: Features, seed: int
+    pairs: Sequence[Pair], vocabulary: NgramVocabulary, found: Features, seed: int
 ) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
     import numpy as np
 
@@ -198,13 +211,13 @@ def _regression(
 
 def _language_gaps(
     pairs: Sequence[Pair],
-    vocabulary: Vocabulary,
+    vocabulary: NgramVocabulary,
     true: Texts,
     negative: Texts,
     corpus: Sequence[tuple[str, str]],
     seed: int,
 ) -> Any:
-    """The gap of every pair by the language model that has read no caption of the images of its fold."""
+    """log p(true) - log p(negative) of every pair by the language model trained without the images of its fold."""
     from negcap.pipelines.quality.bias import language_model, learned
 
     images = [pair.image_id for pair in pairs]
@@ -218,7 +231,7 @@ def _language_gaps(
     return model.gaps(true, negative, folds[: len(pairs)])
 
 
-def _words(single: Features, vocabulary: Vocabulary) -> tuple[Cue, ...]:
+def _words(single: Features, vocabulary: NgramVocabulary) -> tuple[Cue, ...]:
     import numpy as np
 
     from negcap.pipelines.quality.bias.learned import sides

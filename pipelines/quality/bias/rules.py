@@ -1,4 +1,4 @@
-"""Baselines that learn nothing: a format rule, and the shorter for the true one."""
+"""Blind baselines that learn nothing: the text of fewer format faults is true; the shorter text is true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
 
 
 def format_faults(text: str) -> int:
-    """Faults of form that a careless script leaves in a text, counted.
+    """Count the faults of format that a careless script leaves in a text.
 
     A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however
     often; each wrong a/an and each doubled word: 1.
@@ -31,12 +31,12 @@ def format_faults(text: str) -> int:
 
 
 def format_rule(pairs: Iterable[Pair]) -> Accuracy:
-    """Take the text with fewer faults of form for the true one."""
+    """The accuracy of taking the text with fewer format faults for the true one."""
     return _fewer(pairs, format_faults)
 
 
 def shorter(pairs: Iterable[Pair]) -> Accuracy:
-    """Take the text of fewer characters for the true one."""
+    """The accuracy of taking the text of fewer characters for the true one."""
     return _fewer(pairs, len)
 
 

@@ -1,4 +1,4 @@
-"""Blind reports for readers: Markdown, plain text with the cues, JSON."""
+"""Blind reports as Markdown, as plain text with the words and n-grams that give negatives away, and as JSON."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def to_text(reports: Sequence[BlindReport]) -> str:
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
-    """What gives an operator's texts away, a line a kind."""
-    said = ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words)
-    yield f"{report.name}: words only in the true text : only in the negative: {said or 'none on one side'}"
+    """The words and n-grams that give an operator's negatives away, a line a kind."""
+    found = ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words)
+    yield f"{report.name}: words only in the true text : only in the negative: {found or 'none significantly'}"
     for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
-        said = ", ".join(f"{gram!r} {weight:+.1f}" for gram, weight in cues)
-        yield f"{report.name}: n-grams that tell the {side} text: {said or 'none'}"
+        found = ", ".join(f"{gram!r} {weight:+.1f}" for gram, weight in cues)
+        yield f"{report.name}: n-grams that speak for the {side} text: {found or 'none'}"
 
 
 def to_json(reports: Sequence[BlindReport]) -> str:

@@ -3,16 +3,19 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import read_table
-from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, cue, finding, judge
+from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, cue, finding, judge_negatives
 from negcap.pipelines.publish.leaks import folded
 from negcap.pipelines.publish.publish import RefusedError
+from negcap.pipelines.quality.audit import AuditConfig, audit
 from negcap.pipelines.quality.bias import BlindReport, Pair, accuracy
 from negcap.pipelines.quality.bias.cache import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
@@ -95,7 +98,7 @@ def test_a_rule_that_is_mostly_wrong_counts_reversed() -> None:
 
 
 def test_the_gate_counts_a_fixed_rule_both_ways() -> None:
-    verdict = judge({"noun": [Pair(f"A boat at {i} sea.", f"A cow {i}.", str(i)) for i in range(40)]}, 60)
+    verdict = judge_negatives({"noun": [Pair(f"A boat at {i} sea.", f"A cow {i}.", str(i)) for i in range(40)]}, 60)
     assert verdict.refused == ["noun"] and verdict.reports[0].shorter.percent == 0
     assert cue(verdict.reports[0]) == "boat 40:0, at 40:0, sea 40:0"
 
@@ -103,15 +106,15 @@ def test_the_gate_counts_a_fixed_rule_both_ways() -> None:
 def test_every_baseline_and_all_operators_together_count() -> None:
     cows = [Pair(f"A boat {i}.", f"A cow {i}.", str(i)) for i in range(40)]
     hens = [Pair(f"A barn {i}.", f"A hen {i}.", str(i)) for i in range(40)]
-    verdict = judge({"noun": cows, "verb": hens}, 60)
+    verdict = judge_negatives({"noun": cows, "verb": hens}, 60)
     assert [report.name for report in verdict.reports] == ["noun", "verb", "all"]
     assert verdict.refused == ["noun", "verb", "all"]
 
 
 def test_what_cannot_be_measured_is_refused_unless_it_is_little() -> None:
-    verdict = judge({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
+    verdict = judge_negatives({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
     assert verdict.refused == [] and verdict.doubtful == {"noun": 1}
-    verdict = judge({"noun": [Pair(f"A dog {i}.", f"A cat {i}.", "1") for i in range(LEAST_PAIRS)]}, 60)
+    verdict = judge_negatives({"noun": [Pair(f"A dog {i}.", f"A cat {i}.", "1") for i in range(LEAST_PAIRS)]}, 60)
     assert verdict.refused == ["noun"] and verdict.doubtful == {}
     assert verdict.unmeasured == {"noun": "images must be >= 5 for 5 folds, were: 1"}
 
@@ -136,6 +139,20 @@ def test_a_second_format_measures_nothing_again(run: Path, tmp_path: Path, monke
         published(run, tmp_path / "d", "huggingface", seed=1)
     with pytest.raises(AssertionError, match="measured again"):
         published(run, tmp_path / "e", "huggingface", split=("train",))
+
+
+def test_without_scikit_learn_the_extra_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[quality\]"):
+        published(run, tmp_path / "a")
+    assert not (tmp_path / "a").exists() and not (run / FOLDER).exists()
+
+
+def test_an_audit_measures_nothing_again(run: Path, tmp_path: Path) -> None:
+    published(run, tmp_path / "a", split=())
+    names = sorted(path.name for path in (run / FOLDER).iterdir())
+    audit(run, tmp_path / "audit", AuditConfig(), Silent())
+    assert sorted(path.name for path in (run / FOLDER).iterdir()) == names
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", "null", '{"sha256": "0", "report": {}}', "\x00", "cut", "percent"])

@@ -1,3 +1,5 @@
+import base64
+import io
 import re
 import shutil
 import sys
@@ -9,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Silent
@@ -18,9 +21,9 @@ from negcap.pipelines.quality.audit.words import Use, exchanges, uses
 from negcap.pipelines.quality.audit.words import Words as Counted
 from negcap.schemas.audit import AUDIT, MEASURES
 from negcap.schemas.fields import check
-from tests.pipelines.publish.fixtures import changed, rows, write_run
+from tests.pipelines.publish.fixtures import changed, rows, write_images, write_run
 
-VOID = {"meta", "input", "br"}
+VOID = {"meta", "input", "br", "img"}
 MARKUP = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -38,6 +41,7 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.shown: dict[str, list[tuple[str, str]]] = {"made": [], "refused": [], "controls": []}
         self.rows = self.shown["made"]
+        self.siblings: list[list[str]] = []  # of every row in turn
         self.open: list[str] = []
         self.text = ""
         self.feed(html)
@@ -51,6 +55,9 @@ class Page(HTMLParser):
             self.rows = self.shown.get(name or "", self.rows)
         if tag == "q" and "li" in self.open:
             self.rows.append(("", ""))
+            self.siblings.append([])
+        if tag == "li" and self.open.count("li") == 2:
+            self.siblings[-1].append("")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
@@ -60,6 +67,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if self.open.count("li") == 2:
+            self.siblings[-1][-1] += data
         if "li" in self.open and "q" in self.open:
             true, false = self.rows[-1]
             self.rows[-1] = (true + data * ("ins" not in self.open), false + data * ("del" not in self.open))
@@ -157,10 +166,10 @@ def test_words_are_counted_where_they_leave_and_enter(sample: tuple[str, pa.Tabl
 
 
 def test_the_blind_figures_are_those_of_blind(sample: tuple[str, pa.Table], sample_run: Path) -> None:
-    from negcap.pipelines.quality.bias import measure_run
+    from negcap.pipelines.quality.bias import BlindConfig, measure_run
 
     _, table = sample
-    reports = measure_run(sample_run, operators=("noun", "preposition"))
+    reports = measure_run(sample_run, BlindConfig(operators=("noun", "preposition")))
     for report in reports:
         mine = values(table, table="negatives", operator=report.name, measure="blind")
         assert mine == {(report.name, name): value.percent for name, value in report.baselines.items()}
@@ -197,6 +206,91 @@ def test_rows_on_the_page_are_rows_of_the_run_their_edits_marked(
     assert len(shown["refused"]) == sum(min(n, 2) for n in strata.values())
 
 
+def test_the_other_captions_of_the_image_stand_beside_every_row(sample: tuple[str, pa.Table], sample_run: Path) -> None:
+    page = Page(sample[0])
+    captions = rows_of(sample_run, "captions")
+    image = {row["text"]: row["image_id"] for row in captions}
+    texts: dict[str, list[str]] = {}
+    for row in captions:
+        texts.setdefault(row["image_id"], []).append(row["text"])
+    shown = [true for some in ("made", "refused", "controls") for true, _ in page.shown[some]]
+    assert sorted(map(sorted, page.siblings)) == sorted(
+        sorted(text for text in texts[image[true]] if text != true) for true in shown
+    )
+    assert all(page.siblings)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", *rows(24, 9))
+
+
+def photos(page: str) -> dict[str, bytes]:
+    """By image_id, the photos on a page."""
+    images = [attributes for tag, attributes in Page(page).elements if tag == "img"]
+    for attributes in images:
+        assert set(attributes) == {"src", "width", "height", "alt"}
+        assert (attributes["src"] or "").startswith("data:image/jpeg;base64,")
+    return {
+        (a["alt"] or "").removeprefix("The image of "): base64.b64decode((a["src"] or "").partition(",")[2])
+        for a in images
+    }
+
+
+def test_photos_stand_in_the_page_scaled_down(toy: Path, tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(24)])
+    Image.new("RGB", (1500, 1000), (200, 30, 30)).save(folder / "p003.jpg", quality=100)
+    html, _ = audited(toy, tmp_path / "audit", images=folder, n=500, blind=False)
+    found = photos(html)
+    assert set(found) == {f"p{i:03d}" for i in range(24)}
+    sizes = {name: Image.open(io.BytesIO(data)).size for name, data in found.items()}
+    assert sizes["p003"] == (320, 213) and sizes["p005"] == (16 + 5, 12)
+    red, green, blue = Image.open(io.BytesIO(found["p003"])).getpixel((100, 100))  # type: ignore[misc]
+    assert red > 180 and green < 60 and blue < 60
+    assert "no photo" not in Page(html).text
+    assert html == audited(toy, tmp_path / "again", images=folder, n=500, blind=False)[0]
+    assert "img" not in {tag for tag, _ in Page(audited(toy, tmp_path / "none", blind=False)[0]).elements}
+
+
+def test_no_photo_is_taken_from_outside_the_folder(tmp_path: Path) -> None:
+    paths = ["../secret.jpg", "/etc/p.jpg", "linked.jpg", "broken.jpg", "absent.jpg"]
+
+    def edit(captions: list[dict[str, Any]], negatives: list[dict[str, Any]]) -> None:
+        for row in captions:
+            row["image"] = dict(zip((f"p{i:03d}" for i in range(5)), paths, strict=True)).get(
+                row["image_id"], row["image"]
+            )
+
+    run = changed(tmp_path, edit)
+    folder = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(5, 24)])
+    write_images(tmp_path, ["secret.jpg"])
+    (folder / "linked.jpg").symlink_to(tmp_path / "secret.jpg")
+    (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no photo")
+    html, _ = audited(run, tmp_path / "audit", images=folder, n=500, blind=False)
+    assert set(photos(html)) == {f"p{i:03d}" for i in range(5, 24)}
+    text = Page(html).text
+    assert "Of 5 images no photo was found." in text
+    gone = {f"p{i:03d}" for i in range(5)}
+    assert text.count("no photo\n") == sum(row["image_id"] in gone for row in rows_of(run, "negatives"))
+
+
+def test_an_image_folder_that_is_none_and_a_missing_library_are_named(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(toy), "--no-blind", "--quiet", "--images", str(tmp_path / "none")]) == 2
+    assert f"images must be a folder, was: {tmp_path / 'none'}" in capsys.readouterr().err
+    assert not (toy / "audit").exists()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[publish\]"):
+        audited(toy, tmp_path / "audit", images=write_images_without_pillow(tmp_path / "images"), blind=False)
+
+
+def write_images_without_pillow(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "p000.jpg").write_bytes(b"")
+    return folder
+
+
 def test_the_page_needs_nothing_else(sample: tuple[str, pa.Table]) -> None:
     html, _ = sample
     page = Page(html)
@@ -209,7 +303,7 @@ def test_the_page_needs_nothing_else(sample: tuple[str, pa.Table]) -> None:
     style = re.findall(r"<style>(.*?)</style>", html, re.S)
     assert len(style) == 1 and "url(" not in style[0] and "@import" not in style[0]
     policy = next(a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def test_the_page_is_put_together_rightly(sample: tuple[str, pa.Table]) -> None:
@@ -308,7 +402,7 @@ def test_estimates_of_truth_are_shown_where_there_are_some(tmp_path: Path) -> No
         pq.write_table(table.append_column("p_true", estimate), shard_path(run / "negatives", number))
     html, table = audited(run, tmp_path / "audit", blind=False)
     assert values(table, measure="p_true") == {("noun", ""): pytest.approx(0.02)}
-    assert '<th scope="col">likely true</th>' in html and "true after all 2.0 %" in html
+    assert '<th scope="col">mean p(true)</th>' in html and "p(true) 2.0 %" in html
 
 
 def test_a_split_is_shown_alone(tmp_path: Path) -> None:
@@ -402,7 +496,15 @@ def test_a_change_of_length_beyond_the_ends_is_collected_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "percent, kind, starts", [(50.0, "good", 40.0), (57.0, "some", 40.0), (72.5, "high", 40.0), (35.0, "high", 16.0)]
+    "percent, kind, starts",
+    [
+        (50.0, "good", 40.0),
+        (57.0, "good", 40.0),
+        (58.0, "some", 40.0),
+        (61.0, "some", 40.0),
+        (72.5, "high", 40.0),
+        (35.0, "high", 16.0),
+    ],
 )
 def test_a_blind_bar_starts_at_50_and_tells_by_how_much(percent: float, kind: str, starts: float) -> None:
     (bar,) = charts.accuracy(percent, percent - 2, percent + 2).bars

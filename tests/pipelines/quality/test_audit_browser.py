@@ -7,12 +7,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.shards import read_table, write_shard
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
-from negcap.schemas.negatives import POSITIVE
+from negcap.schemas.negatives import POSITIVE, REJECTIONS
+from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -35,11 +38,12 @@ frame.onload = () => {{
 FILTERS = """
   const state = () => ({
     operators: all('.browse .operator').filter(seen).map(node => node.querySelector('h3').textContent),
-    made: all('.browse .made li').filter(seen).length,
+    made: all('.browse .made ol > li').filter(seen).length,
     reasons: [...new Set(all('.refused .reason').filter(seen).map(node => node.firstChild.data.trim()))],
-    refused: all('.refused li').filter(seen).length,
+    refused: all('.refused ol > li').filter(seen).length,
     plots: all('.browse svg.plot').filter(seen).length,
     nothing: all('.nothing').filter(seen).length,
+    offered: all('.by-reason label').filter(seen).map(node => node.firstChild.nextSibling.data.trim()),
   });
   const choose = id => page.getElementById(id).click();
   const label = id => page.getElementById(id).parentElement.firstChild.nextSibling.data.trim();
@@ -52,6 +56,18 @@ FILTERS = """
   const find = (group, name) => all(group + ' input').find(node => label(node.id) == name).id;
   choose(find('.by-operator', 'shuffle')); choose(find('.by-reason', 'sibling quantity')); result.none = state();
   choose(find('.by-operator', 'numeral')); result.some = state();
+  return result;
+"""
+EMPTY = """
+  const operators = () => all('.browse .operator').filter(seen).map(node => node.querySelector('h3').textContent);
+  const state = () => ({operators: operators(), nothing: all('.nothing').filter(seen).length,
+    offered: all('.by-reason label').filter(seen).map(node => node.firstChild.nextSibling.data.trim())});
+  const choose = id => page.getElementById(id).click();
+  const result = {all: operators()};
+  choose('kept'); result.kept = operators();
+  choose(all('.by-operator input').find(node => node.parentElement.textContent.startsWith('verb')).id);
+  result.verb = state();
+  choose('every'); result.else = state();
   return result;
 """
 WIDTHS = """
@@ -95,9 +111,27 @@ CONTRAST = """
 
 @pytest.fixture(scope="module")
 def page(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of the sample, half of its photos there."""
     folder = tmp_path_factory.mktemp("audit")
-    audit(sample_run, folder, AuditConfig(n=6), Silent())
+    names = sorted({row["image"] for table in read_table(sample_run, "captions") for row in table.to_pylist()})
+    images = write_images(folder / "images", [name for name in names[::2]])
+    audit(sample_run, folder, AuditConfig(n=6, images=images), Silent())
     return (folder / PAGE).read_text(encoding="utf-8")
+
+
+def test_an_operator_without_rows_is_hidden_with_the_negatives(tmp_path: Path) -> None:
+    captions, negatives = rows(24, 9)
+    run = write_run(tmp_path / "run", captions, negatives)
+    refused = {**dict.fromkeys(REJECTIONS.names), **{k: v for k, v in negatives[0].items() if k in REJECTIONS.names}}
+    refused |= {"operator": "verb", "family": "verb", "reason": "same_quantity"}
+    schema = REJECTIONS
+    write_shard(pa.Table.from_pylist([refused], schema), run / "rejections", 0, "toy", schema, {})
+    audit(run, tmp_path, AuditConfig(blind=False), Silent())
+    found = browse((tmp_path / PAGE).read_text(encoding="utf-8"), EMPTY, tmp_path)
+    assert found["all"] == ["noun", "numeral", "verb"]
+    assert found["kept"] == ["noun", "numeral"]
+    assert found["verb"] == {"operators": [], "nothing": 1, "offered": ["everything", "negatives", "same quantity"]}
+    assert found["else"]["offered"] == ["everything", "same quantity"]
 
 
 def browse(page: str, script: str, tmp_path: Path, *, width: int = 1280, scheme: int = LIGHT) -> Any:
@@ -137,6 +171,7 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
         assert state["operators"] == [name] and state["nothing"] == 0
         assert state["made"] <= 6 and state["plots"] in (3, 4)
         assert state["reasons"] == [reason.replace("_", " ") for reason in figures.refused.get(name, {})]
+        assert set(state["offered"]) == {"everything", "negatives", *state["reasons"]}
     assert sum(state["made"] for state in found["operators"].values()) == start["made"] > 6 * len(operators) - 12
     assert sum(state["refused"] for state in found["operators"].values()) == start["refused"] > 0
     assert list(found["reasons"]) == [reason.replace("_", " ") for reason in figures.reasons]
@@ -144,12 +179,14 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
         with_it = [name for name in operators if reason.replace(" ", "_") in figures.refused.get(name, {})]
         assert state["operators"] == with_it and state["reasons"] == [reason]
         assert state["made"] == state["plots"] == state["nothing"] == 0 < state["refused"] <= 2 * len(with_it)
+    assert set(start["offered"]) == {"everything", "negatives", *found["reasons"]}
+    assert found["kept"]["operators"] == operators and "sibling quantity" in found["none"]["offered"]
     assert found["kept"]["made"] == start["made"] and found["kept"]["refused"] == found["kept"]["plots"] == 0
     assert found["none"]["operators"] == [] and found["none"]["nothing"] == 1
     assert found["some"]["operators"] == ["numeral"] and found["some"]["nothing"] == 0 < found["some"]["refused"]
 
 
-@pytest.mark.parametrize("width", [320, 700, 1100, 1600])
+@pytest.mark.parametrize("width", [320, 400, 700, 1100, 1400])
 def test_nothing_runs_out_of_the_window(page: str, width: int, tmp_path: Path) -> None:
     assert browse(page, WIDTHS, tmp_path, width=width) == {"overflow": 0, "beyond": []}
 

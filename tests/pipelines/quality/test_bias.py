@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.bias import (
+    BlindConfig,
     Pair,
     accuracy,
     blind,
@@ -184,9 +185,9 @@ def test_a_run_has_a_report_an_operator(tmp_path: Path) -> None:
     run = negatives(tmp_path, [4])
     reports = measure_run(run)
     assert [(report.name, report.ngrams.pairs) for report in reports] == [("noun", 16), ("numeral", 16)]
-    assert measure_run(run, operators=["numeral"]) == reports[1:]
+    assert measure_run(run, BlindConfig(operators=("numeral",))) == reports[1:]
     with pytest.raises(ValueError, match="operator must be one of noun, numeral in .*, was: verb"):
-        measure_run(run, operators=["verb"])
+        measure_run(run, BlindConfig(operators=("verb",)))
     with pytest.raises(FileNotFoundError, match="no negatives"):
         measure_run(tmp_path / "nowhere")
 

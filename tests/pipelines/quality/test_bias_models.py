@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from negcap.pipelines.quality.bias import Pair, accuracy, by_image, measure, read_corpus, some_images, to_json, to_text
 from negcap.pipelines.quality.bias.language_model import train
 from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
-from negcap.pipelines.quality.bias.ngrams import START, Texts, Vocabulary, windows
+from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, windows
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5)
@@ -25,7 +25,7 @@ def grams(text: str) -> Counter[str]:
 
 @given(PAIRS)
 def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     found = features(vocabulary.encode([true for true, _ in pairs]), vocabulary.encode([other for _, other in pairs]))
     names = vocabulary.spell(found.keys)
     for row, (true, other) in enumerate(pairs):
@@ -39,7 +39,7 @@ def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
 
 @given(PAIRS)
 def test_texts_agree_outside_their_windows(pairs: list[tuple[str, str]]) -> None:
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     true, other = (vocabulary.encode([pair[side] for pair in pairs]) for side in (0, 1))
     around = windows(true, other)
     for row in range(len(pairs)):
@@ -54,7 +54,7 @@ def test_texts_agree_outside_their_windows(pairs: list[tuple[str, str]]) -> None
 
 
 def test_words_are_lower_case_with_punctuation_apart() -> None:
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     texts = vocabulary.encode(["A dog's t-shirt.", ""])
     assert [list(vocabulary.number)[k] for k in texts.flat[:6]] == ["<s>", "a", "dog's", "t-shirt", ".", "</s>"]
     assert len(texts) == 2 and texts.offsets.tolist() == [0, 6, 8]
@@ -66,7 +66,7 @@ CORPUS = ["a dog runs", "a dog sits", "a cat sits", "a cat sits", "the dog runs 
 
 @pytest.mark.parametrize("context", ["a", "dog", "a dog", "the cat", "red", "unseen a"])
 def test_the_probabilities_of_a_context_sum_to_one(context: str) -> None:
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     texts = vocabulary.encode([*CORPUS, context])
     entries = len(vocabulary.number)
     given_ = texts.flat[texts.offsets[-2] : -1].tolist()
@@ -81,7 +81,7 @@ def test_the_probabilities_of_a_context_sum_to_one(context: str) -> None:
 
 
 def test_a_fold_is_judged_by_what_others_say() -> None:
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     texts = vocabulary.encode(["a dog runs"] * 5 + ["a cat runs"])
     folds = np.array([0] * 5 + [1])
     model = train(texts, folds, 2, len(vocabulary.number))
@@ -91,7 +91,7 @@ def test_a_fold_is_judged_by_what_others_say() -> None:
 
 def test_gaps_are_those_of_whole_texts() -> None:
     """What lies outside of the window changes nothing."""
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     true, other = vocabulary.encode(CORPUS), vocabulary.encode([text.replace("dog", "red cat") for text in CORPUS])
     folds = np.arange(len(CORPUS)) % 2
     model = train(true, folds, 2, len(vocabulary.number))
@@ -100,7 +100,7 @@ def test_gaps_are_those_of_whole_texts() -> None:
 
 
 def test_word_odds_are_counts_of_other_folds() -> None:
-    vocabulary = Vocabulary()
+    vocabulary = NgramVocabulary()
     true, other = vocabulary.encode(["a dog", "a dog", "a cat"]), vocabulary.encode(["a cat", "a cat", "a dog"])
     single = words(features(true, other))
     assert vocabulary.spell(single.keys) == ["dog", "cat"]
@@ -168,7 +168,7 @@ def test_a_limit_takes_whole_images() -> None:
 def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("negcap.pipelines.quality.bias.ngrams.BITS", 3)
     with pytest.raises(ValueError, match="texts must have at most 8 different words, have: 9"):
-        Vocabulary().encode(["one two three four five six"])
+        NgramVocabulary().encode(["one two three four five six"])
 
 
 def test_a_run_without_captions_has_no_corpus(tmp_path) -> None:  # type: ignore[no-untyped-def]

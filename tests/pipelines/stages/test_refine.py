@@ -20,7 +20,7 @@ from negcap.pipelines.engine.manifest import Identity, finish, hash_schema, prep
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import Origin, read_table, shard_path, write_shard
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.quality.bias import Pair, blind, measure_run
+from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
 from negcap.pipelines.quality.selection import _expected, pool, select
 from negcap.pipelines.stages.refine import RefineConfig, both_ways, refine, yields
 from negcap.schemas.captions import CAPTIONS
@@ -103,7 +103,7 @@ def test_a_planted_cue_vanishes(make: Make, baseline: str, raw: float, kept: flo
 def test_the_cue_is_gone_for_a_model_of_other_images_too() -> None:
     """Two corpora refined apart: what is learned of one does not tell the other."""
     from negcap.pipelines.quality.bias.learned import features, regression, right
-    from negcap.pipelines.quality.bias.ngrams import Vocabulary
+    from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
 
     sides = []
     for seed in (0, 1):
@@ -115,7 +115,7 @@ def test_the_cue_is_gone_for_a_model_of_other_images_too() -> None:
             sides.append(([captions[i][0] for i, _ in kept], [negatives[i][draw] for i, draw in kept]))
 
     def transfer(first: tuple[list[str], list[str]], second: tuple[list[str], list[str]]) -> float:
-        vocabulary = Vocabulary()
+        vocabulary = NgramVocabulary()
         found = features(vocabulary.encode(first[0] + second[0]), vocabulary.encode(first[1] + second[1])).matrix
         weights = regression(found[: len(first[0])])
         return 100 * float(right(found[len(first[0]) :] @ weights).mean())
@@ -218,7 +218,7 @@ def test_a_run_gets_a_table_of_its_own_rows(run: Path) -> None:
     metadata = pq.read_schema(run / "refined" / "part-00000.parquet").metadata
     assert metadata[b"stage"] == b"refine" and json.loads(metadata[b"config"])["seed"] == 0
     assert metadata[b"table"] == b"refined" and metadata[b"made_by"] == b"tests"
-    assert {report.name for report in measure_run(run, table="refined")} == {"noun", "verb"}
+    assert {report.name for report in measure_run(run, BlindConfig(table="refined"))} == {"noun", "verb"}
 
 
 def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run: Path) -> None:

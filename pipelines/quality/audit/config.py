@@ -1,0 +1,33 @@
+"""What an audit shows: the options of `negcap audit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from negcap.pipelines.engine.bounds import at_least
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """What an audit shows.
+
+    n: random negatives an operator, and a third as many refused candidates a reason; refined: show and plot the table
+    refined instead of negatives; splits: rows of these only, empty: of all; blind: measure the blind baselines; limit:
+    the pairs an operator that they are measured on; images: the folder of the image files, to show them beside the
+    rows. Raises ValueError for n or limit below 1, or an empty title.
+    """
+
+    n: int = 12
+    seed: int = 0
+    refined: bool = False
+    splits: tuple[str, ...] = ()
+    blind: bool = True
+    limit: int = 100_000
+    images: Path | None = None
+    title: str = "Negative captions, audited"
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("n", "limit"))
+        if not self.title.strip():
+            raise ValueError("title must not be empty")

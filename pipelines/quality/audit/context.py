@@ -1,0 +1,98 @@
+"""What a reader needs to judge whether a negative is false: the image, and what its other captions say."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.quality.strata import Row
+from negcap.pipelines.tables.columns import read_columns
+from negcap.pipelines.tables.images import Images
+from negcap.schemas.captions import LANGUAGE
+
+SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB a photo
+
+
+class Photo(NamedTuple):
+    """An image scaled down, as a `data:` URI that a page holds in itself, and its size in pixels."""
+
+    uri: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Context:
+    """The captions and photos of some images.
+
+    captions: by image_id, the English captions as (caption_id, text); photos: by image_id, where the file was found
+    and is an image; images: whether photos were asked for; missing: images that have none.
+    """
+
+    captions: Mapping[str, list[tuple[str, str]]] = field(default_factory=dict)
+    photos: Mapping[str, Photo] = field(default_factory=dict)
+    images: bool = False
+    missing: int = 0
+
+    def siblings(self, row: Row) -> list[str]:
+        """The other captions of a row's image."""
+        return [text for caption_id, text in self.captions.get(row["image_id"], ()) if caption_id != row["caption_id"]]
+
+    def photo(self, row: Row) -> Photo | None:
+        """The photo of a row's image; None where there is none."""
+        return self.photos.get(row["image_id"])
+
+
+def read_context(run: Path, rows: Iterable[Row], folder: Path | None = None) -> Context:
+    """Read the captions of the rows' images, and from an image folder their photos.
+
+    An image is looked for only inside the folder (see `Images.find`). Raises FileNotFoundError where the folder is
+    none, ImportError without Pillow, ValueError for captions that lack a column, DamagedShardError.
+    """
+    wanted = {row["image_id"] for row in rows}
+    captions: dict[str, list[tuple[str, str]]] = {}
+    paths: dict[str, str] = {}
+    for shard in list_shards(run / "captions"):
+        for row in _of_images(shard, wanted):
+            paths[row["image_id"]] = row["image"]
+            if row["language"] == LANGUAGE:
+                captions.setdefault(row["image_id"], []).append((row["caption_id"], row["text"]))
+    if folder is None:
+        return Context(captions)
+    images = Images(folder)
+    found = {image_id: _photo(images, path) for image_id, path in paths.items()}
+    photos = {image_id: photo for image_id, photo in found.items() if photo is not None}
+    return Context(captions, photos, True, len(wanted) - len(photos))
+
+
+def _of_images(shard: Path, wanted: set[str]) -> list[Row]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = read_columns(shard, ["caption_id", "image_id", "image", "language", "text"])
+    return rows.filter(pc.is_in(rows["image_id"], pa.array(sorted(wanted), pa.string()))).to_pylist()
+
+
+def _photo(images: Images, path: str) -> Photo | None:
+    """An image scaled down; None for one that is not in the folder, leads out of it, or cannot be read."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise ImportError("photos on the page need Pillow: pip install negcap[publish]") from error
+    try:
+        name = images.find(path)
+        if name is None:
+            return None
+        with Image.open(io.BytesIO(images.read(name))) as file:
+            image = ImageOps.exif_transpose(file).convert("RGB")
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return None
+    image.thumbnail((SIDE, SIDE))
+    data = io.BytesIO()
+    image.save(data, "JPEG", quality=QUALITY)
+    return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
