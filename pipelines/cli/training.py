@@ -79,7 +79,7 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     components. The folder MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its
     last whole epoch.
     """
-    from negcap.pipelines.models.trainer.config import configure
+    from negcap.pipelines.models.config import configure
 
     given = options.only_set(given)
     with one_line_errors():
@@ -107,7 +107,7 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     run, retrieval by objects, attributes and relations; of UniVSE the curve of alpha and parsing by the image. Prints
     Markdown; JSON and the ranks as Parquet lie beside the model.
     """
-    from negcap.pipelines.models.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
@@ -132,7 +132,7 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
     relevance.png: where in photos it sees an object, an attributed object or a relation. neighbours.png: the run's
     frequent nouns, attributed nouns and triples in the plane, by t-SNE.
     """
-    from negcap.pipelines.models.univse.pictures import PictureConfig, draw_pictures
+    from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures
 
     given = options.only_set(given)
     with one_line_errors():
@@ -157,27 +157,26 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
     VSE, VSE++ and VSE-C with negatives of each family and of all: retrieval plain and under attack, as the papers'
     tables have it. What is trained already is kept. Prints Markdown; DIR holds the models and the tables.
     """
-    from negcap.pipelines.models.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
         from negcap.pipelines.models.trainer import compare as comparison
 
         chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
-        measured = {name: given[name] for name in EVALUATED if name in given}
+        evaluation = EvaluateConfig(**{name: given[name] for name in EVALUATED if name in given})
         for name in set(EVALUATED) - set(SHARED):
             given.pop(name, None)
+        config = comparison.CompareConfig(**chosen, training=given, evaluation=evaluation)
         if readme:
-            comparison.into(readme.read_text("utf-8"), "")  # fails before anything is trained
+            comparison.insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
         text = comparison.compare(
             run,
             output,
-            **chosen,
-            given=given,
-            config=EvaluateConfig(**measured),
+            config,
             overwrite=overwrite,
             say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True),
         )
         if readme:
-            readme.write_text(comparison.into(readme.read_text("utf-8"), text), "utf-8")
+            readme.write_text(comparison.insert_tables(readme.read_text("utf-8"), text), "utf-8")
         print(text)
