@@ -121,7 +121,7 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     \b
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun
     """
-    from negcap.pipelines.models.trainer.config import configure
+    from negcap.pipelines.models.config import configure
 
     given = options.only_set(given)
     with one_line_errors():
@@ -155,7 +155,7 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     \b
     Example: negcap evaluate outputs/vse-c outputs/mine --split test
     """
-    from negcap.pipelines.models.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
@@ -185,7 +185,7 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
     \b
     Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
     """
-    from negcap.pipelines.models.univse.pictures import PictureConfig, draw_pictures
+    from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures
 
     given = options.only_set(given)
     with one_line_errors():
@@ -215,27 +215,26 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
     \b
     Example: negcap compare outputs/mine --output outputs/models --variant vse++ --variant vse-c+noun --seeds 3
     """
-    from negcap.pipelines.models.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
         from negcap.pipelines.models.trainer import compare as comparison
 
         chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
-        measured = {name: given[name] for name in EVALUATED if name in given}
+        evaluation = EvaluateConfig(**{name: given[name] for name in EVALUATED if name in given})
         for name in set(EVALUATED) - set(SHARED):
             given.pop(name, None)
+        config = comparison.CompareConfig(**chosen, training=given, evaluation=evaluation)
         if readme:
-            comparison.into(readme.read_text("utf-8"), "")  # fails before anything is trained
+            comparison.insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
         text = comparison.compare(
             run,
             output,
-            **chosen,
-            given=given,
-            config=EvaluateConfig(**measured),
+            config,
             overwrite=overwrite,
             say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True),
         )
         if readme:
-            readme.write_text(comparison.into(readme.read_text("utf-8"), text), "utf-8")
+            readme.write_text(comparison.insert_tables(readme.read_text("utf-8"), text), "utf-8")
         print(text)

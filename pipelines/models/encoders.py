@@ -1,33 +1,35 @@
-"""Images and sentences to unit vectors of the joint space."""
+"""Encoders of images and of sentences into unit vectors of the joint space."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from negcap.pipelines.models.prefixes import prefix_tree, states
-from negcap.pipelines.models.sampling import pack, to
-from negcap.pipelines.models.trainer.config import TrainConfig
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.device import to_device
+from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
+from negcap.pipelines.models.sampling import pack_sentences
 
 
-def root(features: Tensor) -> Tensor:
-    """The signed square root of features, at length 1: (B, D) -> (B, D)."""
+def signed_root(features: Tensor) -> Tensor:
+    """The signed square root of features, scaled to unit length: (…, D) -> (…, D)."""
     return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
 
 
-HIGHEST = 10  # k of max-k pooling
-TRANSFORMS = {"root": root, "none": lambda features: features}
+MAX_K = 10  # regions that max-k pooling averages
+TRANSFORMS = {"root": signed_root, "none": lambda features: features}
 
 
 class ImageEncoder(nn.Module):
-    """A linear map of features, L2-normalised: (B, D) -> (B, joint). A grid (B, R, D) has its regions pooled.
+    """Features (B, D) through a transform, a linear layer and the L2 norm; regions on a grid (B, R, D) are pooled.
 
-    pooling: average, of the regions before the map; after it and channel by channel max, or max-k, the mean of the 10
-    highest (UniVSE, supplementary A).
+    transform: a key of TRANSFORMS. pooling: average, of the regions before the linear layer; max, or max-k (the mean
+    of the 10 highest values; UniVSE, supplement A), after it and for each dimension on its own.
     """
 
     def __init__(self, size: int, joint: int, transform: str, generator: Generator, pooling: str = "average") -> None:
@@ -39,14 +41,14 @@ class ImageEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features in any float type, (B, D) or (B, R, D), to unit vectors (B, joint) in float32."""
+        """Features (B, D) or (B, R, D) of any float type to unit vectors (B, joint) in float32."""
         if self.pooling == "average" or features.dim() == 2:
             features = features.float()
             return self._mapped(features.mean(1) if features.dim() == 3 else features)
         return self._pooled(self._map(features))
 
     def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors of images and of their regions: (B, joint), (B, R, joint); one region where there is no grid."""
+        """Unit vectors of images (B, joint) and of their regions (B, R, joint); R = 1 for features without a grid."""
         if features.dim() == 2:
             image = self(features)
             return image, image[:, None]
@@ -61,12 +63,12 @@ class ImageEncoder(nn.Module):
         return functional.normalize(self._map(features).float(), dim=-1)
 
     def _pooled(self, regions: Tensor) -> Tensor:
-        highest = 1 if self.pooling == "max" else min(HIGHEST, regions.shape[1])
+        highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
         return functional.normalize(regions.topk(highest, dim=1, sorted=False).values.mean(1).float(), dim=-1)
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> nn.Embedding:
-    """Vectors of words to learn; vectors: (V, size) to begin from, rows of NaN where there is none; tune: on them."""
+    """An embedding of words; vectors: (words, size) initial values, NaN for a word without; tune: train the weights."""
     embedding = nn.Embedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
     if vectors is not None:
@@ -77,77 +79,75 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
     return embedding
 
 
-class TextEncoder(nn.Module):
-    """A (bidirectional) GRU over words, its states pooled, L2-normalised; embedding: ids (n,) to vectors (n, size)."""
+@dataclass(frozen=True)
+class GruShape:
+    """The size of word vectors, the dimensions of the joint space, the directions, and how states are pooled.
 
-    def __init__(
-        self,
-        embedding: nn.Module,
-        size: int,
-        joint: int,
-        generator: Generator,
-        *,
-        bidirectional: bool = True,
-        pooling: str = "max",
-    ) -> None:
+    bidirectional: two GRUs of joint / 2 units; pooling: max over the words, or last.
+    """
+
+    word_dim: int
+    joint: int
+    bidirectional: bool = True
+    pooling: str = "max"
+
+
+class TextEncoder(nn.Module):
+    """A GRU over word vectors, its states pooled and L2-normalized; embedding: word ids (n,) to (n, word_dim)."""
+
+    def __init__(self, embedding: nn.Module, shape: GruShape, generator: Generator) -> None:
         super().__init__()
-        self.pooling = pooling
+        self.pooling = shape.pooling
         self.embedding = embedding
-        hidden = joint // 2 if bidirectional else joint
-        self.gru = nn.GRU(size, hidden, bidirectional=bidirectional)
+        hidden = shape.joint // 2 if shape.bidirectional else shape.joint
+        self.gru = nn.GRU(shape.word_dim, hidden, bidirectional=shape.bidirectional)
         for parameter in self.gru.parameters():
             bound = hidden**-0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Sentences `rows` (B,) of a flat array of words to unit vectors (B, joint) in float32.
+        """Sentences `rows` (B,) of a flat array of word ids to unit vectors (B, joint) in float32.
 
-        tokens: (total,) on the device of the encoder; offsets: (n + 1,) and rows on the CPU.
+        tokens: (total,) on the encoder's device; offsets: (n + 1,) and rows: on the CPU.
         """
-        pooled = self._packed if tokens.is_cuda else self._shared
+        pooled = self._run_packed if tokens.is_cuda else self._run_prefix_tree
         return functional.normalize(pooled(tokens, offsets, rows).float(), dim=-1)
 
-    def _packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """All sentences side by side: what a GPU does best."""
-        packed = pack(offsets, rows)
-        words = tokens[to(packed.positions, tokens.device)]
+    def _run_packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+        """All sentences in parallel, as torch packs them: fastest on a GPU."""
+        packed = pack_sentences(offsets, rows)
+        words = tokens[to_device(packed.positions, tokens.device)]
         states, last = self.gru(PackedSequence(self.embedding(words), packed.sizes))
         if self.pooling == "last":
             pooled = last.transpose(0, 1).flatten(1)
         else:
             pooled = pad_packed_sequence(states, padding_value=float("-inf"))[0].amax(0)
-        return pooled[to(packed.inverse, tokens.device)]
+        return pooled[to_device(packed.inverse, tokens.device)]
 
-    def _shared(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """What sentences have in common computed once: fewer operations, in more steps."""
+    def _run_prefix_tree(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+        """Common prefixes computed once: fewer operations in more steps, fastest on a CPU."""
         parts = []
         for suffix in ("", "_reverse") if self.gru.bidirectional else ("",):
             tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
             words, which = tree.word.unique(return_inverse=True)
-            given, hidden = (
+            from_input, from_hidden = (
                 (getattr(self.gru, f"weight_{x}_l0{suffix}"), getattr(self.gru, f"bias_{x}_l0{suffix}"))
                 for x in ("ih", "hh")
             )
-            parts.append(states(functional.linear(self.embedding(words), *given), *hidden, which, tree, self.pooling))
+            gates = functional.linear(self.embedding(words), *from_input)
+            parts.append(pooled_states(gates, *from_hidden, which, tree, self.pooling))
         return torch.cat(parts, 1)
 
 
-def encoders(
-    config: TrainConfig, features: int, embed: Callable[[Generator], nn.Module], size: int
+def build_encoders(
+    config: TrainConfig, features: int, embedding: Callable[[Generator], nn.Module], word_dim: int
 ) -> tuple[ImageEncoder, TextEncoder]:
-    """The encoders of a model, their weights drawn from its seed.
+    """New encoders, initialized from the config's seed alone.
 
-    features: size of an image's features; embed: makes the embedding of words, in vectors of `size`.
+    features: size of an image's features; embedding: makes the embedding of words, with vectors of word_dim.
     """
     generator = Generator().manual_seed(config.seed)
-    with torch.random.fork_rng(devices=[]):  # what torch draws before the own draws replace it
+    with torch.random.fork_rng(devices=[]):  # the layers' own initialization leaves the global generator as it was
         image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
-        text = TextEncoder(
-            embed(generator),
-            size,
-            config.joint,
-            generator,
-            bidirectional=config.bidirectional,
-            pooling=config.pooling,
-        )
-    return image, text
+        shape = GruShape(word_dim, config.joint, config.bidirectional, config.pooling)
+        return image, TextEncoder(embedding(generator), shape, generator)

@@ -1,4 +1,4 @@
-"""Batches by index: which captions, which of their negatives, and where their words lie. No Python per sample."""
+"""Batches of captions, negatives sampled for them, and the packed layout of their words; without loops over samples."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ import torch
 from torch import Generator, Tensor
 
 
-def to(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device; to a GPU without waiting for it."""
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+class PackedSentences(NamedTuple):
+    """B sentences laid out for torch's PackedSequence: all first words, then all second words, …; longest first.
 
-
-class Packed(NamedTuple):
-    """B sentences laid out step by step for a recurrent net: all first words, all second words, …, longest first.
-
-    positions: (total,) where the words lie in the flat array of tokens; sizes: (T,) sentences that reach each step;
-    inverse: (B,) the packed place of each sentence. All on the CPU.
+    positions: (total,) indices of their words in the flat array of tokens; sizes: (T,) how many sentences have a word
+    at each step; inverse: (B,) the packed index of each sentence. All on the CPU.
     """
 
     positions: Tensor
@@ -26,29 +21,32 @@ class Packed(NamedTuple):
     inverse: Tensor
 
 
-def pack(offsets: Tensor, rows: Tensor) -> Packed:
-    """Lay out sentences `rows` (B,) of a flat array with `offsets` (n + 1,)."""
+def pack_sentences(offsets: Tensor, rows: Tensor) -> PackedSentences:
+    """The packed layout of sentences `rows` (B,) of a flat array with offsets (n + 1,)."""
     starts = offsets[rows]
     lengths, order = (offsets[rows + 1] - starts).sort(descending=True, stable=True)
     steps = torch.arange(int(lengths[0]))[:, None]
-    reached = steps < lengths[None, :]
+    present = steps < lengths[None, :]
     inverse = torch.empty_like(order)
     inverse[order] = torch.arange(len(order))
-    return Packed((starts[order][None, :] + steps)[reached], reached.sum(1), inverse)
+    return PackedSentences((starts[order][None, :] + steps)[present], present.sum(1), inverse)
 
 
-class Pool(NamedTuple):
-    """Negatives to draw from: those of caption c are `rows[starts[c]:starts[c + 1]]`, each with its `weights`."""
+class NegativePool(NamedTuple):
+    """Negatives to sample from: those of caption c are `rows[starts[c]:starts[c + 1]]`, with `weights` likewise.
+
+    rows: (m,) indices among all M negatives; starts: (C + 1,); weights: (m,).
+    """
 
     rows: Tensor
     starts: Tensor
     weights: Tensor
 
 
-def make_pool(caption: Tensor, family: Tensor, wanted: Tensor, captions: int) -> Pool:
-    """The pool of the negatives that are `wanted`; each family of a caption's negatives has the same weight in all.
+def build_pool(caption: Tensor, family: Tensor, wanted: Tensor, captions: int) -> NegativePool:
+    """The pool of the wanted negatives; the families of a caption's negatives have equal weight in total.
 
-    caption, family: (M,) of each negative; wanted: (M,) bool; captions: how many captions there are.
+    caption, family: (M,) of each negative; wanted: (M,) bool; captions: C.
     """
     rows = wanted.nonzero()[:, 0]
     rows = rows[caption[rows].argsort(stable=True)]
@@ -58,38 +56,39 @@ def make_pool(caption: Tensor, family: Tensor, wanted: Tensor, captions: int) ->
     families = int(family.max()) + 1 if len(family) else 1
     kind = owner * families + family[rows]
     weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float()
-    return Pool(rows, starts, weights)
+    return NegativePool(rows, starts, weights)
 
 
-class Drawn(NamedTuple):
-    """Negatives drawn for a batch: `rows` (P,), and for each the place in the batch of the caption it is of."""
+class SampledNegatives(NamedTuple):
+    """P negatives for a batch: `rows` (P,) among all negatives, `owner` (P,) the batch index of their captions."""
 
     rows: Tensor
     owner: Tensor
 
 
-def draw(pool: Pool, captions: Tensor, n: int, generator: Generator) -> Drawn:
-    """n different negatives of each caption by weight (all, where there are no more); captions: (B,).
+def sample_negatives(pool: NegativePool, captions: Tensor, n: int, generator: Generator) -> SampledNegatives:
+    """Sample n negatives of each caption (B,) by weight without replacement; all of a caption that has no more.
 
-    The first n of independent exponential arrivals with the weights as rates: a weighted draw without replacement.
+    The n smallest of independent exponential variables with the weights as rates are such a sample (Efraimidis and
+    Spirakis 2006).
     """
     starts = pool.starts[captions]
     counts = pool.starts[captions + 1] - starts
     width = int(counts.max()) if len(counts) else 0
     if width == 0:
-        return Drawn(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
-    places = torch.arange(width)[None, :]
-    there = places < counts[:, None]
-    at = (starts[:, None] + places).clamp(max=len(pool.rows) - 1)
+        return SampledNegatives(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
+    slots = torch.arange(width)[None, :]
+    present = slots < counts[:, None]
+    at = (starts[:, None] + slots).clamp(max=len(pool.rows) - 1)
     arrival = torch.empty(at.shape).exponential_(generator=generator) / pool.weights[at]
-    arrival = arrival.masked_fill(~there, float("inf"))
+    arrival = arrival.masked_fill(~present, float("inf"))
     chosen = arrival.topk(min(n, width), dim=1, largest=False).indices
-    kept = there.gather(1, chosen)
+    kept = present.gather(1, chosen)
     owner = torch.arange(len(captions))[:, None].expand_as(chosen)
-    return Drawn(pool.rows[at.gather(1, chosen)][kept], owner[kept])
+    return SampledNegatives(pool.rows[at.gather(1, chosen)][kept], owner[kept])
 
 
-def shuffled(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
-    """All captions in random order, `batch_size` at a time; a last batch of one, which has no negative, is left out."""
+def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
+    """Captions (n,) in random order, `batch_size` at a time; a last batch of one is left out: it has no negatives."""
     order = captions[torch.randperm(len(captions), generator=generator)]
     return (batch for batch in order.split(batch_size) if len(batch) > 1)

@@ -1,4 +1,4 @@
-"""Word vectors that others trained: GloVe's text form, or npz with arrays of words and vectors."""
+"""Pretrained word vectors: GloVe's text format, or npz with an array of words and one of vectors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.vocabulary import WordVocabulary
 
 Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 
 
-def read_vectors(path: Path, vocabulary: Vocabulary, size: int) -> Tensor:
-    """The vectors of a vocabulary's words (V, size); a row of NaN for a word that the file lacks.
+def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
+    """Read the vectors of a vocabulary's words, (V, size); a row of NaN for a word that the file lacks.
 
-    A name of several words ("tennis racket") that it lacks has the mean of those of its words that have vectors.
-    Text has a line a word: the word, then its numbers, between spaces. An npz has two arrays, one of words (n,) and
-    one of numbers (n, size), under any names. Raises ValueError naming the file (and line) for anything else, another
-    size, or a file with none of the words.
+    A name of several words ("tennis racket") that the file lacks gets the mean over those of its words that have one.
+    In text, a line is a word and its numbers, separated by spaces; an npz has two arrays under any names, words (n,)
+    and numbers (n, size). Raises ValueError, naming the file and line, for another format or size, or a file with none
+    of the words.
     """
     found = torch.full((len(vocabulary), size), torch.nan)
     with path.open("rb") as file:

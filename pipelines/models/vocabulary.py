@@ -1,7 +1,7 @@
-"""Words as numbers: which words a corpus knows, and sentences as flat arrays of them.
+"""The vocabulary of a model, and texts as flat arrays of word ids.
 
-A word is a token of NLTK's word tokenizer, lower-cased, on each stretch of text between white space; so the same
-stretch always gives the same words, and texts are encoded stretch by stretch, each distinct one looked up once.
+Texts are lower-cased and split at white space; each piece is tokenized by NLTK's word tokenizer on its own. So a piece
+has the same words wherever it stands, and every distinct piece is tokenized and looked up once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
+PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
 
-class Sentences(NamedTuple):
-    """n sentences: `tokens[offsets[i]:offsets[i + 1]]` are the words of the i-th, from <start> to <end>.
+class EncodedTexts(NamedTuple):
+    """n texts as word ids: `tokens[offsets[i]:offsets[i + 1]]` is text i, from <start> to <end>.
 
     tokens: (total,) int32; offsets: (n + 1,) int64.
     """
@@ -40,28 +42,31 @@ def _tokenizer() -> Any:
 
 
 @lru_cache(maxsize=1 << 16)
-def _words(stretch: str) -> tuple[str, ...]:
-    return tuple(_tokenizer().tokenize(stretch))
+def _tokenize_piece(piece: str) -> tuple[str, ...]:
+    return tuple(_tokenizer().tokenize(piece))
 
 
-def words(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """The words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
-    return [word for stretch in text.lower().split() for word in _words(stretch)]
+    return [word for piece in text.lower().split() for word in _tokenize_piece(piece)]
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs."""
-    stretches = Counter(stretch for text in texts for stretch in text.lower().split())
+    """How often each word occurs in all texts."""
+    pieces = Counter(piece for text in texts for piece in text.lower().split())
     counts: Counter[str] = Counter()
-    for stretch, times in stretches.items():
-        for word in _words(stretch):
+    for piece, times in pieces.items():
+        for word in _tokenize_piece(piece):
             counts[word] += times
     return counts
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """The words a model knows, the four specials first; a word's id is its place."""
+class WordVocabulary:
+    """The words that a model knows; a word's id is its position. The first four are SPECIALS.
+
+    Raises ValueError for words that do not begin so, or hold a word twice.
+    """
 
     words: tuple[str, ...]
 
@@ -77,48 +82,48 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> Mapping[str, int]:
-        """The id of each word."""
-        return {word: number for number, word in enumerate(self.words)}
+        """The id of each word; read-only."""
+        return MappingProxyType({word: number for number, word in enumerate(self.words)})
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the words in order."""
+        """The hex digest of the words in order."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
-    def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> Sentences:
-        """Texts as ids between <start> and <end>; a word that is not known becomes <unk>."""
+    def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
+        """Encode texts, each between <start> and <end>; a word that is not known becomes <unk>."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         array = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(list(texts), pa.string())
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         split = pc.utf8_split_whitespace(pc.utf8_lower(array))
-        stretches = split.flatten().dictionary_encode()
-        ends = np.concatenate([[0], np.cumsum(pc.list_value_length(split).to_numpy(zero_copy_only=False))])
-        table, starts = self._table(stretches.dictionary.to_pylist())
-        which = stretches.indices.to_numpy(zero_copy_only=False)
-        lengths = np.diff(starts)[which]  # words of each stretch
-        behind = np.concatenate([[0], np.cumsum(lengths)])
-        sizes = np.diff(behind[ends])  # words of each sentence
+        pieces = split.flatten().dictionary_encode()
+        text_starts = np.concatenate([[0], np.cumsum(pc.list_value_length(split).to_numpy(zero_copy_only=False))])
+        ids, starts = self._encode_pieces(pieces.dictionary.to_pylist())
+        piece = pieces.indices.to_numpy(zero_copy_only=False)
+        lengths = np.diff(starts)[piece]  # words of each piece
+        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # of each piece, among the words of all texts
+        sizes = np.diff(word_starts[text_starts])  # words of each text
         offsets = np.concatenate([[0], np.cumsum(sizes + 2)]).astype(np.int64)
-        inside = np.arange(behind[-1])
+        word = np.arange(word_starts[-1])
         tokens = np.empty(offsets[-1], np.int32)
         tokens[offsets[:-1]] = self.ids[START]
         tokens[offsets[1:] - 1] = self.ids[END]
-        place = inside + 1 + 2 * np.repeat(np.arange(len(sizes)), sizes)
-        tokens[place] = table[np.repeat(starts[which] - behind[:-1], lengths) + inside]
-        return Sentences(tokens, offsets)
+        position = word + 1 + 2 * np.repeat(np.arange(len(sizes)), sizes)
+        tokens[position] = ids[np.repeat(starts[piece] - word_starts[:-1], lengths) + word]
+        return EncodedTexts(tokens, offsets)
 
-    def _table(self, stretches: list[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The ids of the words of distinct stretches, one after the other, and where each stretch starts."""
+    def _encode_pieces(self, pieces: list[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """The word ids of distinct pieces, one after the other, and where each piece starts (and the last ends)."""
         unknown = self.ids[UNKNOWN]
-        encoded = [[self.ids.get(word, unknown) for word in _words(stretch)] for stretch in stretches]
+        encoded = [[self.ids.get(word, unknown) for word in _tokenize_piece(piece)] for piece in pieces]
         starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])]).astype(np.int64)
-        return np.array([number for ids in encoded for number in ids], np.int32), starts
+        return np.array([id for ids in encoded for id in ids], np.int32), starts
 
 
-def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> Vocabulary:
-    """The words that occur at least `min_count` times, the most frequent first, equals by name; then more, if new.
+def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
+    """SPECIALS, then the words with at least `min_count` occurrences by falling count (ties by name), then new `more`.
 
     Raises ValueError for a min_count below 1.
     """
@@ -126,4 +131,4 @@ def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[st
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
     counts = count_words(texts)
     kept = sorted((-count, word) for word, count in counts.items() if count >= min_count and word not in SPECIALS)
-    return Vocabulary(tuple(dict.fromkeys((*SPECIALS, *(word for _, word in kept), *more))))
+    return WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *(word for _, word in kept), *more))))

@@ -1,30 +1,44 @@
-"""What the training of a captioner is told."""
+"""The configuration of a captioner: how one is trained, and how it writes captions. Imports no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
-from negcap.pipelines.models.trainer.config import DEVICES, TRANSFORMS, cores
+from negcap.pipelines.models.config import DEVICES, TRANSFORMS, cores
 
 COUNTS = ("generator_steps", "stages", "batch_size", "words", "word_dim", "hidden", "joint", "noise", "min_count")
 RATES = ("learning_rate", "supervised_rate", "clip")
+RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
+DECODINGS = ("sample", "greedy", "beam")
 
 
 @dataclass(frozen=True)
 class CaptionerConfig:
     """All that decides a trained captioner. Raises ValueError for a value that breaks its rule.
 
-    run: the folder with captions and features; output: the model's folder. The splits are as a TrainConfig's.
-    Three phases: `mle_epochs` of likelihood, of which the one likeliest on validation is kept; `discriminator_epochs`;
-    `gan_epochs`, each of `stages` stages: `generator_steps` of the policy gradient, then one of the discriminator.
-    A prefix of every `rollout_every` words is worth the mean reward of `rollouts` ways to go on from it.
-    learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator.
-    alpha, beta: weights of generated and of mismatched captions in the discriminator's loss. words: the most a caption
-    has, its end counted. hidden: the generator's state; joint: the discriminator's space; noise: size of z. dropout: of
-    the generator's words and states, for likelihood only. collapse: training stops when distinct-2 of what is sampled
-    falls below this share of what it was after the first phase. threads: of the CPU.
+    Data
+        run: the folder with captions and features; output: the captioner's folder. train_splits, validation_split,
+        validation_images, transform, min_count: as of TrainConfig.
+    Phases, one after the other
+        mle_epochs of maximum likelihood; the generator with the least loss on validation goes on.
+        discriminator_epochs of the discriminator alone.
+        gan_epochs of `stages` stages; a stage is `generator_steps` steps of the policy gradient, then one step of the
+        discriminator. Training stops when distinct-2 of sampled captions falls below `collapse` times its value at the
+        end of the first phase.
+    Rewards
+        The value of a prefix is the mean reward of `rollouts` sampled completions; prefixes of every `rollout_every`
+        words are completed.
+    Discriminator's loss
+        alpha, beta: weights of generated and of mismatched captions.
+    Optimization
+        learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator; both Adam.
+        batch_size: captions; clip: maximal norm of the gradients; dropout: of the generator's word vectors and states,
+        in the first phase only. device: auto, cpu or cuda; threads: of the CPU.
+    Sizes
+        words: the most a caption has, <end> included. word_dim: of word vectors; hidden: of the generator's state;
+        joint: of the discriminator's space; noise: of z.
     """
 
     run: Path
@@ -71,13 +85,24 @@ class CaptionerConfig:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The prefixes that are gone on from, in words."""
+        """The lengths, in words, of the prefixes that are completed for their value."""
         return tuple(range(self.rollout_every, self.words, self.rollout_every))
 
 
-NOT_IDENTITY = ("run", "output", "gan_epochs", "threads")  # what may change when a training goes on
+@dataclass(frozen=True)
+class WritingConfig:
+    """How captions are written. Raises ValueError for a value that breaks its rule.
 
+    n: captions an image; seed: of the noise; decoding: sample, greedy, or beam of `width`, each caption with noise of
+    its own; tries: how often, at most, captions are written in place of refused ones, the first time included.
+    """
 
-def identity_fields() -> tuple[str, ...]:
-    """The names of the fields that make a captioner another one."""
-    return tuple(item.name for item in fields(CaptionerConfig) if item.name not in NOT_IDENTITY)
+    n: int = 3
+    seed: int = 0
+    decoding: str = "sample"
+    width: int = 3
+    tries: int = 4
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("n", "width", "tries"))
+        one_of(self, {"decoding": DECODINGS})

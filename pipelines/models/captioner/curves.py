@@ -1,54 +1,36 @@
-"""The three phases as a picture."""
+"""The progress of the three phases of a training as a figure."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.shards import write_atomically
+from negcap.pipelines.models.figures import new_figure, plot_metric, write_png
 
 COLOURS = {"mle": "tab:blue", "discriminator": "tab:orange", "gan": "tab:green"}
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw the lines of metrics.jsonl as a PNG: likelihood, reward and entropy, what D tells right, distinct-2."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(14, 3.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    loss, reward, told, distinct = figure.subplots(1, 4)
-
-    def plot(axes: Any, name: str, label: str, **style: Any) -> None:
-        lines = [line for line in history if name in line]
-        if lines:
-            axes.plot(
-                [line["epoch"] for line in lines], [line[name] for line in lines], marker=".", label=label, **style
-            )
-
-    plot(loss, "loss", "train")
-    plot(loss, "validation_loss", "validation")
+    """Draw the lines of metrics.jsonl as a PNG: likelihood, reward, entropy, discriminator's accuracy, distinct-2."""
+    figure = new_figure(14, 3.4)
+    loss, reward, accuracy, distinct = figure.subplots(1, 4)
+    plot_metric(loss, history, "loss", "train")
+    plot_metric(loss, history, "validation_loss", "validation")
     loss.set(xlabel="epoch", ylabel="- log likelihood of a word", title="likelihood")
-    plot(reward, "reward", "reward", color="tab:green")
+    plot_metric(reward, history, "reward", "reward", color="tab:green")
     beside = reward.twinx()
-    plot(beside, "entropy", "entropy", color="tab:gray")
+    plot_metric(beside, history, "entropy", "entropy", color="tab:gray")
     reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
     beside.set(ylabel="entropy at a word, nats (gray)")
-    lines = [line for line in history if "told" in line]
-    for name in lines[0]["told"] if lines else ():
-        told.plot([line["epoch"] for line in lines], [line["told"][name] for line in lines], marker=".", label=name)
-    told.set(xlabel="epoch", ylabel="share told right", ylim=(0, 1.02), title="discriminator")
+    lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
+    for name in ("real", "generated", "mismatched"):
+        plot_metric(accuracy, lines, name, name)
+    accuracy.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), title="discriminator")
     for phase, colour in COLOURS.items():
-        some = [line for line in history if line["phase"] == phase]
-        distinct.plot(
-            [n["epoch"] for n in some], [n["distinct_2"] for n in some], marker=".", color=colour, label=phase
-        )
+        plot_metric(distinct, [line for line in history if line["phase"] == phase], "distinct_2", phase, color=colour)
     distinct.set(xlabel="epoch", ylabel="distinct-2 of samples", ylim=(0, None), title="diversity")
-    for axes in (loss, told, distinct):
+    for axes in (loss, accuracy, distinct):
         if axes.lines:
             axes.legend(fontsize=7)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
-    write_atomically(path, drawn.getvalue())
+    write_png(figure, path, 110)

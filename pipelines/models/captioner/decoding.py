@@ -1,4 +1,4 @@
-"""Sentences out of a generator: sampled, greedy, or the best of a beam. Loops run over time steps, never over rows."""
+"""Sentences from a generator: sampled, greedy, or by beam search. Loops run over time steps, never over sentences."""
 
 from __future__ import annotations
 
@@ -7,88 +7,97 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.generator import END_ID, PAD_ID, START_ID, Generator, Sentences, State
+from negcap.pipelines.models.captioner.generator import Generator, LSTMState, PaddedSentences
+from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, START_ID
 
-Choose = Callable[[Tensor, Tensor, Tensor], Tensor]  # scores (b, V), rows (b,), places (b,) -> words (b,)
-Watch = Callable[[int, Tensor, State], None]  # step, rows (b,) not yet ended, their states before the last word
+ChooseWord = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits (b, V), rows (b,), positions (b,) -> words (b,)
+OnStep = Callable[[int, Tensor, LSTMState], None]  # step, unfinished rows (b,), their states before the last word
 
 
-def sampled(uniforms: Tensor) -> Choose:
-    """Words drawn from the policy: word t of row b is where the distribution function passes uniforms[b, t]."""
+def sample_by(uniforms: Tensor) -> ChooseWord:
+    """Sample from the policy by inversion: word t of row b is where the cumulative probability passes uniforms[b, t].
 
-    def choose(scores: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-        below = scores.softmax(1).cumsum(1)
-        at = uniforms[rows, places].to(below.dtype)[:, None] * below[:, -1:]
-        return torch.searchsorted(below, at, right=True)[:, 0].clamp(max=scores.shape[1] - 1)
+    uniforms: (B, T) in (0, 1).
+    """
+
+    def choose(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
+        cumulative = logits.softmax(1).cumsum(1)
+        at = uniforms[rows, positions].to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+        return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
 
     return choose
 
 
-def likeliest(scores: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-    """The word that scores highest."""
-    return scores.argmax(1)
+def choose_likeliest(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
+    """The word with the highest logit (greedy decoding)."""
+    return logits.argmax(1)
 
 
 @torch.no_grad()
 def complete(
-    generator: Generator, state: State, begun: Sentences, choose: Choose, watch: Watch = lambda step, rows, state: None
-) -> Sentences:
-    """Write sentences on from where they are until they end or have T words.
+    generator: Generator,
+    state: LSTMState,
+    prefixes: PaddedSentences,
+    choose: ChooseWord,
+    on_step: OnStep = lambda step, rows, state: None,
+) -> PaddedSentences:
+    """Complete prefixes, each until <end> or T words.
 
-    state: after all words of `begun` but the last (before the first, where there is none). Rows that have ended take no
-    more part.
+    state: after all words of the prefixes but the last one; before the first word for an empty prefix. Rows that have
+    ended take no further part.
     """
-    words, lengths = begun.words.clone(), begun.lengths.clone()
+    words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
     most = words.shape[1]
     rows = (lengths < most).nonzero()[:, 0]
     state = state.of(rows)
     for step in range(most):
         if not len(rows):
             break
-        watch(step, rows, state)
-        places = lengths[rows]
-        last = words[rows, (places - 1).clamp(min=0)].where(places > 0, START_ID)
-        scores, state = generator.step(state, last)
-        chosen = choose(scores, rows, places)
-        words[rows, places] = chosen
-        lengths[rows] = places + 1
-        going = ((chosen != END_ID) & (places + 1 < most)).nonzero()[:, 0]
-        rows, state = rows[going], state.of(going)
-    return Sentences(words, lengths)
+        on_step(step, rows, state)
+        positions = lengths[rows]
+        last = words[rows, (positions - 1).clamp(min=0)].where(positions > 0, START_ID)
+        logits, state = generator.step(state, last)
+        chosen = choose(logits, rows, positions)
+        words[rows, positions] = chosen
+        lengths[rows] = positions + 1
+        unfinished = ((chosen != END_ID) & (positions + 1 < most)).nonzero()[:, 0]
+        rows, state = rows[unfinished], state.of(unfinished)
+    return PaddedSentences(words, lengths)
 
 
-def nothing(rows: int, most: int, device: torch.device) -> Sentences:
+def empty_sentences(rows: int, most: int, device: torch.device) -> PaddedSentences:
     """Sentences without a word, with room for `most`."""
-    return Sentences(
-        torch.full((rows, most), PAD_ID, device=device), torch.zeros(rows, dtype=torch.long, device=device)
-    )
+    words = torch.full((rows, most), PAD_ID, device=device)
+    return PaddedSentences(words, torch.zeros(rows, dtype=torch.long, device=device))
 
 
-def write(generator: Generator, features: Tensor, noise: Tensor, most: int, choose: Choose) -> Sentences:
-    """Whole sentences of up to `most` words, <end> counted: features (B, D), noise (B, z)."""
+def generate_sentences(
+    generator: Generator, features: Tensor, noise: Tensor, most: int, choose: ChooseWord
+) -> PaddedSentences:
+    """Whole sentences of up to `most` words, <end> included: features (B, D), noise (B, z)."""
     with torch.no_grad():
-        state = generator.begin(features, noise)
-    return complete(generator, state, nothing(len(features), most, features.device), choose)
+        state = generator.first_state(features, noise)
+    return complete(generator, state, empty_sentences(len(features), most, features.device), choose)
 
 
 @torch.no_grad()
-def beam(generator: Generator, features: Tensor, noise: Tensor, most: int, width: int) -> Sentences:
-    """The likeliest sentence of a beam a row, by the mean log-probability of its words.
+def beam_search(generator: Generator, features: Tensor, noise: Tensor, most: int, width: int) -> PaddedSentences:
+    """For each row the sentence of a beam with the highest mean log-probability a word: features (B, D), noise (B, z).
 
-    A beam holds the `width` likeliest prefixes; one that has ended stays as it is while it is among them.
+    A beam holds the `width` likeliest prefixes; a finished sentence stays in it while it is among them.
     """
     rows, device = len(features), features.device
-    state = generator.begin(features, noise)
-    begun = nothing(rows * width, most, device)
-    words, lengths = begun.words.view(rows, width, most), begun.lengths.view(rows, width)
+    state = generator.first_state(features, noise)
+    empty = empty_sentences(rows * width, most, device)
+    words, lengths = empty.words.view(rows, width, most), empty.lengths.view(rows, width)
     total = torch.full((rows, width), -torch.inf, device=device)
     total[:, 0] = 0  # all prefixes are the same at first
-    state = State(*(part.repeat_interleave(width, 0) for part in state))
+    state = LSTMState(*(part.repeat_interleave(width, 0) for part in state))
     last = torch.full((rows * width,), START_ID, device=device)
     ended = torch.zeros(rows, width, dtype=torch.bool, device=device)
     for step in range(most):
-        scores, state = generator.step(state, last)
-        scores = scores.log_softmax(1).view(rows, width, -1)
+        logits, state = generator.step(state, last)
+        scores = logits.log_softmax(1).view(rows, width, -1)
         stay = torch.full_like(scores[0, 0], -torch.inf)
         stay[PAD_ID] = 0
         sums = total[..., None] + torch.where(ended[..., None], stay, scores)
@@ -106,5 +115,5 @@ def beam(generator: Generator, features: Tensor, noise: Tensor, most: int, width
         if bool(ended.all()):
             break
     best = (total / lengths).argmax(1)
-    pick = torch.arange(rows, device=device)
-    return Sentences(words[pick, best], lengths[pick, best])
+    row = torch.arange(rows, device=device)
+    return PaddedSentences(words[row, best], lengths[row, best])

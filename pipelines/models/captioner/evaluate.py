@@ -1,11 +1,11 @@
-"""What a captioner writes of a split's images, measured: against people's captions, by D, and by a judge of images."""
+"""The evaluation of a captioner on a split: against human captions, by its discriminator, and by an embedding model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,35 +14,39 @@ from torch import Tensor
 
 from negcap.pipelines.engine.bounds import at_least, one_of
 from negcap.pipelines.engine.shards import write_atomically, write_json
-from negcap.pipelines.models.captioner.generate import AT_ONCE, decode
-from negcap.pipelines.models.captioner.generator import Sentences
-from negcap.pipelines.models.captioner.material import transformed
+from negcap.pipelines.models.captioner.config import WritingConfig
+from negcap.pipelines.models.captioner.generate import write_sentences
+from negcap.pipelines.models.captioner.generator import PaddedSentences
+from negcap.pipelines.models.captioner.judge import Judge, load_judge, retrieval_by_captions
 from negcap.pipelines.models.captioner.measures import bleu, cider_d, distinct, self_bleu
-from negcap.pipelines.models.captioner.model import GAN, MLE, Captioner, load, weights_file
-from negcap.pipelines.models.captioner.noise import draws, keys
-from negcap.pipelines.models.captioner.pictures import draw_samples
+from negcap.pipelines.models.captioner.model import (
+    GAN,
+    MLE,
+    Captioner,
+    load_captioner,
+    transform_features,
+    weights_file,
+)
+from negcap.pipelines.models.captioner.noise import stream_keys
 from negcap.pipelines.models.captioner.report import to_markdown
-from negcap.pipelines.models.captioner.text import bare, plain, prose
-from negcap.pipelines.models.checkpoint import load_model
-from negcap.pipelines.models.data import Captions, Features, read_captions, read_features
-from negcap.pipelines.models.embed import embed_images, embed_sentences
-from negcap.pipelines.models.retrieval import rank, retrieval
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.config import DEVICES, cores
-from negcap.pipelines.models.trainer.material import device_of
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.captioner.samples import draw_samples
+from negcap.pipelines.models.captioner.text import detokenize, join_words, normalize
+from negcap.pipelines.models.captions import Captions, read_captions
+from negcap.pipelines.models.config import DEVICES, cores
+from negcap.pipelines.models.device import choose_device
+from negcap.pipelines.models.features import Features, read_features
 
-WAYS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))
+WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # phase, decoding
 PEOPLE = "people"
 
 
 @dataclass(frozen=True)
 class CaptionerEvaluateConfig:
-    """What is measured. split: of the run; judge: a model of negcap train, which ranks images for what is written.
+    """How a captioner is evaluated. Raises ValueError for a value that breaks its rule.
 
-    n: captions an image, for self-BLEU; width: of the beam; seed: of the noise; limit: only the first images; images:
-    the folder of the pictures, `shown` of which are drawn with what is written. Raises ValueError.
+    split: of the run; limit: only its first images. judge: the folder of an embedding model that ranks images for
+    generated captions. n: captions an image, for self-BLEU; width: of the beam; seed: of the noise. images: the folder
+    of the images, the first `shown` of which are drawn with their captions.
     """
 
     split: str = "test"
@@ -61,202 +65,152 @@ class CaptionerEvaluateConfig:
         at_least(self, 1, ("n", "width", "limit", "shown", "threads"))
 
 
-class Written(NamedTuple):
-    """What was written of I images in one way: words and text of n captions each (I * n,), and D's score (I,)."""
-
-    sentences: Sentences
-    words: pa.Array
-    discriminator: Tensor
-
-
 @dataclass(frozen=True)
-class Asked:
-    """The images asked for: numbers in the run's captions and ids (I,), all ids, and all train captions.
+class ReferenceCaptions:
+    """I images and what people say of them, as normalized words.
 
-    people: a caption of each image as words; references: the others, against which all is measured.
+    rows: (I,) indices among the run's images; ids: of these I images; human: a caption of each; references: the others
+    of each; train: all captions that the captioner was trained on, as normalized texts.
     """
 
     rows: Tensor
     ids: list[str]
-    image_ids: list[str]
-    people: list[list[str]]
+    human: list[list[str]]
     references: list[list[list[str]]]
     train: frozenset[str]
 
 
-class Judge(NamedTuple):
-    """A model of negcap train, and its vectors of the images asked for, (I, d)."""
+class Written(NamedTuple):
+    """Captions of I images, n of each: texts (I * n,); discriminator: (I,) the score r of the first of each image."""
 
-    model: Any
-    vocabulary: Vocabulary
-    images: Tensor
+    texts: pa.Array
+    discriminator: Tensor
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
-    """Measure a captioner on a run; the table as Markdown.
+    """Evaluate a captioner on a run; returns the table as Markdown.
 
     Writes measures.json and measures.md to `output`, by default `<model>/evaluation`, and samples.png where there are
-    pictures. Raises FileNotFoundError or ValueError for a folder that is no captioner's, a run without the split, or
+    images. Raises FileNotFoundError or ValueError for a folder that is no captioner's, a run without the split, or
     features that are not the captioner's or the judge's.
     """
     torch.set_num_threads(config.threads)
-    device = device_of(config.device)
+    device = choose_device(config.device)
     captions = read_captions(run)
     features = read_features(run, captions.image_ids)
-    measures: dict[str, dict[str, float]] = {}
-    shown: dict[str, list[str]] = {}
-    asked: Asked | None = None
-    judge: Judge | None = None
-    weights_file(folder, MLE)
-    for phase, decoding in WAYS:
+    captioner = load_captioner(weights_file(folder, MLE), device)
+    captioner.require_features(features.values, features.backbone)
+    reference = read_references(captions, features, captioner, config)
+    judge = None
+    if config.judge is not None:
+        judge = load_judge(config.judge, run, captions.image_ids, reference.rows, device)
+    measures = {PEOPLE: measure_people(reference, judge, config)}
+    samples: dict[str, list[str]] = {}
+    for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
             continue  # a captioner without a third phase
-        captioner = load(weights_file(folder, phase), device)
-        asked = asked or ask(captions, features, captioner, config)
-        if not measures:
-            judge = open_judge(asked, run, config, device)
-            measures[PEOPLE] = measure_people(asked, judge, config)
-        written = write(captioner, features, asked, decoding, config, device)
-        way = f"{phase} {decoding}"
-        measures[way] = measure(written, asked, judge, config)
-        some = np.arange(min(config.shown, len(asked.ids)))
-        shown[way] = prose(written.words.take(pa.array(some * config.n))).to_pylist()
-    assert asked is not None
-    said = {"split": config.split, "images": len(asked.ids), "measures": measures}
-    text = to_markdown(said)
-    place = output or folder / "evaluation"
-    place.mkdir(parents=True, exist_ok=True)
-    write_json(place / "measures.json", said)
-    write_atomically(place / "measures.md", (text + "\n").encode())
+        if phase == GAN:
+            captioner = load_captioner(weights_file(folder, GAN), device)
+        written = write_captions(captioner, features, reference, decoding, config)
+        measures[f"{phase} {decoding}"] = measure(written, reference, judge, config)
+        shown = np.arange(min(config.shown, len(reference.ids))) * config.n
+        samples[f"{phase} {decoding}"] = written.texts.take(pa.array(shown)).to_pylist()
+    result = {"split": config.split, "images": len(reference.ids), "measures": measures}
+    text = to_markdown(result)
+    output = output or folder / "evaluation"
+    output.mkdir(parents=True, exist_ok=True)
+    write_json(output / "measures.json", result)
+    write_atomically(output / "measures.md", (text + "\n").encode())
     if config.images is not None:
-        draw_samples(run, config.images, asked.ids[: config.shown], shown, place / "samples.png")
+        draw_samples(run, config.images, reference.ids[: config.shown], samples, output / "samples.png")
     return text
 
 
-def ask(captions: Captions, features: Features, captioner: Captioner, config: CaptionerEvaluateConfig) -> Asked:
-    """What is asked of a captioner. Raises ValueError for a split without images, or features of another net."""
-    chosen = captions.to_measure(captions.of_splits([config.split]))
-    chosen = chosen[features.there[captions.image[chosen]]]
-    if not len(chosen):
-        known = ", ".join(repr(name) for name in captions.splits.unique().to_pylist())
-        raise ValueError(f"split must have images with features, {config.split!r} has none: the splits are {known}")
-    if features.values.shape[-1] != captioner.features or features.backbone != captioner.backbone:
-        raise ValueError(
-            f"features must be {captioner.features} numbers of {captioner.backbone!r} as the captioner's, "
-            f"are {features.values.shape[-1]} of {features.backbone!r}"
-        )
-    images = captions.image[chosen].unique()[: config.limit]
-    said = bare(captions.texts).to_pylist()
-    places = {image: place for place, image in enumerate(images.tolist())}
-    references: list[list[list[str]]] = [[] for _ in places]
+def read_references(
+    captions: Captions, features: Features, captioner: Captioner, config: CaptionerEvaluateConfig
+) -> ReferenceCaptions:
+    """The images of the split, and human captions. Raises ValueError for a split without images with features."""
+    chosen = captions.to_evaluate(config.split, features.available, config.limit)
+    images = captions.image[chosen].unique()
+    texts = normalize(captions.texts).to_pylist()
+    said: dict[int, list[list[str]]] = {image: [] for image in images.tolist()}
     for row, image in zip(chosen.tolist(), captions.image[chosen].tolist(), strict=True):
-        if image in places:
-            references[places[image]].append(said[row].split())
+        said[image].append(texts[row].split())
     train = captions.of_splits(captioner.config.train_splits)
-    return Asked(
+    return ReferenceCaptions(
         images,
-        [captions.image_ids[image] for image in images.tolist()],
-        captions.image_ids,
-        [said[0] for said in references],
-        [said[1:] for said in references],
-        frozenset(said[row] for row in train.tolist()),
+        [captions.image_ids[image] for image in said],
+        [sentences[0] for sentences in said.values()],
+        [sentences[1:] for sentences in said.values()],
+        frozenset(texts[row] for row in train.tolist()),
     )
 
 
 @torch.inference_mode()
-def write(
+def write_captions(
     captioner: Captioner,
     features: Features,
-    asked: Asked,
+    reference: ReferenceCaptions,
     decoding: str,
     config: CaptionerEvaluateConfig,
-    device: torch.device,
 ) -> Written:
-    """n captions of each image, each with its own noise, whatever they are like."""
-    told, images = captioner.config, len(asked.ids)
-    values = transformed(features.values[asked.rows], told.transform).to(device)
-    streams = np.repeat(keys(config.seed, asked.ids), config.n)
-    numbers = np.tile(np.arange(config.n, dtype=np.uint64), images)
-    noise, uniforms = draws(streams, numbers, told.noise, told.words)
-    parts = [
-        decode(captioner, values[some // config.n], noise[some].to(device), uniforms[some].to(device), decoding,
-               config.width)
-        for some in torch.arange(images * config.n).split(AT_ONCE)
-    ]  # fmt: skip
-    sentences = Sentences(*(torch.cat([part[k] for part in parts]) for k in (0, 1)))
-    first = sentences.of(torch.arange(images, device=device) * config.n)
+    """config.n captions of each image, each with its own noise; none is refused."""
     discriminator = captioner.nets.discriminator
+    images, device = len(reference.ids), discriminator.image.weight.device
+    values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
+    wanted = np.repeat(np.arange(images), config.n), np.tile(np.arange(config.n), images)
+    writing = WritingConfig(config.n, config.seed, decoding, config.width)
+    sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
+    first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
-    return Written(sentences, plain(sentences, captioner.vocabulary), score)
+    return Written(detokenize(join_words(sentences, captioner.vocabulary)), score)
 
 
-def measure(written: Written, asked: Asked, judge: Judge | None, config: CaptionerEvaluateConfig) -> dict[str, float]:
-    """All measures of what was written: of the first caption of each image, but for self-BLEU, which is of all n."""
-    texts = bare(prose(written.words)).to_pylist()
-    words = [text.split() for text in texts]
+def measure(
+    written: Written, reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
+) -> dict[str, float]:
+    """All measures of generated captions: self-BLEU of all n of an image, the others of the first one."""
+    words = [text.split() for text in normalize(written.texts).to_pylist()]
     groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
-    first = [group[0] for group in groups]
+    first = written.texts.take(pa.array(np.arange(len(reference.ids)) * config.n))
     return {
-        **compared(first, asked),
+        **measure_against(reference, [group[0] for group in groups]),
         **({"self_bleu": self_bleu(groups)} if config.n > 1 else {}),
         "discriminator": written.discriminator.mean().item(),
-        **judged(prose(written.words.take(pa.array(np.arange(len(asked.ids)) * config.n))), judge),
+        **(retrieval_by_captions(first, judge) if judge else {}),
     }
 
 
-def measure_people(asked: Asked, judge: Judge | None, config: CaptionerEvaluateConfig) -> dict[str, float]:
-    """The same of a caption that people wrote of each image."""
-    groups = [[one, *others][: config.n] for one, others in zip(asked.people, asked.references, strict=True)]
+def measure_people(
+    reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
+) -> dict[str, float]:
+    """The same of one human caption of each image, but for the discriminator's score."""
+    groups = [[one, *others][: config.n] for one, others in zip(reference.human, reference.references, strict=True)]
     several = any(len(group) > 1 for group in groups)
+    texts = pa.array([" ".join(one) for one in reference.human])
     return {
-        **compared(asked.people, asked),
+        **measure_against(reference, reference.human),
         **({"self_bleu": self_bleu(groups)} if several else {}),
-        **judged(pa.array([" ".join(one) for one in asked.people]), judge),
+        **(retrieval_by_captions(texts, judge) if judge else {}),
     }
 
 
-def compared(sentences: Sequence[list[str]], asked: Asked) -> dict[str, float]:
-    """Measures of sentences, one an image, against people's; novel: the share that no train caption says, in %.
+def measure_against(reference: ReferenceCaptions, sentences: Sequence[list[str]]) -> dict[str, float]:
+    """Measures of one sentence for each image against people's; novel: the share that no train caption says, in %.
 
-    BLEU and CIDEr-D are of the images with references; without any they are left out.
+    BLEU and CIDEr-D are of the images with references, and left out where none has any.
     """
-    both = [(one, others) for one, others in zip(sentences, asked.references, strict=True) if others]
-    like: dict[str, float] = {}
-    if both:
-        ones, references = [one for one, _ in both], [others for _, others in both]
-        like = {f"bleu_{n}": value for n, value in enumerate(bleu(ones, references), 1)}
-        like["cider_d"] = sum(cider_d(ones, references)) / len(ones)
+    pairs = [(one, others) for one, others in zip(sentences, reference.references, strict=True) if others]
+    similarity: dict[str, float] = {}
+    if pairs:
+        ones, references = [one for one, _ in pairs], [others for _, others in pairs]
+        similarity = {f"bleu_{n}": value for n, value in enumerate(bleu(ones, references), 1)}
+        similarity["cider_d"] = sum(cider_d(ones, references)) / len(ones)
+    novel = sum(" ".join(sentence) not in reference.train for sentence in sentences)
     return {
-        **like,
+        **similarity,
         "distinct_1": distinct(sentences, 1),
         "distinct_2": distinct(sentences, 2),
         "vocabulary": len({word for sentence in sentences for word in sentence}),
-        "novel": 100 * sum(" ".join(sentence) not in asked.train for sentence in sentences) / max(len(sentences), 1),
+        "novel": 100 * novel / max(len(sentences), 1),
     }
-
-
-def open_judge(asked: Asked, run: Path, config: CaptionerEvaluateConfig, device: torch.device) -> Judge | None:
-    """The judge with the images asked for, by the features it was trained on; None where none is to judge."""
-    if config.judge is None:
-        return None
-    model, vocabulary, told = load_model(config.judge, device)
-    if OBJECTIVES[told.model].components:
-        raise ValueError(f"judge must be a model of sentences alone, is of components too: {config.judge}")
-    features = read_features(run, asked.image_ids, told.table)
-    if features.values.shape[-1] != model.image.linear.in_features:
-        raise ValueError(f"{config.judge} must be of features of {features.values.shape[-1]} numbers, is of others")
-    return Judge(model, vocabulary, embed_images(model.image, features.values, asked.rows, device))
-
-
-def judged(texts: pa.Array, judge: Judge | None) -> dict[str, float]:
-    """How the judge ranks all images for a text of each (I,): recalls in %, ranks, and the mean similarity."""
-    if judge is None:
-        return {}
-    device = judge.images.device
-    encoded = judge.vocabulary.encode(texts)
-    written = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts), None)
-    rows = torch.arange(len(texts))
-    sentences = embed_sentences(judge.model.sentences, written, rows)
-    found = retrieval(rank(judge.images, sentences, rows.to(device)))
-    similarity = (judge.images * sentences).sum(1).mean().item()
-    return {**{name: value for name, value in found.items() if name.startswith("t2i")}, "similarity": similarity}

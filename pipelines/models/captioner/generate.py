@@ -1,4 +1,4 @@
-"""Captions of images: drawn, refused with reasons, drawn again where too few are left; no loop over captions."""
+"""Captions of images: written, refused with a reason, and written again where too few are left; all as arrays."""
 
 from __future__ import annotations
 
@@ -11,116 +11,118 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.decoding import beam, likeliest, sampled, write
-from negcap.pipelines.models.captioner.generator import Sentences
+from negcap.pipelines.models.captioner.config import WritingConfig
+from negcap.pipelines.models.captioner.decoding import (
+    beam_search,
+    choose_likeliest,
+    generate_sentences,
+    sample_by,
+)
+from negcap.pipelines.models.captioner.generator import PaddedSentences
 from negcap.pipelines.models.captioner.model import Captioner
-from negcap.pipelines.models.captioner.noise import draws, keys
-from negcap.pipelines.models.captioner.text import bare, degenerate, plain, prose
+from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
+from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
 from negcap.schemas.captions import CAPTION_REASONS
 
 AT_ONCE = 1024  # captions
 OWN, REPEAT = CAPTION_REASONS.index("own_caption") + 1, CAPTION_REASONS.index("repeat") + 1
-DECODINGS = ("sample", "greedy", "beam")
 
 
-class Drawn(NamedTuple):
-    """Captions drawn, in the order of images and draws: image, number, reason (n,), 0 where it is kept; words, text."""
+class ImagesToCaption(NamedTuple):
+    """I images: their ids, transformed features (I, D), and the `caption_keys` of the captions that they have."""
+
+    ids: Sequence[str]
+    features: Tensor
+    own: pa.Array
+
+
+class Attempts(NamedTuple):
+    """n captions that were written, sorted by image and number.
+
+    image: (n,) index of the image; number: (n,) of the caption among those of its image; reason: (n,) 0 for a caption
+    that is kept, else k for the k-th of CAPTION_REASONS; text: (n,).
+    """
 
     image: np.ndarray
     number: np.ndarray
     reason: np.ndarray
-    words: pa.Array
     text: pa.Array
 
 
-@torch.inference_mode()
-def decode(captioner: Captioner, features: Tensor, noise: Tensor, uniforms: Tensor, how: str, width: int) -> Sentences:
-    """A sentence a row: features (B, D), noise (B, z), uniforms (B, words); width: of a beam."""
-    generator, most = captioner.nets.generator, captioner.config.words
-    if how == "beam":
-        return beam(generator, features, noise, most, width)
-    return write(generator, features, noise, most, sampled(uniforms) if how == "sample" else likeliest)
+def generate_captions(captioner: Captioner, images: ImagesToCaption, config: WritingConfig) -> Attempts:
+    """Write captions until each image has config.n that are not refused, in at most config.tries rounds.
 
-
-def draw(
-    captioner: Captioner,
-    features: Tensor,
-    images: Sequence[str],
-    own: pa.Array,
-    *,
-    n: int,
-    seed: int,
-    decoding: str = "sample",
-    width: int = 3,
-    tries: int = 4,
-) -> Drawn:
-    """n captions of each image, features (I, D), that are neither degenerate, nor one of its own, nor the same twice.
-
-    own: `owned` captions. What is refused is drawn again while an image lacks captions, `tries` times at most. All
-    hangs on the seed and the image's name.
+    Refused are degenerate captions, those that an image has already, and those written of it before. The result
+    depends on the seed and the image's id alone.
     """
-    streams, names = keys(seed, images), pa.array(images, pa.string())
-    lacking, begun = np.full(len(images), n), np.zeros(len(images), np.int64)
-    parts: list[Drawn] = []
+    keys, names = stream_keys(config.seed, images.ids), pa.array(images.ids, pa.string())
+    missing, begun = np.full(len(images.ids), config.n), np.zeros(len(images.ids), np.int64)
+    rounds: list[Attempts] = []
     kept: list[pa.Array] = []
-    for _ in range(tries):
-        image = np.repeat(np.arange(len(images)), lacking)
+    for _ in range(config.tries):
+        image = np.repeat(np.arange(len(images.ids)), missing)
         if not len(image):
             break
-        number = begun[image] + np.arange(len(image)) - np.repeat(lacking.cumsum() - lacking, lacking)
-        begun += lacking
-        sentences = _written(captioner, features, streams, image, number, decoding, width)
-        words = plain(sentences, captioner.vocabulary)
-        text = prose(words)
-        said = owned(names.take(pa.array(image)), text)
-        reason = _refused(sentences, said, own, kept)
+        number = begun[image] + np.arange(len(image)) - np.repeat(missing.cumsum() - missing, missing)
+        begun += missing
+        sentences = write_sentences(captioner, images.features, keys, (image, number), config)
+        text = detokenize(join_words(sentences, captioner.vocabulary))
+        said = caption_keys(names.take(pa.array(image)), text)
+        reason = _refusal_reasons(sentences, said, images.own, kept)
         kept.append(said.filter(pa.array(reason == 0)))
-        parts.append(Drawn(image, number, reason, words, text))
-        lacking = lacking - np.bincount(image[reason == 0], minlength=len(images))
-    return _in_order(parts)
+        rounds.append(Attempts(image, number, reason, text))
+        missing = missing - np.bincount(image[reason == 0], minlength=len(images.ids))
+    return _sorted(rounds)
 
 
-def owned(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
-    """Keys that are equal where captions of the same image say the same."""
-    return pc.binary_join_element_wise(image_ids, bare(texts), "\x1f")
+def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
+    """Strings that are equal for captions of the same image that say the same."""
+    return pc.binary_join_element_wise(image_ids, normalize(texts), "\x1f")
 
 
-def _written(
+@torch.inference_mode()
+def write_sentences(
     captioner: Captioner,
     features: Tensor,
-    streams: np.ndarray,
-    image: np.ndarray,
-    number: np.ndarray,
-    decoding: str,
-    width: int,
-) -> Sentences:
-    """Draw `number` (n,) of each of these images (n,), AT_ONCE at a time."""
-    config, device = captioner.config, features.device
+    keys: np.ndarray,
+    wanted: tuple[np.ndarray, np.ndarray],
+    config: WritingConfig,
+) -> PaddedSentences:
+    """Write the wanted captions, (image, number) of each, both (n,); AT_ONCE at a time, with the result on the CPU.
+
+    features: (I, D) transformed; keys: (I,) `stream_keys` of the images.
+    """
+    sizes, device = captioner.config, features.device
+    generator = captioner.nets.generator
     words, lengths = [], []
-    for some in np.split(np.arange(len(image)), range(AT_ONCE, len(image), AT_ONCE)):
-        at = image[some]
-        noise, uniforms = draws(streams[at], number[some].astype(np.uint64), config.noise, config.words)
-        given = features[torch.from_numpy(at).to(device)]
-        made = decode(captioner, given, noise.to(device), uniforms.to(device), decoding, width)
-        words.append(made.words.cpu())
-        lengths.append(made.lengths.cpu())
-    return Sentences(torch.cat(words), torch.cat(lengths))
+    for part in np.split(np.arange(len(wanted[0])), range(AT_ONCE, len(wanted[0]), AT_ONCE)):
+        image, number = (values[part] for values in wanted)
+        normal, uniforms = caption_noise(keys[image], number.astype(np.uint64), sizes.noise, sizes.words)
+        of_images, noise = features[torch.from_numpy(image).to(device)], normal.to(device)
+        if config.decoding == "beam":
+            sentences = beam_search(generator, of_images, noise, sizes.words, config.width)
+        else:
+            choose = sample_by(uniforms.to(device)) if config.decoding == "sample" else choose_likeliest
+            sentences = generate_sentences(generator, of_images, noise, sizes.words, choose)
+        words.append(sentences.words.cpu())
+        lengths.append(sentences.lengths.cpu())
+    return PaddedSentences(torch.cat(words), torch.cat(lengths))
 
 
-def _refused(sentences: Sentences, said: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
-    """(n,): 0 for a caption that is kept, else the number of its reason."""
-    reason = degenerate(sentences).numpy()
-    mine = pc.is_in(said, own).to_numpy(zero_copy_only=False)
-    again = pc.is_in(said, pa.concat_arrays([*kept, said.slice(0, 0)])).to_numpy(zero_copy_only=False)
-    numbers = said.dictionary_encode().indices.to_numpy()
-    good = np.flatnonzero((reason == 0) & ~mine & ~again)
+def _refusal_reasons(sentences: PaddedSentences, said: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
+    """(n,) as Attempts.reason; said: keys of the captions; own: of the images' own; kept: of those kept before."""
+    reason = degeneracy(sentences).numpy()
+    is_own = pc.is_in(said, own).to_numpy(zero_copy_only=False)
+    before = pc.is_in(said, pa.concat_arrays([*kept, said.slice(0, 0)])).to_numpy(zero_copy_only=False)
+    codes = said.dictionary_encode().indices.to_numpy()
+    acceptable = np.flatnonzero((reason == 0) & ~is_own & ~before)
     first = np.zeros(len(said), bool)
-    first[good[np.unique(numbers[good], return_index=True)[1]]] = True
-    return np.where(reason > 0, reason, np.where(mine, OWN, np.where(first, 0, REPEAT)))
+    first[acceptable[np.unique(codes[acceptable], return_index=True)[1]]] = True
+    return np.where(reason > 0, reason, np.where(is_own, OWN, np.where(first, 0, REPEAT)))
 
 
-def _in_order(parts: Sequence[Drawn]) -> Drawn:
-    image, number, reason = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    words, text = (pa.concat_arrays([part[k] for part in parts]) for k in (3, 4))
+def _sorted(rounds: Sequence[Attempts]) -> Attempts:
+    image, number, reason = (np.concatenate([attempts[k] for attempts in rounds]) for k in range(3))
+    text = pa.concat_arrays([attempts.text for attempts in rounds])
     order = np.lexsort((number, image))
-    return Drawn(image[order], number[order], reason[order], words.take(pa.array(order)), text.take(pa.array(order)))
+    return Attempts(image[order], number[order], reason[order], text.take(pa.array(order)))

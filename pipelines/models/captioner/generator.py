@@ -1,7 +1,8 @@
-"""The generator: image features and noise to a sentence, word by word."""
+"""The generator: from image features and noise to a sentence, word by word."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -9,103 +10,117 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from negcap.pipelines.models.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
+from negcap.pipelines.models.vocabulary import PAD_ID, START_ID, UNKNOWN_ID
 
-PAD_ID, START_ID, END_ID, UNKNOWN_ID = (SPECIALS.index(name) for name in (PAD, START, END, UNKNOWN))
-NEVER = (PAD_ID, START_ID, UNKNOWN_ID)  # no policy writes them
+FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
 
 
-class State(NamedTuple):
-    """The LSTM's state after some words: both (B, hidden)."""
+class LSTMState(NamedTuple):
+    """The state of an LSTM for B sentences: hidden and cell, both (B, hidden)."""
 
     hidden: Tensor
     cell: Tensor
 
-    def of(self, rows: Tensor) -> State:
+    def of(self, rows: Tensor) -> LSTMState:
         """The states of these rows."""
-        return State(self.hidden[rows], self.cell[rows])
+        return LSTMState(self.hidden[rows], self.cell[rows])
 
 
-class Sentences(NamedTuple):
-    """B sentences of up to T words: words (B, T) int64, <pad> behind the end; lengths (B,), <end> counted."""
+class PaddedSentences(NamedTuple):
+    """B sentences of up to T words: words (B, T) int64, padded with <pad>; lengths (B,), <end> included."""
 
     words: Tensor
     lengths: Tensor
 
     @property
-    def there(self) -> Tensor:
-        """(B, T) bool: the places with a word."""
+    def mask(self) -> Tensor:
+        """(B, T) bool: True where there is a word."""
         return torch.arange(self.words.shape[1], device=self.words.device)[None, :] < self.lengths[:, None]
 
-    def of(self, rows: Tensor) -> Sentences:
+    def of(self, rows: Tensor) -> PaddedSentences:
         """The sentences of these rows."""
-        return Sentences(self.words[rows], self.lengths[rows])
+        return PaddedSentences(self.words[rows], self.lengths[rows])
 
 
-class Read(NamedTuple):
-    """What the generator thinks of given sentences, word by word; 0 where there is none.
+class WordScores(NamedTuple):
+    """What the policy says of given sentences, word by word; 0 where there is no word.
 
-    logarithms: (B, T) log π of each word; entropy: (B, T) of the policy there, in nats.
+    log_probs: (B, T) log π of each word; entropy: (B, T) of the distribution it is from, in nats.
     """
 
-    logarithms: Tensor
+    log_probs: Tensor
     entropy: Tensor
 
 
-def packed(values: Tensor, lengths: Tensor) -> PackedSequence:
-    """(B, T, d) with lengths (B,) as torch's recurrent nets like it best."""
-    return pack_padded_sequence(values, lengths.cpu(), batch_first=True, enforce_sorted=False)
+@dataclass(frozen=True)
+class GeneratorShape:
+    """The sizes of word vectors, of the LSTM's state and of the noise z; the dropout of word vectors and states."""
+
+    word_dim: int
+    hidden: int
+    noise: int
+    dropout: float
 
 
 class Generator(nn.Module):
-    """π(word | image, noise, words before): image features ⊕ noise set the first state of an LSTM over words.
+    """π(word | image, noise, previous words): an LSTM whose first state is a linear map of image features ⊕ noise.
 
-    features: size of an image's; words: of the vocabulary; noise: z's, standard normal.
+    features: size of an image's features; words: size of the vocabulary; noise: standard normal.
     """
 
-    never: Tensor
+    forbidden: Tensor
 
-    def __init__(self, features: int, words: int, *, word_dim: int, hidden: int, noise: int, dropout: float) -> None:
+    def __init__(self, features: int, words: int, shape: GeneratorShape) -> None:
         super().__init__()
-        self.noise = noise
-        self.embedding = nn.Embedding(words, word_dim)
-        self.first = nn.Linear(features + noise, 2 * hidden)
-        self.lstm = nn.LSTM(word_dim, hidden)
-        self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(hidden, words)
-        never = torch.zeros(words)
-        never[list(NEVER)] = -torch.inf
-        self.register_buffer("never", never, persistent=False)
+        self.noise = shape.noise
+        self.embedding = nn.Embedding(words, shape.word_dim)
+        self.first = nn.Linear(features + shape.noise, 2 * shape.hidden)
+        self.lstm = nn.LSTM(shape.word_dim, shape.hidden)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.out = nn.Linear(shape.hidden, words)
+        forbidden = torch.zeros(words)
+        forbidden[list(FORBIDDEN)] = -torch.inf
+        self.register_buffer("forbidden", forbidden, persistent=False)
 
-    def begin(self, features: Tensor, noise: Tensor) -> State:
+    def first_state(self, features: Tensor, noise: Tensor) -> LSTMState:
         """The state before the first word: features (B, D), noise (B, z)."""
-        return State(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
+        return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
-    def step(self, state: State, words: Tensor) -> tuple[Tensor, State]:
-        """Read a word (B,) each; scores (B, V) of the next one, and the state. No dropout; quicker than `lstm` is."""
-        enter_word, enter_state, word_bias, state_bias = self.lstm.all_weights[0]
-        gates = linear(self.embedding(words), enter_word, word_bias) + linear(state.hidden, enter_state, state_bias)
-        enter, keep, new, show = gates.chunk(4, 1)
-        cell = keep.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
+    def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
+        """Read a word (B,) for each sentence; returns the logits (B, V) of the next word and the new state.
+
+        Without dropout. The LSTM's cell is written out, which is faster than a call of `lstm` for one step.
+        """
+        input_weight, hidden_weight, input_bias, hidden_bias = self.lstm.all_weights[0]
+        gates = linear(self.embedding(words), input_weight, input_bias) + linear(
+            state.hidden, hidden_weight, hidden_bias
+        )
+        enter, forget, new, show = gates.chunk(4, 1)
+        cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
         hidden = show.sigmoid() * cell.tanh()
-        return self.out(hidden) + self.never, State(hidden, cell)
+        return self.out(hidden) + self.forbidden, LSTMState(hidden, cell)
 
-    def forward(self, state: State, sentences: Sentences) -> Read:
-        """Read whole sentences from their first states on. A word that no policy writes counts 0."""
+    def forward(self, state: LSTMState, sentences: PaddedSentences) -> WordScores:
+        """Score whole sentences, from their first states on. A forbidden word counts as log π = 0."""
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
-        given = packed(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)
-        order = given.sorted_indices
-        states, _ = self.lstm(given, (state.hidden[None], state.cell[None]))
-        target = packed(words[..., None], lengths).data[:, 0]
-        scores = (self.out(self.dropout(states.data)) + self.never).log_softmax(1)
-        known = (target[:, None] != torch.tensor(NEVER, device=words.device)).all(1)
-        logarithms = scores.gather(1, target[:, None])[:, 0].where(known, 0)
+        inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)
+        order = inputs.sorted_indices
+        states, _ = self.lstm(inputs, (state.hidden[None], state.cell[None]))
+        target = pack_sentences(words[..., None], lengths).data[:, 0]
+        scores = (self.out(self.dropout(states.data)) + self.forbidden).log_softmax(1)
+        allowed = (target[:, None] != torch.tensor(FORBIDDEN, device=words.device)).all(1)
+        log_probs = scores.gather(1, target[:, None])[:, 0].where(allowed, 0)
         with torch.no_grad():
             entropy = -(scores.exp() * scores.clamp(min=-1e4)).sum(1)
 
-        def unpacked(data: Tensor) -> Tensor:
-            whole = PackedSequence(data, given.batch_sizes, order, given.unsorted_indices)
-            return pad_packed_sequence(whole, batch_first=True, total_length=words.shape[1])[0]
+        def pad(data: Tensor) -> Tensor:
+            packed = PackedSequence(data, inputs.batch_sizes, order, inputs.unsorted_indices)
+            return pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])[0]
 
-        return Read(unpacked(logarithms), unpacked(entropy))
+        return WordScores(pad(log_probs), pad(entropy))
+
+
+def pack_sentences(values: Tensor, lengths: Tensor) -> PackedSequence:
+    """Values (B, T, d) of sentences with lengths (B,), packed for torch's recurrent nets."""
+    return pack_padded_sequence(values, lengths.cpu(), batch_first=True, enforce_sorted=False)

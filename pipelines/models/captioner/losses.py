@@ -1,23 +1,26 @@
-"""Losses of the captioner: likelihood, discrimination, and the policy gradient with rollouts."""
+"""The losses of the captioner: likelihood, the discriminator's, and the policy gradient with rollouts (Dai et al.)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from negcap.pipelines.models.captioner.decoding import complete, nothing, sampled
-from negcap.pipelines.models.captioner.generator import PAD_ID, UNKNOWN_ID, Generator, Read, Sentences, State
+from negcap.pipelines.models.captioner.decoding import complete, empty_sentences, sample_by
+from negcap.pipelines.models.captioner.generator import Generator, LSTMState, PaddedSentences, WordScores
+from negcap.pipelines.models.vocabulary import PAD_ID, UNKNOWN_ID
 
-Reward = Callable[[Sentences, Tensor], Tensor]  # sentences, the row each is of (b,) -> rewards (b,)
+Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)
 
 
-def likelihood_loss(read: Read, sentences: Sentences) -> Tensor:
-    """Mean negative log-likelihood of a word; unknown words do not count."""
-    counted = sentences.there & (sentences.words != UNKNOWN_ID)
-    return -read.logarithms.sum() / counted.sum()
+def likelihood_loss(scores: WordScores, sentences: PaddedSentences) -> Tensor:
+    """The mean negative log-likelihood of a word; <unk> does not count."""
+    counted = sentences.mask & (sentences.words != UNKNOWN_ID)
+    return -scores.log_probs.sum() / counted.sum()
 
 
 def discriminator_loss(
@@ -25,7 +28,7 @@ def discriminator_loss(
 ) -> Tensor:
     """-E[log r(I, S)] - α E[log(1 - r(I, S generated))] - β E[log(1 - r(I, S of another image))] (eq. 4).
 
-    All of scores before σ, any shapes.
+    All arguments are logits of r, of any shape.
     """
     return (
         functional.softplus(-real).mean()
@@ -34,57 +37,68 @@ def discriminator_loss(
     )
 
 
-def policy_loss(read: Read, values: Tensor, baseline: Tensor) -> Tensor:
-    """Whose gradient is -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2): read.logarithms, values, baseline (B, T)."""
-    return -(read.logarithms * (values - baseline).detach()).sum() / len(values)
+def policy_loss(scores: WordScores, values: Tensor, baseline: Tensor) -> Tensor:
+    """A scalar whose gradient is -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2); values, baseline: (B, T)."""
+    return -(scores.log_probs * (values - baseline).detach()).sum() / len(values)
 
 
-def baseline(values: Tensor) -> Tensor:
-    """b_t of each row: the mean of the other rows' values there, (B, T) -> (B, T). It changes no gradient's mean.
+def mean_of_others(values: Tensor) -> Tensor:
+    """A baseline b_t for each row of values (B, T): the mean of the other rows' values at t; 0 for a single row.
 
-    For rows are drawn each by itself. 0 for a row alone.
+    As rows are sampled independently, it does not change the expectation of the gradient.
     """
     return (values.sum(0) - values) / max(len(values) - 1, 1)
 
 
-def play(
-    generator: Generator,
-    state: State,
-    uniforms: Tensor,
-    reward: Reward,
-    positions: Sequence[int],
-    rollouts: int,
-    noise: torch.Generator,
-) -> tuple[Sentences, Tensor, Tensor]:
-    """Sample a sentence a row, and what each of its words is worth (eq. 3).
+@dataclass(frozen=True)
+class Rollouts:
+    """How prefixes are completed: `count` times each of `positions` words; noise: the generator that samples them."""
 
-    V(S_1:p) is the mean reward of `rollouts` sentences that go on from the first p words, for p in `positions`. Word t
-    is worth V of the first such p >= t that lies within the sentence, and the sentence's own reward behind the last:
-    fewer rollouts than words, and the gradient's mean is the same, as p does not hang on what comes after it.
-    state: before the first word, (B, hidden); uniforms: (B, T) on the device; noise: draws the rollouts' numbers.
-    Returns the sentences, values (B, T) and the sentences' own rewards (B,).
+    positions: Sequence[int]
+    count: int
+    noise: torch.Generator
+
+
+class ValuedSentences(NamedTuple):
+    """Sampled sentences, the values (B, T) of their words, and their own rewards (B,)."""
+
+    sentences: PaddedSentences
+    values: Tensor
+    rewards: Tensor
+
+
+def sample_with_values(
+    generator: Generator, state: LSTMState, uniforms: Tensor, reward: Reward, rollouts: Rollouts
+) -> ValuedSentences:
+    """Sample a sentence for each row, and estimate the value of each of its words (eq. 3).
+
+    The value of a prefix, V(S_1:p), is the mean reward of sampled completions. The value of word t is that of the next
+    rollout position p at or after t within the sentence, and the sentence's own reward after the last one. So there are
+    fewer rollouts than words; the expectation of the gradient is the same, as p does not depend on what follows it.
+    state: before the first word, (B, hidden); uniforms: (B, T) in (0, 1), on the device.
     """
     rows, most = uniforms.shape
     device = uniforms.device
-    stops: list[tuple[int, Tensor, State]] = []
+    stops: list[tuple[int, Tensor, LSTMState]] = []
 
-    def watch(step: int, going: Tensor, state: State) -> None:
-        if step in positions:
-            stops.append((step, going, state))
+    def remember(step: int, unfinished: Tensor, state: LSTMState) -> None:
+        if step in rollouts.positions:
+            stops.append((step, unfinished, state))
 
-    sentences = complete(generator, state, nothing(rows, most, device), sampled(uniforms), watch)
-    own = reward(sentences, torch.arange(rows, device=device))
-    values = own[:, None].expand(rows, most).clone()
-    if stops and rollouts:
-        row = torch.cat([going.repeat(rollouts) for _, going, _ in stops])
-        length = torch.cat([torch.full_like(going, step).repeat(rollouts) for step, going, _ in stops])
-        begun = State(*(torch.cat([part.repeat(rollouts, 1) for part in parts]) for parts in
-                        zip(*(state for _, _, state in stops), strict=True)))  # fmt: skip
-        places = torch.arange(most, device=device)[None, :]
-        words = sentences.words[row].where(places < length[:, None], PAD_ID)
-        drawn = torch.rand(len(row), most, generator=noise, device=noise.device).to(device)
-        ends = complete(generator, begun, Sentences(words, length), sampled(drawn))
-        rewards = iter(reward(ends, row).split([len(going) * rollouts for _, going, _ in stops]))
-        for (step, going, _), some in reversed(list(zip(stops, rewards, strict=True))):
-            values[going, :step] = some.view(rollouts, -1).mean(0)[:, None].expand(-1, step)
-    return sentences, values, own
+    sentences = complete(generator, state, empty_sentences(rows, most, device), sample_by(uniforms), remember)
+    rewards = reward(sentences, torch.arange(rows, device=device))
+    values = rewards[:, None].expand(rows, most).clone()
+    if stops and rollouts.count:
+        count = rollouts.count
+        row = torch.cat([unfinished.repeat(count) for _, unfinished, _ in stops])
+        length = torch.cat([torch.full_like(unfinished, step).repeat(count) for step, unfinished, _ in stops])
+        parts = zip(*(state for _, _, state in stops), strict=True)
+        states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
+        positions = torch.arange(most, device=device)[None, :]
+        prefixes = PaddedSentences(sentences.words[row].where(positions < length[:, None], PAD_ID), length)
+        sampled = torch.rand(len(row), most, generator=rollouts.noise, device=rollouts.noise.device).to(device)
+        completed = complete(generator, states, prefixes, sample_by(sampled))
+        of_stops = reward(completed, row).split([len(unfinished) * count for _, unfinished, _ in stops])
+        for (step, unfinished, _), some in reversed(list(zip(stops, of_stops, strict=True))):
+            values[unfinished, :step] = some.view(count, -1).mean(0)[:, None].expand(-1, step)
+    return ValuedSentences(sentences, values, rewards)

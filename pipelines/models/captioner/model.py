@@ -1,20 +1,21 @@
-"""A captioner's nets, and its folder."""
+"""The two nets of a captioner, and how they are built and loaded."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from negcap.pipelines.models.captioner.config import NOT_IDENTITY, CaptionerConfig
+from negcap.pipelines.models import checkpoint
+from negcap.pipelines.models.captioner.config import RESUMABLE, CaptionerConfig
 from negcap.pipelines.models.captioner.discriminator import Discriminator
-from negcap.pipelines.models.captioner.generator import Generator
-from negcap.pipelines.models.checkpoint import LAST, read_told, restore
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.captioner.generator import Generator, GeneratorShape
+from negcap.pipelines.models.encoders import TRANSFORMS
+from negcap.pipelines.models.vocabulary import WordVocabulary
 
-MLE, GAN = PHASES = ("mle", "gan")  # names of weights: after the first phase, after the last
+MLE, GAN = PHASES = ("mle", "gan")  # names of weights: of the generator after the first phase and after the last
 
 
 class Nets(NamedTuple):
@@ -25,67 +26,69 @@ class Nets(NamedTuple):
 
 
 class Captioner(NamedTuple):
-    """A trained captioner as it is written with."""
+    """A trained captioner. features, backbone: size of an image's features, and the network they are from."""
 
     nets: Nets
-    vocabulary: Vocabulary
+    vocabulary: WordVocabulary
     config: CaptionerConfig
     features: int
     backbone: str
 
+    def require_features(self, values: Tensor, backbone: str) -> None:
+        """Raise ValueError for features (…, D) of another size or backbone than those it was trained on."""
+        if values.shape[-1] != self.features or backbone != self.backbone:
+            raise ValueError(
+                f"features must be {self.features} numbers of {self.backbone!r} as the captioner's, "
+                f"are {values.shape[-1]} of {backbone!r}"
+            )
 
-def build(config: CaptionerConfig, features: int, words: int) -> Nets:
-    """New nets; the weights hang on the seed alone. features: size of an image's; words: of the vocabulary."""
+
+def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
+    """New nets, initialized from the config's seed alone; features: size of an image's; words: of the vocabulary."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        generator = Generator(
-            features,
-            words,
-            word_dim=config.word_dim,
-            hidden=config.hidden,
-            noise=config.noise,
-            dropout=config.dropout,
-        )
+        shape = GeneratorShape(config.word_dim, config.hidden, config.noise, config.dropout)
+        generator = Generator(features, words, shape)
         discriminator = Discriminator(features, words, word_dim=config.word_dim, joint=config.joint)
         return Nets(generator, discriminator)
 
 
+def transform_features(features: Tensor, transform: str) -> Tensor:
+    """Features (I, D), or the mean over the regions of a grid (I, R, D), transformed: (I, D) float32, for both nets."""
+    features = features.float()
+    return TRANSFORMS[transform](features.mean(1) if features.dim() == 3 else features)
+
+
 def weights_file(folder: Path, phase: str) -> Path:
-    """The weights of a phase. Raises ValueError for one that is none, FileNotFoundError where they are not yet."""
+    """The weights of a phase. Raises ValueError for an unknown phase, FileNotFoundError where there are none yet."""
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, was: {phase}")
-    read_told(folder, "captioner")
+    checkpoint.read_identity(folder, "captioner")
     path = folder / f"{phase}.safetensors"
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: the training has not come so far (negcap captioner)")
     return path
 
 
-def load(weights: Path, device: torch.device) -> Captioner:
-    """The captioner whose generator's weights are this file of its folder; the discriminator is the last one.
+def load_captioner(weights: Path, device: torch.device) -> Captioner:
+    """The captioner with the generator of this file, see `weights_file`, and the latest discriminator of its folder.
 
-    Raises FileNotFoundError and ValueError for a folder that is no captioner's, or is damaged.
+    Raises FileNotFoundError or ValueError for a folder that is no captioner's, or is damaged.
     """
     folder = weights.parent
-    told, vocabulary = read_told(folder, "captioner")
-    known = {item.name for item in fields(CaptionerConfig)} - set(NOT_IDENTITY)
+    identity, vocabulary = checkpoint.read_identity(folder, "captioner")
     try:
-        given: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in told["config"].items()
-            if name in known
-        }
-        config = CaptionerConfig(run=Path(), output=folder, **given)
-        features = int(told["features"])
-        if "mle_epochs" not in given:
+        if "mle_epochs" not in identity["config"]:
             raise KeyError("mle_epochs")
+        config = checkpoint.restore_config(CaptionerConfig, folder, identity, RESUMABLE)
+        features = int(identity["features"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} must be what negcap captioner wrote, lacks: {error}") from None
-    nets = build(config, features, len(vocabulary))
-    state = restore(folder, weights.stem, {"generator": nets.generator})
+    nets = build_nets(config, features, len(vocabulary))
+    state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator})
     if state["vocabulary"] != vocabulary.sha256:
         raise ValueError(f"{weights} must be of the vocabulary beside it, is of another")
-    restore(folder, LAST, {"discriminator": nets.discriminator})
+    checkpoint.restore(folder, checkpoint.LAST, {"discriminator": nets.discriminator})
     for net in nets:
         net.to(device).eval()
-    return Captioner(nets, vocabulary, config, features, told["backbone"])
+    return Captioner(nets, vocabulary, config, features, identity["backbone"])

@@ -1,168 +1,182 @@
-"""One epoch of each of the three phases; each returns what is logged of it."""
+"""One epoch of each of the three phases of a training; each returns its figures for metrics.jsonl."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.utils import clip_grad_norm_
 
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.decoding import sampled, write
-from negcap.pipelines.models.captioner.generator import Sentences
-from negcap.pipelines.models.captioner.losses import baseline, discriminator_loss, likelihood_loss, play, policy_loss
-from negcap.pipelines.models.captioner.material import Material
+from negcap.pipelines.models.captioner.decoding import generate_sentences, sample_by
+from negcap.pipelines.models.captioner.generator import PaddedSentences
+from negcap.pipelines.models.captioner.losses import (
+    Rollouts,
+    discriminator_loss,
+    likelihood_loss,
+    mean_of_others,
+    policy_loss,
+    sample_with_values,
+)
 from negcap.pipelines.models.captioner.model import Nets
-from negcap.pipelines.models.sampling import shuffled
+from negcap.pipelines.models.captioner.training_data import TrainingData
+from negcap.pipelines.models.sampling import shuffled_batches
+from negcap.pipelines.models.training import optimizer_step
 
-Optimizers = dict[str, torch.optim.Optimizer]
-WRITTEN = 1024  # sentences written at once where nothing is learnt from them
-
-
-def normal(rows: int, nets: Nets, noise: Generator) -> Tensor:
-    """z for so many sentences, (rows, z)."""
-    return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
+AT_ONCE = 1024  # sentences in a batch without gradients
+JUDGED = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
 
 
-def mle_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, seed: int) -> dict:
-    """The first phase: the likelihood of the train captions."""
-    generator = nets.generator
+@dataclass(frozen=True)
+class Learner:
+    """Nets in training, their optimizers (likelihood, policy, discrimination), the data and the config."""
+
+    nets: Nets
+    optimizers: dict[str, torch.optim.Optimizer]
+    data: TrainingData
+    config: CaptionerConfig
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Generators of an epoch: order, of captions, on the CPU; noise, on the device."""
+
+    order: Generator
+    noise: Generator
+
+    @classmethod
+    def of(cls, data: TrainingData, seed: int) -> Randomness:
+        """Both with the same seed."""
+        return cls(Generator().manual_seed(seed), Generator(data.device).manual_seed(seed))
+
+
+def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
+    """First phase: maximum likelihood of the train captions."""
+    data, config, generator = learner.data, learner.config, learner.nets.generator
     generator.dropout.train()
-    order, noise = _random(material, seed)
+    random = Randomness.of(data, seed)
     losses = []
-    with torch.random.fork_rng(devices=[material.device] if material.device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
         torch.manual_seed(seed)  # dropout
-        for rows in shuffled(material.train, config.batch_size, order):
-            sentences = material.sentences(rows)
-            state = generator.begin(material.of(rows), normal(len(rows), nets, noise))
+        for rows in shuffled_batches(data.train, config.batch_size, random.order):
+            sentences = data.sentences(rows)
+            state = generator.first_state(data.features_of(rows), normal_noise(len(rows), learner.nets, random.noise))
             loss = likelihood_loss(generator(state, sentences), sentences)
-            _learn(optimizers["likelihood"], loss, generator.parameters(), config.clip)
+            optimizer_step(learner.optimizers["likelihood"], loss, generator.parameters(), config.clip)
             losses.append(loss.detach())
     generator.dropout.eval()
-    return {"loss": _mean(losses), "validation_loss": validation_loss(nets, material)}
+    return {"loss": torch.stack(losses).mean().item(), "validation_loss": validation_loss(learner.nets, data)}
 
 
 @torch.no_grad()
-def validation_loss(nets: Nets, material: Material) -> float:
-    """The mean negative log-likelihood of a word of the validation captions; the same noise each time."""
-    _, noise = _random(material, 0)
+def validation_loss(nets: Nets, data: TrainingData) -> float:
+    """The mean negative log-likelihood of a word of the validation captions, with the same noise every time."""
+    noise = Randomness.of(data, 0).noise
     total, words = 0.0, 0
-    for rows in material.validation.split(WRITTEN):
-        sentences = material.sentences(rows)
-        state = nets.generator.begin(material.of(rows), normal(len(rows), nets, noise))
-        there = int(sentences.lengths.sum())
-        total += there * likelihood_loss(nets.generator(state, sentences), sentences).item()
-        words += there
+    for rows in data.validation.split(AT_ONCE):
+        sentences = data.sentences(rows)
+        state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
+        count = int(sentences.lengths.sum())
+        total += count * likelihood_loss(nets.generator(state, sentences), sentences).item()
+        words += count
     return total / words
 
 
-def discriminator_epoch(
-    nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, seed: int
-) -> dict[str, Any]:
-    """The second phase: real, generated and mismatched captions told apart."""
-    order, noise = _random(material, seed)
-    said = []
-    for rows in shuffled(material.known, WRITTEN, order):
-        written = sample(nets, material.of(rows), config.words, noise)
-        for some in torch.arange(len(rows)).split(config.batch_size):
-            if len(some) > 1:
-                here = some.to(material.device)
-                said.append(discriminate(nets, optimizers, material, config, rows[some], written.of(here)))
-    return _told(said)
+def discriminator_epoch(learner: Learner, seed: int) -> dict[str, Any]:
+    """Second phase: the discriminator learns to tell real from generated and mismatched captions."""
+    data = learner.data
+    random = Randomness.of(data, seed)
+    figures = []
+    for rows in shuffled_batches(data.known, AT_ONCE, random.order):
+        generated = sample(learner.nets, data.features_of(rows), data.words, random.noise)
+        for part in torch.arange(len(rows)).split(learner.config.batch_size):
+            if len(part) > 1:
+                figures.append(discriminator_step(learner, rows[part], generated.of(part.to(data.device))))
+    return _discriminator_figures(figures)
 
 
-def discriminate(
-    nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, rows: Tensor, written: Sentences
-) -> Tensor:
-    """A step of the discriminator: captions `rows` (B,), as many written of the same images, and those of others.
+def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentences) -> Tensor:
+    """A step of the discriminator on captions (B,), generated ones of the same images, and those of other images.
 
-    Returns the loss and the shares of real, written and mismatched captions that are told right, (4,).
+    Returns the loss and the accuracy on real, generated and mismatched captions, (4,).
     """
-    images = nets.discriminator.images(material.of(rows))
-    sentences = nets.discriminator.sentences(material.sentences(rows))
+    data, config, discriminator = learner.data, learner.config, learner.nets.discriminator
+    images = discriminator.images(data.features_of(rows))
+    sentences = discriminator.sentences(data.sentences(rows))
     real = (images * sentences).sum(1)
-    fake = nets.discriminator(images, written)
+    fake = discriminator(images, generated)
     other = (images * sentences.roll(1, 0)).sum(1)
-    apart = (material.image[rows] != material.image[rows].roll(1, 0)).to(material.device)
-    wrong = other[apart] if bool(apart.any()) else other.detach() * 0
-    loss = discriminator_loss(real, fake, wrong, config.alpha, config.beta)
-    _learn(optimizers["discrimination"], loss, nets.discriminator.parameters(), config.clip)
-    shares = [(real > 0).float().mean(), (fake < 0).float().mean(), (wrong < 0).float().mean()]
-    return torch.stack([loss.detach(), *shares])
+    apart = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
+    mismatched = other[apart] if bool(apart.any()) else other.detach() * 0
+    loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
+    optimizer_step(learner.optimizers["discrimination"], loss, discriminator.parameters(), config.clip)
+    accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
+    return torch.stack([loss.detach(), *accuracy])
 
 
-def gan_epoch(nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, seed: int) -> dict:
-    """The third phase: `stages` stages of steps of the policy gradient, each then followed by one of the discriminator.
+def gan_epoch(learner: Learner, seed: int) -> dict[str, Any]:
+    """Third phase: stages of `generator_steps` steps of the policy gradient and one step of the discriminator.
 
-    What is logged: mean reward, the policy's entropy at a word in nats, the words of a caption, and the discriminator's
-    shares.
+    Returns the mean reward, the policy's entropy at a word in nats, the words of a caption, and the figures of the
+    discriminator.
     """
-    order, noise = _random(material, seed)
-    played, said = [], []
+    data, config = learner.data, learner.config
+    random = Randomness.of(data, seed)
+    generator_figures, discriminator_figures = [], []
     for _ in range(config.stages):
         for _ in range(config.generator_steps):
-            rows = _some(material.train, config, order)
-            played.append(generate(nets, optimizers, material, config, rows, noise))
-        rows = _some(material.known, config, order)
-        written = sample(nets, material.of(rows), config.words, noise)
-        said.append(discriminate(nets, optimizers, material, config, rows, written))
-    reward, entropy, length = torch.stack(played).mean(0).tolist()
-    return {"reward": reward, "entropy": entropy, "words": length, **_told(said)}
+            rows = _sample_rows(data.train, config.batch_size, random.order)
+            generator_figures.append(policy_step(learner, rows, random.noise))
+        rows = _sample_rows(data.known, config.batch_size, random.order)
+        generated = sample(learner.nets, data.features_of(rows), config.words, random.noise)
+        discriminator_figures.append(discriminator_step(learner, rows, generated))
+    reward, entropy, length = torch.stack(generator_figures).mean(0).tolist()
+    return {"reward": reward, "entropy": entropy, "words": length, **_discriminator_figures(discriminator_figures)}
 
 
-def generate(
-    nets: Nets, optimizers: Optimizers, material: Material, config: CaptionerConfig, rows: Tensor, noise: Generator
-) -> Tensor:
-    """A step of the policy gradient on the images of captions `rows` (B,); its figures as of `gan_epoch`, (3,)."""
-    generator, discriminator = nets
-    features = material.of(rows)
+def policy_step(learner: Learner, rows: Tensor, noise: Generator) -> Tensor:
+    """A step of the policy gradient on the images of captions (B,).
+
+    Returns the mean reward, the mean entropy at a word, and the mean length of the sampled captions, (3,).
+    """
+    config, (generator, discriminator) = learner.config, learner.nets
+    features = learner.data.features_of(rows)
     with torch.no_grad():
         images = discriminator.images(features)
 
-    def reward(sentences: Sentences, row: Tensor) -> Tensor:
+    def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
         with torch.no_grad():
             return discriminator(images[row], sentences).sigmoid()
 
-    state = generator.begin(features, normal(len(rows), nets, noise))
+    state = generator.first_state(features, normal_noise(len(rows), learner.nets, noise))
     uniforms = torch.rand(len(rows), config.words, generator=noise, device=noise.device, dtype=torch.double)
-    sentences, values, own = play(generator, state, uniforms, reward, config.positions, config.rollouts, noise)
-    read, there = generator(state, sentences), sentences.there
-    loss = policy_loss(read, values, baseline(values))
-    _learn(optimizers["policy"], loss, generator.parameters(), config.clip)
-    return torch.stack([own.mean(), read.entropy[there].mean(), sentences.lengths.float().mean()])
+    rollouts = Rollouts(config.positions, config.rollouts, noise)
+    sentences, values, rewards = sample_with_values(generator, state, uniforms, reward, rollouts)
+    scores, mask = generator(state, sentences), sentences.mask
+    loss = policy_loss(scores, values, mean_of_others(values))
+    optimizer_step(learner.optimizers["policy"], loss, generator.parameters(), config.clip)
+    return torch.stack([rewards.mean(), scores.entropy[mask].mean(), sentences.lengths.float().mean()])
 
 
 @torch.no_grad()
-def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> Sentences:
-    """A sentence of each image, features (B, D), drawn from the policy."""
+def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> PaddedSentences:
+    """A sentence of up to `words` words for each image, features (B, D), sampled from the policy."""
     uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
-    return write(nets.generator, features, normal(len(features), nets, noise), words, sampled(uniforms))
+    normal = normal_noise(len(features), nets, noise)
+    return generate_sentences(nets.generator, features, normal, words, sample_by(uniforms))
 
 
-def _random(material: Material, seed: int) -> tuple[Generator, Generator]:
-    """Of the order of captions, on the CPU, and of noise, on the device."""
-    return Generator().manual_seed(seed), Generator(material.device).manual_seed(seed)
+def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
+    """z of so many sentences, standard normal: (rows, z)."""
+    return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
 
 
-def _some(captions: Tensor, config: CaptionerConfig, order: Generator) -> Tensor:
-    return captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
+def _sample_rows(captions: Tensor, count: int, order: Generator) -> Tensor:
+    """So many of the captions, with replacement."""
+    return captions[torch.randint(len(captions), (count,), generator=order)]
 
 
-def _learn(
-    optimizer: torch.optim.Optimizer, loss: Tensor, parameters: Iterable[torch.nn.Parameter], clip: float
-) -> None:
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    clip_grad_norm_(parameters, clip)
-    optimizer.step()
-
-
-def _mean(losses: list[Tensor]) -> float:
-    return torch.stack(losses).mean().item()
-
-
-def _told(said: list[Tensor]) -> dict[str, Any]:
-    loss, *shares = torch.stack(said).mean(0).tolist()
-    return {"discriminator_loss": loss, "told": dict(zip(("real", "generated", "mismatched"), shares, strict=True))}
+def _discriminator_figures(steps: list[Tensor]) -> dict[str, Any]:
+    loss, *accuracy = torch.stack(steps).mean(0).tolist()
+    return {"discriminator_loss": loss, "accuracy": dict(zip(JUDGED, accuracy, strict=True))}

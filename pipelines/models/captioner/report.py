@@ -1,9 +1,11 @@
-"""Measures of a captioner as a Markdown table."""
+"""The measures of a captioner as a Markdown table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from negcap.pipelines.models.markdown import markdown_table
 
 COLUMNS = {
     "BLEU-1": "bleu_1",
@@ -23,23 +25,16 @@ COLUMNS = {
 }
 
 
-def to_markdown(said: Mapping[str, Any]) -> str:
-    """A row a way of writing."""
-    rows = said["measures"]
-    columns = [title for title, name in COLUMNS.items() if any(name in row for row in rows.values())]
+DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # else 1
 
-    def shown(name: str, row: Mapping[str, float]) -> str:
-        value = row.get(name)
-        if value is None:
-            return ""
-        places = (
-            0 if name == "vocabulary" else 3 if name in ("discriminator", "distinct_1", "distinct_2", "cider_d") else 1
-        )
-        return f"{value:,.{places}f}"
 
-    heading = f"{said['images']:,} images of {said['split']}"
-    lines = [f"| {heading} | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
-    lines += [
-        f"| {way} | " + " | ".join(shown(COLUMNS[title], row) for title in columns) + " |" for way, row in rows.items()
-    ]
-    return "\n".join(lines)
+def to_markdown(result: Mapping[str, Any]) -> str:
+    """A row for human captions and for each way of writing, a column for each measure that any of them has."""
+    measures = result["measures"]
+    columns = {title: name for title, name in COLUMNS.items() if any(name in row for row in measures.values())}
+    rows = [[writer, *(_cell(name, row) for name in columns.values())] for writer, row in measures.items()]
+    return markdown_table([f"{result['images']:,} images of {result['split']}", *columns], rows)
+
+
+def _cell(name: str, row: Mapping[str, float]) -> str:
+    return f"{row[name]:,.{DECIMALS.get(name, 1)}f}" if name in row else ""

@@ -1,1 +1,1 @@
-"""Shards of captions, negatives and image features to visual-semantic embeddings, their tables and figures."""
+"""Embedding models by name, and the verbs that train, evaluate, compare and picture them."""

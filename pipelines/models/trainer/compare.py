@@ -1,34 +1,32 @@
-"""Several models on one run, some seeds each: trained, evaluated, and side by side as the papers' tables have them."""
+"""Several models on one run: trained with some seeds, evaluated, and compared in the form of the papers' tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.shards import write_atomically, write_json
-from negcap.pipelines.models.data import read_captions
-from negcap.pipelines.models.retrieval import TOP, hits, intervals
-from negcap.pipelines.models.trainer.attacks import FAMILIES
-from negcap.pipelines.models.trainer.config import MODELS, NOT_IDENTITY, EvaluateConfig, TrainConfig, configure
-from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, write
-from negcap.pipelines.models.trainer.report import markdown_table, within
+from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.config import MODELS, EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.evaluation.attacks import FAMILIES
+from negcap.pipelines.models.evaluation.retrieval import bootstrap_intervals, count_hits
+from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
+from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, write_evaluation
 from negcap.pipelines.models.trainer.train import train
 from negcap.schemas.markdown import replaced
 
 VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
 BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
-TOLD_APART = ("model", "negative_families", "seed", *NOT_IDENTITY)  # what a variant or a run decides
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C with negatives of that family alone."""
+    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C with negatives of the family noun alone."""
 
     name: str
     model: str
@@ -36,7 +34,7 @@ class Variant:
 
     @classmethod
     def parse(cls, name: str) -> Variant:
-        """Raises ValueError for a model or family that there is not."""
+        """The variant of a name. Raises ValueError for an unknown model or family."""
         model = max((known for known in MODELS if name.startswith(known)), key=len, default="")
         families = tuple(name[len(model) :].removeprefix("+").split("+")) if name != model else ()
         if not model or not set(families) <= set(FAMILIES) or (families and model != "vse-c"):
@@ -45,202 +43,96 @@ class Variant:
             )
         return cls(name, model, families)
 
-    def config(self, seed: int, output: Path, given: Mapping[str, Any]) -> TrainConfig:
-        """What a training of it is told."""
+    def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
+        """The config of its training with a seed, in the folder `output/<name>-<seed>`."""
         families = {"negative_families": self.families} if self.families else {}
         folder = output / f"{self.name}-{seed}"
-        return configure(output=folder, **{**given, "model": self.model, "seed": seed, **families})
-
-
-class Cell(NamedTuple):
-    """A figure as the mean of the seeds, and its 95 % bootstrap interval over images."""
-
-    value: float
-    interval: tuple[float, float]
-
-    def __str__(self) -> str:
-        return within(self.value, self.interval)
+        return configure(output=folder, **{**settings, "model": self.model, "seed": seed, **families})
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A variant's figures. recalls: R@1, 5, 10 and their sum, mean_rank: both by candidates and direction."""
+class CompareConfig:
+    """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError.
 
-    variant: Variant
-    seeds: int
-    recalls: Mapping[tuple[str, str], tuple[Cell, ...]]
-    rsum: Cell
-    mean_rank: Mapping[tuple[str, str], float]
-    accuracy: Mapping[str, float]
+    training: fields of TrainConfig beyond run, output, model, families and seed; evaluation: of each trained model.
+    """
+
+    variants: tuple[str, ...] = VARIANTS
+    seeds: int = 1
+    training: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: EvaluateConfig = field(default_factory=EvaluateConfig)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be >= 1, was: {self.seeds}")
 
 
 def compare(
     run: Path,
     output: Path,
-    variants: Sequence[str] = VARIANTS,
-    seeds: int = 1,
-    given: Mapping[str, Any] | None = None,
-    config: EvaluateConfig | None = None,
+    config: CompareConfig,
     *,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> str:
-    """Train and evaluate every variant with seeds 0 … seeds − 1; the tables as Markdown.
+    """Train and evaluate all variants and write comparison.md and comparison.json to `output`.
 
-    given: what TrainConfig is told, beyond model, families and seed. A model is `output/<variant>-<seed>`, with its
-    evaluation; what is trained already is kept. Writes comparison.md and comparison.json to `output`. Raises ValueError
-    and FileNotFoundError as `train` and `evaluate` do, and ValueError for an unknown variant.
+    A model is in `output/<variant>-<seed>`, with its evaluation; those that are trained already are kept. say: called
+    with lines of progress; overwrite: see `train`. Returns the tables as Markdown. Raises FileNotFoundError and
+    ValueError as `train` and `evaluate` do, and ValueError for an unknown variant.
     """
-    if seeds < 1:
-        raise ValueError(f"seeds must be >= 1, was: {seeds}")
-    told, how = {"run": run, **(given or {})}, config or EvaluateConfig()
-    chosen = [Variant.parse(name) for name in variants]
-    configs = {variant: [variant.config(seed, output, told) for seed in range(seeds)] for variant in chosen}
+    variants = [Variant.parse(name) for name in config.variants]
+    settings = {"run": run, **config.training}
+    trainings = {v: [v.config(seed, output, settings) for seed in range(config.seeds)] for v in variants}
     captions = read_captions(run)
-    captions.of_split(how.split)  # before anything is trained
+    captions.of_split(config.evaluation.split)  # raises before anything is trained
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
-    made = []
-    for variant, trainings in configs.items():
-        measured = []
-        for training in trainings:
+    results = []
+    for variant, configs in trainings.items():
+        evaluations = []
+        for training in configs:
             say(f"{variant.name}, seed {training.seed}")
             train(training, overwrite=overwrite, say=say)
-            evaluation = measure(training.output, run, how)
-            write(evaluation, training.output / "evaluation")
-            measured.append(evaluation)
-        made.append(summarise(variant, measured, image, how.seed))
-    text = to_markdown(made, _setting([trainings[0] for trainings in configs.values()], seeds, how.split))
+            evaluation = measure(training.output, run, config.evaluation)
+            write_evaluation(evaluation, training.output / "evaluation")
+            evaluations.append(evaluation)
+        results.append(summarize(variant.name, evaluations, image, config.evaluation.seed))
+    setting = describe_settings([configs[0] for configs in trainings.values()], config.seeds, config.evaluation.split)
+    text = to_markdown(results, setting)
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / "comparison.md", (text + "\n").encode())
-    write_json(output / "comparison.json", {entry.variant.name: _as_json(entry) for entry in made})
+    write_json(output / "comparison.json", {result.name: result.as_json() for result in results})
     return text
 
 
-def summarise(variant: Variant, made: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> Compared:
-    """The mean of evaluations that differ in the seed of the training. image: of each caption_id."""
+def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
+    """The means over a variant's evaluations; image: the image_id of each caption_id; seed: of the bootstrap."""
     tables: dict[tuple[str, str], Tensor] = {}
     mean_rank: dict[tuple[str, str], float] = {}
-    for evaluation in made:
-        for candidates, direction, ids, ranks in evaluation.ranks:
-            of = ids if direction == "i2t" else [image[name] for name in ids]
-            number = {name: n for n, name in enumerate(sorted(set(of)))}  # alike in both directions
-            table = hits(ranks.cpu(), torch.tensor([number[name] for name in of]), len(number))
+    for evaluation in evaluations:
+        for candidates, direction, queries, ranks in evaluation.ranks:
+            images = queries if direction == "i2t" else [image[query] for query in queries]
+            index = {image_id: n for n, image_id in enumerate(sorted(set(images)))}  # the same in both directions
+            table = count_hits(ranks.cpu(), torch.tensor([index[image_id] for image_id in images]), len(index))
             key = (candidates, direction)
             tables[key] = tables.get(key, 0) + table
-            mean_rank[key] = mean_rank.get(key, 0.0) + ranks.double().mean().item() / len(made)
-    recalls = {key: _cells(table, intervals([table], seed)[0]) for key, table in tables.items()}
+            mean_rank[key] = mean_rank.get(key, 0.0) + ranks.double().mean().item() / len(evaluations)
+    recalls = {key: _figures(table, bootstrap_intervals([table], seed)[0]) for key, table in tables.items()}
     plain = [tables["plain", "i2t"], tables["plain", "t2i"]]
-    rsum = Cell(sum(recalls["plain", way][-1].value for way in ("i2t", "t2i")), intervals(plain, seed)[-1][0])
-    pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in made]
+    rsum = sum(recalls["plain", direction][-1].value for direction in ("i2t", "t2i"))
+    pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
-    return Compared(variant, len(made), recalls, rsum, mean_rank, accuracy)
+    interval = bootstrap_intervals(plain, seed)[-1][0]
+    return VariantResult(name, len(evaluations), recalls, Figure(rsum, interval), mean_rank, accuracy)
 
 
-def _cells(table: Tensor, bounds: Sequence[tuple[float, float]]) -> tuple[Cell, ...]:
+def _figures(table: Tensor, intervals: Sequence[tuple[float, float]]) -> tuple[Figure, ...]:
+    """R@1, R@5, R@10 and their sum of a table of hits (I, 4)."""
     sums = table.sum(0)
     values = (100 * sums[:-1] / sums[-1].clamp(min=1)).tolist()
-    return tuple(Cell(value, interval) for value, interval in zip([*values, sum(values)], bounds, strict=True))
+    return tuple(Figure(value, bounds) for value, bounds in zip([*values, sum(values)], intervals, strict=True))
 
 
-def to_markdown(made: Sequence[Compared], setting: str) -> str:
-    """Tables 2 to 4 of VSE-C and 2 of UniVSE, a line a variant, as far as the run has their negatives."""
-    parts = [setting, _retrieval(made), _attacked(made), _families(made), _crowded(made), _pairs(made)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def into(text: str, tables: str) -> str:
-    """A README's text with the tables between its two markers. Raises ValueError where they are missing."""
+def insert_tables(text: str, tables: str) -> str:
+    """A Markdown text with the tables between its markers BEGIN and END. Raises ValueError where these are missing."""
     return replaced(text, BEGIN, END, tables)
-
-
-def _retrieval(made: Sequence[Compared]) -> str:
-    head = ["without attack", *(f"{way} R@{k}" for way in ("i2t", "t2i") for k in TOP), "rsum"]
-    rows = [
-        [
-            entry.variant.name,
-            *(f"{cell.value:.1f}" for way in ("i2t", "t2i") for cell in entry.recalls["plain", way][:-1]),
-            str(entry.rsum),
-        ]
-        for entry in made
-    ]
-    return markdown_table(head, rows)
-
-
-def _attacked(made: Sequence[Compared]) -> str:
-    """VSE-C's Table 2."""
-    if not all(("vse-c:total", "i2t") in entry.recalls for entry in made):
-        return ""
-    head = ["image to text", *(f"{what}{of}" for of in ("", ", attacked") for what in ("R@1", "R@10", "mean rank"))]
-    rows = []
-    for entry in made:
-        row = [entry.variant.name]
-        for key in (("plain", "i2t"), ("vse-c:total", "i2t")):
-            row += [str(entry.recalls[key][0]), str(entry.recalls[key][2]), f"{entry.mean_rank[key]:.1f}"]
-        rows.append(row)
-    return markdown_table(head, rows)
-
-
-def _families(made: Sequence[Compared]) -> str:
-    """VSE-C's Tables 3 and 4."""
-    names = [f"vse-c:{name}" for name in FAMILIES] + ["plural", "plural:numeral"]
-    names = [name for name in names if all((name, "i2t") in entry.recalls for entry in made)]
-    heads = [name.removeprefix("vse-c:").replace("plural:", "plural, ") for name in names]
-    rows = [[entry.variant.name, *(str(entry.recalls[name, "i2t"][0]) for name in names)] for entry in made]
-    return markdown_table(["R@1 under attack by", *heads], rows) if names else ""
-
-
-def _crowded(made: Sequence[Compared]) -> str:
-    """UniVSE's Table 2; its total sums R@1, 5 and 10 of the three attacks."""
-    names = sorted({name for entry in made for name, _ in entry.recalls if name.startswith("univse:")})
-    if not names or not all((name, "i2t") in entry.recalls for name in names for entry in made):
-        return ""
-    rows = [
-        [
-            entry.variant.name,
-            *(str(entry.recalls[name, "i2t"][0]) for name in names),
-            f"{sum(entry.recalls[name, 'i2t'][-1].value for name in names):.1f}",
-        ]
-        for entry in made
-    ]
-    heads = [name.removeprefix("univse:") for name in names]
-    return markdown_table(["R@1 with all of an attack's", *heads, "sum of R@1, 5, 10"], rows)
-
-
-def _pairs(made: Sequence[Compared]) -> str:
-    names = list(dict.fromkeys(name for entry in made for name in entry.accuracy))
-    rows = [[entry.variant.name, *(f"{entry.accuracy[name]:.1f}" for name in names)] for entry in made]
-    return markdown_table(["caption above negative, %", *names], rows) if names else ""
-
-
-def _setting(configs: Sequence[TrainConfig], seeds: int, split: str) -> str:
-    """What the tables are of: the split, the seeds, and what differs from the defaults, of all models or of one."""
-    differing: dict[str, dict[str, str]] = {}
-    for config in configs:
-        differing[config.model] = {
-            item.name: describe(getattr(config, item.name))
-            for item in fields(config)
-            if (item.name not in TOLD_APART or item.name == "epochs") and getattr(config, item.name) != item.default
-        }
-    first, *others = differing.values()
-    common = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-    said = [", ".join(f"{name} {value}" for name, value in common.items()) or "default settings"]
-    for model, own in differing.items():
-        if apart := [f"{name} {value}" for name, value in own.items() if name not in common]:
-            said.append(f"{model}: {', '.join(apart)}")
-    number = "one training" if seeds == 1 else f"the mean of {seeds} trainings"
-    return f"Split {split}; {number} each; {'; '.join(said)}. In brackets 95 % bootstrap intervals over images."
-
-
-def _as_json(entry: Compared) -> dict[str, Any]:
-    return {
-        "seeds": entry.seeds,
-        "rsum": entry.rsum._asdict(),
-        "retrieval": {
-            f"{candidates} {direction}": {
-                **{name: cell._asdict() for name, cell in zip(("R@1", "R@5", "R@10", "sum"), cells, strict=True)},
-                "mean rank": entry.mean_rank[candidates, direction],
-            }
-            for (candidates, direction), cells in entry.recalls.items()
-        },
-        "pairwise": dict(entry.accuracy),
-    }

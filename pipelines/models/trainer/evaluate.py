@@ -1,8 +1,9 @@
-"""Retrieval of a model on a split of a run, plain and attacked; tables as Markdown, JSON and Parquet."""
+"""The evaluation of a model on a split of a run; its tables as Markdown, JSON and Parquet."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,90 +13,99 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from torch import Tensor
 
 from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically, write_json
-from negcap.pipelines.models.checkpoint import load_model
-from negcap.pipelines.models.components import read_graphs, read_rows
-from negcap.pipelines.models.data import Captions, encode_run, read_captions, read_features
-from negcap.pipelines.models.embed import embed_images, embed_sentences
+from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.components import read_caption_rows, read_graphs
+from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.device import choose_device
+from negcap.pipelines.models.evaluation.attacks import choose_attacks
+from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
+from negcap.pipelines.models.evaluation.negative_components import with_negatives
+from negcap.pipelines.models.evaluation.protocols import RankList, run_protocols
+from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from negcap.pipelines.models.evaluation.unified_retrieval import (
+    SplitComponents,
+    frequent_queries,
+    unified_retrieval,
+    written_forms,
+)
+from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.config import EvaluateConfig
-from negcap.pipelines.models.trainer.material import device_of
-from negcap.pipelines.models.trainer.negative_components import with_negatives
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES
-from negcap.pipelines.models.trainer.protocols import Found, Split, choose_attacks, run_protocols
+from negcap.pipelines.models.trainer.objectives import OBJECTIVES, OWN_METRICS, load_model
 from negcap.pipelines.models.trainer.report import to_markdown
-from negcap.pipelines.models.trainer.unified import Said, frequent, unified, written_forms
 from negcap.schemas.fields import check
 from negcap.schemas.ranks import RANKS
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics by table, and the ranks behind them: (candidates, direction, ids of the queries, ranks)."""
+    """Metrics by protocol, and the ranks that they are computed from."""
 
     metrics: dict[str, Any]
-    ranks: Found = field(repr=False)
+    ranks: Sequence[RankList] = field(repr=False)
 
     def table(self) -> pa.Table:
-        """The ranks as rows of the table ranks."""
-        parts = [
-            pa.table([[name] * len(ids), [direction] * len(ids), ids, pa.array(values.cpu().numpy().astype(np.int32))],
-                     schema=RANKS)
-            for name, direction, ids, values in self.ranks
-        ]  # fmt: skip
+        """The ranks as rows of the table `ranks`."""
+        parts = []
+        for name, direction, ids, ranks in self.ranks:
+            values = pa.array(ranks.cpu().numpy().astype(np.int32))
+            parts.append(pa.table([[name] * len(ids), [direction] * len(ids), ids, values], schema=RANKS))
         return pa.concat_tables(parts).combine_chunks()
 
 
 def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a model on a run; the tables as Markdown.
+    """Evaluate a model on a run and write the result to `output`, by default `<model>/evaluation`.
 
-    Writes them to `output`, by default `<model>/evaluation`. Raises
-    FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or features
-    of another shape.
+    Returns the tables as Markdown. Raises as `measure`.
     """
-    made = measure(model_folder, run, config)
-    return write(made, output or model_folder / "evaluation")
+    return write_evaluation(measure(model_folder, run, config), output or model_folder / "evaluation")
 
 
-def write(made: Evaluation, folder: Path) -> str:
-    """Write evaluation.json, evaluation.md and ranks.parquet to a folder; the tables as Markdown."""
-    text = to_markdown(made.metrics)
+def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
+    """Write evaluation.json, evaluation.md and ranks.parquet; returns the tables as Markdown."""
+    text = to_markdown(evaluation.metrics)
     folder.mkdir(parents=True, exist_ok=True)
-    table = made.table()
+    table = evaluation.table()
     check(table, RANKS)
     sink = io.BytesIO()
     pq.write_table(table, sink, **PARQUET)
     write_atomically(folder / "ranks.parquet", sink.getvalue())
     write_atomically(folder / "evaluation.md", (text + "\n").encode())
-    write_json(folder / "evaluation.json", made.metrics)
+    write_json(folder / "evaluation.json", evaluation.metrics)
     return text
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
-    """All metrics of a model on a split of a run. Raises as `evaluate`."""
+    """All metrics of a model on a split of a run.
+
+    Raises FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or
+    features of the model's size, and for changes that the model does not know.
+    """
     torch.set_num_threads(config.threads)
-    device = device_of(config.device)
-    model, vocabulary, told = load_model(model_folder, device, **config.changes)
-    objective = OBJECTIVES[told.model]
-    if config.changes and not objective.components:
-        raise ValueError(f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {told.model}")
+    device = choose_device(config.device)
+    model, vocabulary, trained = load_model(model_folder, device, **config.changes)
+    components = OBJECTIVES[trained.model].needs_components
+    if config.changes and not components:
+        raise ValueError(
+            f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {trained.model}"
+        )
     captions = read_captions(run)
-    features = read_features(run, captions.image_ids, told.table)
-    wide = model.image.linear.in_features
-    if features.values.shape[-1] != wide:
-        raise ValueError(f"features of {run} must have {wide} numbers as the model's, have {features.values.shape[-1]}")
-    chosen = _of_split(captions, features.there, config)
+    features = read_features(run, captions.image_ids, trained.table)
+    size = model.image.linear.in_features
+    if features.values.shape[-1] != size:
+        raise ValueError(f"features of {run} must have {size} numbers as the model's, have {features.values.shape[-1]}")
+    chosen = captions.to_evaluate(config.split, features.available, config.limit)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
     attacks = choose_attacks(corpus, chosen, config)
     graphs = None
-    if objective.components:
+    if components:
         graphs = read_graphs(run, captions, vocabulary, device)
-        graphs = with_negatives(run, graphs, attacks.rows, len(corpus.operator), vocabulary, config.spacy_model)
+        graphs = with_negatives(run, graphs, attacks.negatives, corpus, vocabulary, config.spacy_model)
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
-    split = Split(
+    split = EmbeddedSplit(
         model,
         corpus,
         texts,
@@ -109,30 +119,21 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     )
     metrics, ranks = run_protocols(split, attacks)
     if all(list_shards(run / name) for name in ("components", "parses")):
-        components, parses = (read_rows(run, name, split.caption_ids) for name in ("components", "parses"))
-        said = Said(vocabulary, components, parses, features.values[image].to(device))
-        queries = frequent(said.components, owner.tolist(), len(image), written_forms(said.components, said.parses))
-        metrics["unified"] = unified(queries, partial(model.queries, vocabulary), split.images)
-        metrics.update(objective.tasks(model, split, attacks, said))
+        rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
+        queries = frequent_queries(rows, owner.tolist(), len(image), written_forms(rows, parses))
+        metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
+        if trained.model in OWN_METRICS:
+            stated = SplitComponents(vocabulary, rows, features.values[image].to(device))
+            metrics.update(OWN_METRICS[trained.model](model, split, attacks, stated))
+    without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
-        "model": told.model,
-        "negative_families": list(told.negative_families) if told.model == "vse-c" else [],
-        **({"caption": {"components": told.components, "alpha": told.alpha}} if objective.components else {}),
-        "trained_with_seed": told.seed,
+        "model": trained.model,
+        "negative_families": list(trained.negative_families) if trained.model == "vse-c" else [],
+        **({"caption": {"components": trained.components, "alpha": trained.alpha}} if components else {}),
+        "trained_with_seed": trained.seed,
         "split": config.split,
         "images": len(split.images),
         "captions": len(chosen),
-        "images_without_features": int((~features.there[captions.image[captions.of_splits([config.split])]]).sum()),
+        "images_without_features": int(without.sum()),
     }
     return Evaluation({**about, **metrics}, ranks)
-
-
-def _of_split(captions: Captions, there: Tensor, config: EvaluateConfig) -> Tensor:
-    chosen = captions.to_measure(captions.of_split(config.split))
-    chosen = chosen[there[captions.image[chosen]]]
-    if not len(chosen):
-        raise ValueError(f"split {config.split!r} must have captions of images with features, has none")
-    if config.limit:
-        kept = captions.image[chosen].unique()[: config.limit]
-        chosen = chosen[torch.isin(captions.image[chosen], kept)]
-    return chosen

@@ -1,7 +1,39 @@
-"""The models by name."""
+"""The embedding models by name: how each is trained, what is measured of it alone, and how one is loaded."""
 
-from negcap.pipelines.models.trainer.models import VSE, VSE_C, VSE_PP
-from negcap.pipelines.models.trainer.objective import Objective
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from negcap.pipelines.models import checkpoint
+from negcap.pipelines.models.config import RESUMABLE, TrainConfig
+from negcap.pipelines.models.evaluation.attacks import Attacks
+from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
+from negcap.pipelines.models.objective import Objective
+from negcap.pipelines.models.univse.metrics import univse_metrics
 from negcap.pipelines.models.univse.objective import UNIVSE
+from negcap.pipelines.models.vocabulary import WordVocabulary
+from negcap.pipelines.models.vse import VSE, VSE_C, VSE_PP
 
-OBJECTIVES: dict[str, Objective] = {"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE}
+Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any]]
+OBJECTIVES: Mapping[str, Objective] = {"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE}
+OWN_METRICS: Mapping[str, Metrics] = {"univse": univse_metrics}
+
+
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, WordVocabulary, TrainConfig]:
+    """The best model of a folder, its vocabulary, and its config (with an empty `run`); changes: fields of the config.
+
+    Raises FileNotFoundError for a folder that is no model's, ValueError for one that is damaged.
+    """
+    identity, vocabulary = checkpoint.read_identity(folder, "train")
+    try:
+        config = checkpoint.restore_config(TrainConfig, folder, identity, (*RESUMABLE, "vectors"), **changes)
+        model = OBJECTIVES[config.model].build(config, int(identity["features"]), len(vocabulary), None)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {error}") from None
+    checkpoint.restore(folder, checkpoint.BEST, {"model": model})
+    return model.to(device).eval(), vocabulary, config

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from negcap.pipelines.models.markdown import format_interval, markdown_table
 
 RECALLS = ("R@1", "R@5", "R@10")
 COLUMNS = (*RECALLS, "median rank", "mean rank")
 
 
 def to_markdown(metrics: Mapping[str, Any]) -> str:
-    """The tables of an evaluation: retrieval, attacks, the plural split, pairs; ranges are 95 % bootstrap intervals."""
+    """The tables of an evaluation: retrieval, attacks, plural split, pairs; in brackets 95 % bootstrap intervals."""
     families = metrics["negative_families"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
     if "caption" in metrics:
@@ -27,7 +29,7 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     ):
         if metrics.get(protocol):
             rows = [
-                [name, *_values(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
+                [name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
                 for name, entry in metrics[protocol].items()
             ]
             parts.append(markdown_table([f"{protocol}: {title}", *COLUMNS, "negatives", "a caption"], rows))
@@ -37,28 +39,28 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     if "plural" in metrics:
         plural = metrics["plural"]
         title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
-        rows = [["plain", *_values(plural["plain"]), ""]]
-        rows.append(["numeral", *_values(plural["numeral"]), f"{plural['negatives']:,}"])
+        rows = [["plain", *_cells(plural["plain"]), ""]]
+        rows.append(["numeral", *_cells(plural["numeral"]), f"{plural['negatives']:,}"])
         parts.append(markdown_table([title, *COLUMNS, "negatives"], rows))
     if metrics.get("pairwise"):
         rows = [
-            [name, within(entry["accuracy"], entry["interval"]), f"{entry['pairs']:,}"]
+            [name, format_interval(entry["accuracy"], entry["interval"]), f"{entry['pairs']:,}"]
             for name, entry in sorted(metrics["pairwise"].items())
         ]
         parts.append(markdown_table(["caption above its first negative", "%", "pairs"], rows))
-    parts += [part for part in (_unified(metrics), _alpha(metrics), _parsing(metrics)) if part]
+    parts += [part for part in (_unified_retrieval(metrics), _alpha(metrics), _parsing(metrics)) if part]
     return "\n\n".join(parts)
 
 
-def _unified(metrics: Mapping[str, Any]) -> str:
+def _unified_retrieval(metrics: Mapping[str, Any]) -> str:
     """UniVSE's Table 3."""
     if not metrics.get("unified"):
         return ""
     rows = [
-        [level, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
-        for level, entry in metrics["unified"].items()
+        [kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
+        for kind, entry in metrics["unified"].items()
     ]
-    return markdown_table(["text to image by", "mAP", "% of the images it is said of", "queries"], rows)
+    return markdown_table(["text to image by", "mAP", "% of images that are true", "queries"], rows)
 
 
 def _alpha(metrics: Mapping[str, Any]) -> str:
@@ -75,9 +77,9 @@ def _parsing(metrics: Mapping[str, Any]) -> str:
     rows = []
     for word, entry in metrics.get("parsing", {}).items():
         for name in [name for name in entry if f"{name}, random" in entry]:
-            rows.append([f"{name} of the {word}", f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}"])
-            rows[-1].append(f"{entry['questions']:,}")
-    return markdown_table(["told by the image", "%", "by chance", "questions"], rows) if rows else ""
+            figures = (f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}", f"{entry['questions']:,}")
+            rows.append([f"{name} of the {word}", *figures])
+    return markdown_table(["chosen by the image", "%", "by chance", "questions"], rows) if rows else ""
 
 
 def _retrieval(metrics: Mapping[str, Any]) -> str:
@@ -85,8 +87,8 @@ def _retrieval(metrics: Mapping[str, Any]) -> str:
     for direction, title in (("i2t", "image to text"), ("t2i", "text to image")):
         values = {key[4:]: value for key, value in metrics["retrieval"].items() if key.startswith(direction)}
         bounds = {key[4:]: value for key, value in metrics["intervals"].items() if key.startswith(direction)}
-        rows.append([title, *_values({**values, "intervals": bounds}), ""])
-    rows[1][-1] = within(metrics["retrieval"]["rsum"], metrics["intervals"]["rsum"])
+        rows.append([title, *_cells({**values, "intervals": bounds}), ""])
+    rows[1][-1] = format_interval(metrics["retrieval"]["rsum"], metrics["intervals"]["rsum"])
     if "folds of 1000" in metrics:
         means = metrics["folds of 1000"]
         for direction, title in (("i2t", "image to text, folds of 1,000"), ("t2i", "text to image, folds of 1,000")):
@@ -95,20 +97,9 @@ def _retrieval(metrics: Mapping[str, Any]) -> str:
     return markdown_table(["retrieval", *COLUMNS, "rsum"], rows)
 
 
-def _values(entry: Mapping[str, Any]) -> list[str]:
-    """A cell a column."""
+def _cells(entry: Mapping[str, Any]) -> list[str]:
+    """The cells of COLUMNS."""
     return [
-        within(entry[column], entry["intervals"][column]) if column in RECALLS else f"{entry[column]:.1f}"
+        format_interval(entry[column], entry["intervals"][column]) if column in RECALLS else f"{entry[column]:.1f}"
         for column in COLUMNS
     ]
-
-
-def within(value: float, interval: Sequence[float]) -> str:
-    """A figure and its interval, of one decimal."""
-    return f"{value:.1f} ({interval[0]:.1f}–{interval[1]:.1f})"
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown, its first column left, the others right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,1 +1,1 @@
-"""UniVSE: objects, attributes, relations and sentences in one space with images (Wu et al. 2019)."""
+"""UniVSE (Wu et al. 2019): sentences and their components in one space with images and their regions."""

@@ -1,4 +1,4 @@
-"""How retrieval changes with the share of the sentence in a caption (UniVSE, Figure 5)."""
+"""Retrieval for every weight α of the sentence in a caption (UniVSE, Figure 5)."""
 
 from __future__ import annotations
 
@@ -8,43 +8,49 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.embed import embed_sentences, embedded
-from negcap.pipelines.models.retrieval import outranking, rank, recalls, retrieval
+from negcap.pipelines.models.evaluation.embed import embed_in_parts, embed_sentences
+from negcap.pipelines.models.evaluation.retrieval import (
+    TOP,
+    count_outranking,
+    rank,
+    recall_metrics,
+    retrieval_metrics,
+)
+from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.protocols import Split
 from negcap.pipelines.models.univse.model import UniVSE, blend
 
 ALPHAS = tuple(n / 10 for n in range(11))
 
 
-def _parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
-    """u_sent, u_comp and whether there is any, side by side: (B, 2 d + 1)."""
-    sentences, components, there = model.parts(texts, rows)
-    return torch.cat([sentences, components, there[:, None].to(sentences.dtype)], 1)
+def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
+    """By α from 0.0 to 1.0: rsum without attack, R@1 of images under each attack, and the sum of all R@k attacked.
 
-
-def _blended(parts: Tensor, alpha: float) -> Tensor:
-    d = (parts.shape[1] - 1) // 2
-    return blend(parts[:, :d], parts[:, d : 2 * d], parts[:, -1] > 0, alpha)
-
-
-def alpha_curve(model: UniVSE, split: Split, crowds: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
-    """Of each α from 0 to 1: rsum without attack, R@1 of images under each attack, and all their recalls added up.
-
-    crowds: the negatives (P,) of UniVSE's attacks. Every sentence is embedded once.
+    attacks: negatives (P,) of UniVSE's attacks by name. Every text is embedded once for all α.
     """
-    parts = partial(_parts, model)
+    parts = partial(_concatenated_parts, model)
     captions = embed_sentences(parts, split.texts, split.captions)
     owner = split.owner.to(split.images.device)
-    plain = {alpha: rank(split.images, _blended(captions, alpha), owner) for alpha in ALPHAS}
-    found = {alpha: {"rsum": retrieval(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
-    for name, rows in crowds.items():
+    plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
+    curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
+    for name, rows in attacks.items():
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, some in embedded(parts, split.texts, split.corpus.captions + rows):
+        for _, vectors in embed_in_parts(parts, split.texts, split.corpus.captions + rows):
             for alpha in ALPHAS:
-                above[alpha] += outranking(split.images, plain[alpha].best, _blended(some, alpha))
+                above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
         for alpha in ALPHAS:
-            under = recalls(plain[alpha].images + above[alpha])
-            found[alpha][f"{name} R@1"] = under["R@1"]
-            found[alpha]["attacked"] += sum(under[f"R@{k}"] for k in (1, 5, 10))
-    return {f"{alpha:.1f}": values for alpha, values in found.items()}
+            attacked = recall_metrics(plain[alpha].images + above[alpha])
+            curve[alpha][f"{name} R@1"] = attacked["R@1"]
+            curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in TOP)
+    return {f"{alpha:.1f}": values for alpha, values in curve.items()}
+
+
+def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
+    """u_sent, u_comp, and 1 or 0 for texts with components or without, side by side: (B, 2 d + 1)."""
+    sentences, components, present = model.parts(texts, rows)
+    return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
+
+
+def _blend_parts(parts: Tensor, alpha: float) -> Tensor:
+    d = (parts.shape[1] - 1) // 2
+    return blend(parts[:, :d], parts[:, d : 2 * d], parts[:, -1] > 0, alpha)

@@ -1,4 +1,4 @@
-"""The model: images, words, relations and sentences to one space of unit vectors."""
+"""UniVSE's model: images, words, relations and sentences as unit vectors of one space."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.components import lookup
-from negcap.pipelines.models.encoders import encoders
-from negcap.pipelines.models.sampling import to
-from negcap.pipelines.models.texts import Graphs, Texts, spans
-from negcap.pipelines.models.trainer.config import TrainConfig
-from negcap.pipelines.models.trainer.unified import Phrase
-from negcap.pipelines.models.univse.words import WordEncoder
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.components import component_ids
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.device import to_device
+from negcap.pipelines.models.encoders import build_encoders
+from negcap.pipelines.models.texts import Phrase, SceneGraphs, Texts, ragged_rows
+from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
+from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class UniVSE(nn.Module):
-    """φ for words and attributed nouns, ψ for relations and sentences, and an image encoder that keeps regions.
+    """φ for words and attributed nouns, ψ (a GRU over φ) for relations and sentences, and an encoder of image regions.
 
-    features: size of an image's features; words: size of the vocabulary; vectors: of the basic embeddings.
+    features: size of an image's features; words: size of the vocabulary; vectors: (words, word_dim) initial basic
+    embeddings of φ, or None.
     """
 
     def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -30,88 +30,90 @@ class UniVSE(nn.Module):
         self.composition = config.composition
         self.alpha = config.alpha
 
-        def embed(generator: Generator) -> nn.Module:
-            sizes = (words, config.word_dim, config.modifier_dim, config.joint)
-            return WordEncoder(*sizes, generator, vectors, config.tune_vectors)
+        def embedding(generator: Generator) -> nn.Module:
+            shape = WordEncoderShape(words, config.word_dim, config.modifier_dim, config.joint)
+            return WordEncoder(shape, generator, vectors, config.tune_vectors)
 
-        self.image, self.text = encoders(config, features, embed, config.joint)
+        self.image, self.text = build_encoders(config, features, embedding, config.joint)
 
     @property
     def word(self) -> WordEncoder:
-        """φ, which ψ reads with."""
+        """φ, which is also the word embedding of ψ."""
         assert isinstance(self.text.embedding, WordEncoder)
         return self.text.embedding
 
     def triples(self, words: Tensor) -> Tensor:
-        """ψ of subject, relation and object (n, 3): (n, d)."""
+        """ψ of triples (n, 3), ids of subject, relation and object: (n, d)."""
         n = len(words)
         if not n:
             return self.image.linear.weight.new_empty(0, self.image.linear.out_features)
         return self.text(words.flatten(), torch.arange(0, 3 * n + 1, 3), torch.arange(n))
 
     def sequences(self, texts: Texts, rows: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
-        """ψ of sentences rows (B,) and triples (n, 3) at once: (B, d), (n, d)."""
-        at, _ = spans(texts.offsets, rows)
+        """ψ of texts `rows` (B,) and of triples (n, 3) in one pass: (B, d) and (n, d)."""
+        at, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
         sizes = torch.cat([sizes.new_zeros(1), sizes, sizes.new_full((len(triples),), 3)])
-        tokens = torch.cat([texts.tokens[to(at, texts.tokens.device)], triples.flatten().to(texts.tokens.dtype)])
+        tokens = torch.cat([texts.tokens[to_device(at, texts.tokens.device)], triples.flatten().to(texts.tokens.dtype)])
         vectors = self.text(tokens, sizes.cumsum(0), torch.arange(len(rows) + len(triples)))
         return vectors[: len(rows)], vectors[len(rows) :]
 
     def parts(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """u_sent and u_comp of sentences rows (B,), both (B, d), and which have any components, (B,)."""
-        graphs = components_of(texts)
-        at, owner = graphs.triples.of(rows)
-        sentences, triples = self.sequences(texts, rows, graphs.triples.words[to(at, texts.tokens.device)])
+        """u_sent and u_comp of texts `rows` (B,), both (B, d), and which of them have any components, (B,) bool."""
+        graphs = require_graphs(texts)
+        triples, of_triples = graphs.triples.of(rows)
+        words = graphs.triples.words[to_device(triples, texts.tokens.device)]
+        sentences, relations = self.sequences(texts, rows, words)
         objects, of_objects = graphs.objects.of(rows)
         pairs, of_pairs = graphs.pairs.of(rows)
         device = sentences.device
-        nouns = self.word(graphs.objects.words[to(objects, device), 0])
-        said = graphs.pairs.words[to(pairs, device)]
-        vectors = {"obj": nouns, "attr": self.word(said[:, 1], said[:, 0]), "rel": triples}
-        owners = {"obj": of_objects, "attr": of_pairs, "rel": owner}
+        nouns = self.word(graphs.objects.words[to_device(objects, device), 0])
+        attributed = graphs.pairs.words[to_device(pairs, device)]
+        vectors = {"obj": nouns, "attr": self.word(attributed[:, 1], attributed[:, 0]), "rel": relations}
+        owners = {"obj": of_objects, "attr": of_pairs, "rel": of_triples}
         return sentences, *self.compose(vectors, owners, len(rows))
 
     def compose(self, vectors: dict[str, Tensor], owners: dict[str, Tensor], captions: int) -> tuple[Tensor, Tensor]:
-        """u_comp of captions from their components' vectors (m, d) by kind: (B, d); and which have any, (B,).
+        """u_comp of captions: the L2-normalized average (or sum, or maximum) of the vectors of their components.
 
-        The normalised average (or sum, which has the same direction) or maximum of all that the model composes.
+        vectors: (m, d) by kind (obj, attr, rel); owners: (m,) by kind, the caption of each component; captions: B.
+        Returns (B, d), and which captions have any component of the kinds that the model composes, (B,) bool.
         """
         owner = torch.cat([owners[kind] for kind in self.components] or [torch.empty(0, dtype=torch.long)])
-        some = next(iter(vectors.values()))
-        every = torch.cat([vectors[kind] for kind in self.components] or [some[:0]])
-        there = torch.zeros(captions, dtype=torch.bool)
-        there[owner] = True
-        at = to(owner, every.device)
+        first = next(iter(vectors.values()))
+        every = torch.cat([vectors[kind] for kind in self.components] or [first[:0]])
+        present = torch.zeros(captions, dtype=torch.bool)
+        present[owner] = True
+        at = to_device(owner, every.device)
+        sums = every.new_zeros(captions, every.shape[1])
         if self.composition == "max":
-            index = at[:, None].expand_as(every)
-            made = every.new_zeros(captions, every.shape[1]).scatter_reduce(0, index, every, "amax", include_self=False)
+            composed = sums.scatter_reduce(0, at[:, None].expand_as(every), every, "amax", include_self=False)
         else:
-            made = every.new_zeros(captions, every.shape[1]).index_add(0, at, every)
-        return functional.normalize(made, dim=-1), to(there, every.device)
+            composed = sums.index_add(0, at, every)
+        return functional.normalize(composed, dim=-1), to_device(present, every.device)
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """u_cap of sentences rows (B,), (B, d): see `blend`."""
+        """u_cap of texts `rows` (B,): (B, d), see `blend`."""
         return blend(*self.parts(texts, rows), self.alpha)
 
-    def queries(self, vocabulary: Vocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Objects, attributed objects or triples, of one kind: (Q, d)."""
+    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """φ of objects or attributed objects, or ψ of triples, all of one kind: (Q, d)."""
         device = self.image.linear.weight.device
-        ids = torch.tensor([lookup(vocabulary, phrase.words) for phrase in phrases], device=device)
+        ids = torch.tensor([component_ids(vocabulary, phrase.words) for phrase in phrases], device=device)
         with torch.inference_mode():
             if ids.shape[1] == 3:
                 return self.triples(ids)
             return self.word(ids[:, -1], ids[:, 0])
 
 
-def blend(sentences: Tensor, components: Tensor, there: Tensor, alpha: float) -> Tensor:
-    """u_cap = Norm(α u_sent + (1 - α) u_comp), (B, d); u_sent for a caption without components."""
-    mixed = torch.where(there[:, None], alpha * sentences + (1 - alpha) * components, sentences)
+def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: float) -> Tensor:
+    """u_cap = Norm(α u_sent + (1 - α) u_comp); u_sent for a caption without components. All (B, d); present: (B,)."""
+    mixed = torch.where(present[:, None], alpha * sentences + (1 - alpha) * components, sentences)
     return functional.normalize(mixed, dim=-1)
 
 
-def components_of(texts: Texts) -> Graphs:
-    """The components of texts. Raises ValueError for texts without."""
+def require_graphs(texts: Texts) -> SceneGraphs:
+    """The scene graphs of texts. Raises ValueError for texts without."""
     if texts.graphs is None:
         raise ValueError("UniVSE reads components: these texts have none")
     return texts.graphs

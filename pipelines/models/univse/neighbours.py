@@ -1,72 +1,74 @@
-"""Words, attributed nouns and triples of the joint space in the plane, by t-SNE (UniVSE, supplement, Figure 6)."""
+"""The joint space of words, attributed nouns and triples in two dimensions, by t-SNE (UniVSE, supplement, Figure 6)."""
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import write_atomically
-from negcap.pipelines.models.trainer.unified import Phrase
+from negcap.pipelines.models.figures import new_figure, write_png
+from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.vocabulary import WordVocabulary
 
-# kind of the vocabulary: title, how many of the most frequent, and which of its words decides the colour
+
+class Panel(NamedTuple):
+    """A scatter plot: its title, how many of the most frequent phrases, and which of their words decides the colour."""
+
+    title: str
+    phrases: int
+    coloured_by: int | None
+
+
 PANELS = {
-    "noun": ("nouns", 120, None),
-    "attribute_noun": ("attributed nouns, by attribute", 120, 0),
-    "triple": ("triples, by relation", 90, 1),
-}
+    "noun": Panel("nouns", 120, None),
+    "attribute_noun": Panel("attributed nouns, by attribute", 120, 0),
+    "triple": Panel("triples, by relation", 90, 1),
+}  # by kind of `component_vocabulary`
 COLOURS = 10
 PERPLEXITY = 12
 
 
-def frequent_phrases(vocabulary: pa.Table, kind: str, most: int) -> list[Phrase]:
-    """The most frequent entries of a kind in `component_vocabulary`."""
-    rows = zip(vocabulary["kind"].to_pylist(), vocabulary["words"].to_pylist(), strict=True)
+def draw_neighbours(model: UniVSE, words: WordVocabulary, components: pa.Table, path: Path, seed: int = 0) -> None:
+    """Draw the most frequent nouns, attributed nouns and triples of the table component_vocabulary as a PNG."""
+    figure = new_figure(30, 10)
+    for axis, (kind, panel) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        axis.set_axis_off()
+        axis.set_title(panel.title, fontsize=16)
+        phrases = frequent_phrases(components, kind, panel.phrases)
+        if len(phrases) < 5:
+            continue
+        points = to_plane(model.queries(words, phrases), seed)
+        axis.scatter(*points.T, s=4, c="lightgray")
+        for phrase, point, colour in zip(phrases, points, _colours(phrases, panel.coloured_by), strict=True):
+            axis.annotate(phrase.text, point, fontsize=10, color=colour, ha="center")
+    write_png(figure, path, 100)
+
+
+def frequent_phrases(components: pa.Table, kind: str, most: int) -> list[Phrase]:
+    """The most frequent entries of a kind of component_vocabulary."""
+    rows = zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True)
     return [Phrase(tuple(words), " ".join(words)) for its, words in rows if its == kind][:most]
 
 
-def plane(vectors: Tensor, seed: int) -> np.ndarray:
-    """Vectors (n, d) in the plane, (n, 2): t-SNE by their cosines, from their principal components."""
+def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
+    """Vectors (n, d) as points (n, 2): t-SNE of their cosine distances, started from their principal components."""
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    made = TSNE(perplexity=perplexity, metric="cosine", init="pca", learning_rate="auto", random_state=seed)
-    return made.fit_transform(vectors.cpu().double().numpy())
+    tsne = TSNE(perplexity=perplexity, metric="cosine", init="pca", learning_rate="auto", random_state=seed)
+    return tsne.fit_transform(vectors.cpu().double().numpy())
 
 
-def draw_plane(model: UniVSE, words: Vocabulary, vocabulary: pa.Table, path: Path, seed: int = 0) -> None:
-    """Draw the most frequent nouns, attributed nouns and triples of `component_vocabulary` as a PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(30, 10), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axis, (kind, (title, most, decides)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
-        axis.set_axis_off()
-        axis.set_title(title, fontsize=16)
-        phrases = frequent_phrases(vocabulary, kind, most)
-        if len(phrases) < 5:
-            continue
-        places = plane(model.queries(words, phrases), seed)
-        axis.scatter(*places.T, s=4, c="lightgray")
-        for phrase, place, colour in zip(phrases, places, _colours(phrases, decides), strict=True):
-            axis.annotate(phrase.text, place, fontsize=10, color=colour, ha="center")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=100, metadata={"Software": None})
-    write_atomically(path, drawn.getvalue())
-
-
-def _colours(phrases: Sequence[Phrase], decides: int | None) -> list[str]:
-    """A colour for each of the most frequent words that decide; black for others."""
-    if decides is None:
+def _colours(phrases: Sequence[Phrase], word: int | None) -> list[str]:
+    """A colour of its own for each of the most frequent words at that position of the phrases; black for the others."""
+    if word is None:
         return ["black"] * len(phrases)
-    common = Counter(phrase.words[decides] for phrase in phrases).most_common(COLOURS)
-    colour = {word: f"C{n}" for n, (word, _) in enumerate(common)}
-    return [colour.get(phrase.words[decides], "black") for phrase in phrases]
+    common = Counter(phrase.words[word] for phrase in phrases).most_common(COLOURS)
+    colour = {name: f"C{n}" for n, (name, _) in enumerate(common)}
+    return [colour.get(phrase.words[word], "black") for phrase in phrases]

@@ -1,117 +1,147 @@
-"""Semantic parsing with visual cues: what an attribute or relation is said of, told by the image (UniVSE, Table 4)."""
+"""Semantic parsing with visual cues: which nouns an attribute or relation is of, by the image (UniVSE, Table 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.components import lookup
-from negcap.pipelines.models.texts import UNKNOWN_ID
+from negcap.pipelines.models.components import component_ids
 from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
 
-AT_ONCE = 1 << 11  # candidates
+AT_ONCE = 1 << 11  # candidates scored at a time
+Score = Callable[[Tensor, Tensor], Tensor]  # candidates (m, k) as word ids, their images (m,) -> (m,)
+
+
+class EmbeddedImages(NamedTuple):
+    """Images (I, d) and their regions (I, R, d) as unit vectors."""
+
+    images: Tensor
+    regions: Tensor
 
 
 class Question(NamedTuple):
-    """What may be meant: candidates as ids (noun, attribute) or triples, and for each which of its parts are right."""
+    """Which candidate does a caption's word belong to?
+
+    image: of the caption; candidates: word ids, (noun, attribute) or (subject, relation, object); right: for each
+    candidate, whether its noun is right, or its subject and its object.
+    """
 
     image: int
     candidates: Sequence[tuple[int, ...]]
     right: Sequence[tuple[bool, ...]]
 
 
-def recover(
+def parsing_accuracy(
     model: UniVSE,
-    vocabulary: Vocabulary,
+    vocabulary: WordVocabulary,
     graphs: Sequence[dict[str, Any]],
     image: Sequence[int],
-    images: Tensor,
-    regions: Tensor,
+    embedded: EmbeddedImages,
 ) -> dict[str, Any]:
-    """How often, in %, the image tells the noun of an attribute, and the subject and the object of a relation word.
+    """How often, in %, the image tells the noun of an attribute, and the subject and the object of a relation.
 
-    graphs: rows of `components`; image: the row of each one's image in images (I, d) and regions (I, R, d), unit
-    vectors. A caption takes part with words that are known and at least two different nouns; each of them, or each
-    ordered pair, is a candidate: an attributed noun scores as in its best region, a triple as with the image; for
-    "attribute alone" the noun's own score, in its best region, is taken off. Right is what the parser read; random:
-    what a choice by chance gets.
+    graphs: rows of the table `components`, one a caption; image: (n,) the image of each caption. Questions come from
+    captions with at least two different known nouns; each noun, or ordered pair of nouns, is a candidate. An attributed
+    noun scores as in its best region, a triple as with the whole image; for "attribute alone" the score of the noun in
+    its best region is subtracted. The right answer is what the parser read; "random" is the expected accuracy of a
+    uniform choice.
     """
     attributes: list[Question] = []
     relations: list[Question] = []
     for at, graph in zip(image, graphs, strict=True):
-        nouns = _known(vocabulary, (item["object"] for item in graph["objects"]))
-        if len(nouns) < 2:
-            continue
-        words = _known(vocabulary, (item["attribute"] for item in graph["attributes"]))
-        for item in graph["attributes"]:
-            if item["attribute"] in words and item["object"] in nouns:
-                candidates = [(id, words[item["attribute"]]) for id in nouns.values()]
-                attributes.append(Question(at, candidates, [(noun == item["object"],) for noun in nouns]))
-        words = _known(vocabulary, (item["relation"] for item in graph["relations"]))
-        for item in graph["relations"]:
-            ends = (item["subject"], item["object"])
-            if item["relation"] in words and ends[0] != ends[1] and nouns.keys() >= set(ends):
-                pairs = list(permutations(nouns, 2))
-                triples = [(nouns[one], words[item["relation"]], nouns[other]) for one, other in pairs]
-                relations.append(Question(at, triples, [(one == ends[0], other == ends[1]) for one, other in pairs]))
+        attributes += _attribute_questions(vocabulary, at, graph)
+        relations += _relation_questions(vocabulary, at, graph)
+    images, regions = embedded
 
-    def best(vectors: Tensor, at: Tensor) -> Tensor:
+    def in_best_region(vectors: Tensor, at: Tensor) -> Tensor:
         return torch.bmm(regions[at], vectors[:, :, None])[:, :, 0].amax(1)
 
     def of_pairs(words: Tensor, at: Tensor) -> Tensor:
-        return best(model.word(words[:, 0], words[:, 1]), at)
+        return in_best_region(model.word(words[:, 0], words[:, 1]), at)
 
     def of_attributes(words: Tensor, at: Tensor) -> Tensor:
-        return of_pairs(words, at) - best(model.word(words[:, 0]), at)
+        return of_pairs(words, at) - in_best_region(model.word(words[:, 0]), at)
 
     def of_triples(words: Tensor, at: Tensor) -> Tensor:
         return (images[at] * model.triples(words)).sum(1)
 
-    made = {}
-    for name, questions, score in (
-        ("attribute", attributes, of_pairs),
-        ("attribute alone", attributes, of_attributes),
-        ("relation", relations, of_triples),
-    ):
-        if questions:
-            made[name] = _answered(questions, _scores(questions, score, images.device))
-    return made
+    return {
+        name: _accuracy(questions, _score_candidates(questions, score, images.device))
+        for name, questions, score in (
+            ("attribute", attributes, of_pairs),
+            ("attribute alone", attributes, of_attributes),
+            ("relation", relations, of_triples),
+        )
+        if questions
+    }
 
 
-def _known(vocabulary: Vocabulary, names: Iterable[str]) -> dict[str, int]:
-    """The ids of distinct names, those that are known."""
+def _attribute_questions(vocabulary: WordVocabulary, image: int, graph: dict[str, Any]) -> list[Question]:
+    nouns = _known_ids(vocabulary, (item["object"] for item in graph["objects"]))
+    words = _known_ids(vocabulary, (item["attribute"] for item in graph["attributes"]))
+    return [
+        Question(
+            image,
+            [(id, words[item["attribute"]]) for id in nouns.values()],
+            [(noun == item["object"],) for noun in nouns],
+        )
+        for item in graph["attributes"]
+        if len(nouns) > 1 and item["attribute"] in words and item["object"] in nouns
+    ]
+
+
+def _relation_questions(vocabulary: WordVocabulary, image: int, graph: dict[str, Any]) -> list[Question]:
+    nouns = _known_ids(vocabulary, (item["object"] for item in graph["objects"]))
+    words = _known_ids(vocabulary, (item["relation"] for item in graph["relations"]))
+    pairs = list(permutations(nouns, 2))
+    return [
+        Question(
+            image,
+            [(nouns[subject], words[item["relation"]], nouns[object]) for subject, object in pairs],
+            [(subject == item["subject"], object == item["object"]) for subject, object in pairs],
+        )
+        for item in graph["relations"]
+        if item["relation"] in words
+        and item["subject"] != item["object"]
+        and nouns.keys() >= {item["subject"], item["object"]}
+    ]
+
+
+def _known_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> dict[str, int]:
+    """The ids of distinct names, sorted by name; without unknown ones."""
     distinct = sorted(set(names))
-    return {name: id for name, id in zip(distinct, lookup(vocabulary, distinct), strict=True) if id != UNKNOWN_ID}
+    ids = component_ids(vocabulary, distinct)
+    return {name: id for name, id in zip(distinct, ids, strict=True) if id != UNKNOWN_ID}
 
 
-def _scores(questions: Sequence[Question], score: Any, device: torch.device) -> list[float]:
-    """The score of every candidate, question by question."""
+def _score_candidates(questions: Sequence[Question], score: Score, device: torch.device) -> list[float]:
+    """The scores of all candidates, question by question."""
     words = torch.tensor([ids for question in questions for ids in question.candidates])
-    at = torch.tensor([question.image for question in questions for _ in question.candidates])
-    parts = zip(words.split(AT_ONCE), at.split(AT_ONCE), strict=True)
+    image = torch.tensor([question.image for question in questions for _ in question.candidates])
+    parts = zip(words.split(AT_ONCE), image.split(AT_ONCE), strict=True)
     with torch.inference_mode():
-        return torch.cat([score(some.to(device), of.to(device)) for some, of in parts]).tolist()
+        return torch.cat([score(some.to(device), at.to(device)) for some, at in parts]).tolist()
 
 
-def _answered(questions: Sequence[Question], scores: list[float]) -> dict[str, Any]:
-    """The share in % of questions answered right, by the scores and by chance; for triples also by their ends."""
-    won, chance, start = [], [], 0
+def _accuracy(questions: Sequence[Question], scores: list[float]) -> dict[str, Any]:
+    """The accuracy in % of the highest scores and of a uniform choice; for triples of either end and of both."""
+    answers, random, start = [], [], 0
     for question in questions:
-        mine = scores[start : start + len(question.candidates)]
-        start += len(mine)
-        won.append(question.right[mine.index(max(mine))])
-        chance.append([sum(flags) / len(mine) for flags in zip(*question.right, strict=True)] + [1 / len(mine)])
-    names = ("subject", "object") if len(won[0]) == 2 else ("noun",)
-    made: dict[str, Any] = {"questions": len(questions)}
+        own = scores[start : start + len(question.candidates)]
+        start += len(own)
+        answers.append(question.right[own.index(max(own))])
+        random.append([sum(flags) / len(own) for flags in zip(*question.right, strict=True)] + [1 / len(own)])
+    names = ("subject", "object") if len(answers[0]) == 2 else ("noun",)
+    accuracy: dict[str, Any] = {"questions": len(questions)}
     for n, name in enumerate(names):
-        made[name] = 100 * sum(flags[n] for flags in won) / len(won)
-        made[f"{name}, random"] = 100 * sum(shares[n] for shares in chance) / len(chance)
+        accuracy[name] = 100 * sum(flags[n] for flags in answers) / len(answers)
+        accuracy[f"{name}, random"] = 100 * sum(shares[n] for shares in random) / len(random)
     if len(names) > 1:
-        made["both"] = 100 * sum(all(flags) for flags in won) / len(won)
-        made["both, random"] = 100 * sum(shares[-1] for shares in chance) / len(chance)
-    return made
+        accuracy["both"] = 100 * sum(all(flags) for flags in answers) / len(answers)
+        accuracy["both, random"] = 100 * sum(shares[-1] for shares in random) / len(random)
+    return accuracy

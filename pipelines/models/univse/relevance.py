@@ -1,8 +1,7 @@
-"""Where in a photo a query is seen: maps of the relevance of its regions (UniVSE, Figure 6)."""
+"""Where in a photo a query is found: maps of the scores of its regions (UniVSE, Figure 6)."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from math import isqrt
 from pathlib import Path
@@ -10,38 +9,45 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import write_atomically
 from negcap.pipelines.features.preprocess import Crops, decode, resized
-from negcap.pipelines.models.components import lookup
-from negcap.pipelines.models.texts import UNKNOWN_ID
-from negcap.pipelines.models.trainer.unified import Phrase
+from negcap.pipelines.models.components import component_ids
+from negcap.pipelines.models.figures import new_figure, write_png
+from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SIDE = 224  # pixels of a photo as it is drawn
+SIDE = 224  # pixels of a photo in the figure
 
 
-class Row(NamedTuple):
-    """A query, the photos that show it best, and of each the scores of its regions (n, n)."""
+class Photos(NamedTuple):
+    """P photos: their files, and unit vectors (P, R, d) of their R regions."""
+
+    files: Sequence[Path]
+    regions: Tensor
+
+
+class RelevanceRow(NamedTuple):
+    """A query, the photos it scores highest with, and the scores of their regions on a grid (photos, n, n)."""
 
     query: str
-    photos: list[Path]
+    files: list[Path]
     maps: Tensor
 
 
 def read_query(text: str, spacy_model: str | None = None) -> Phrase:
-    """The phrase that a query names: its first relation, else attributed object, else object.
+    """The component that a query names: its first relation, else its first attributed object, else its first object.
 
-    "a dog running on grass" -> ("dog", "run on", "grass"). Raises ValueError for a query that names nothing.
+    "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses it; None: the shipped
+    one. Raises ValueError for a query without an object.
     """
     from negcap.augment.language.parse import parse
     from negcap.augment.scene_graph import scene_graph
 
     graph = scene_graph(parse([text], spacy_model)[0])
-    names = {thing.token: thing.name for thing in graph.objects}
+    names = {item.token: item.name for item in graph.objects}
     found: list[tuple[str, ...]] = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
     found += [(item.value, names[item.object]) for item in graph.attributes]
     found += [(item.name,) for item in graph.objects]
@@ -50,60 +56,55 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
     return Phrase(found[0], text)
 
 
-def relevance(
-    model: UniVSE, vocabulary: Vocabulary, queries: Sequence[Phrase], regions: Tensor, photos: Sequence[Path], best: int
-) -> list[Row]:
-    """For each query the `best` photos and the scores of their regions; regions: (P, R, d), unit vectors.
+def find_relevance(
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], photos: Photos, best: int
+) -> list[RelevanceRow]:
+    """For each query, the `best` photos by the score of their best region, and the scores of all their regions.
 
-    A photo's score is that of its best region. Raises ValueError for regions that are no square grid, or a word that
-    the model does not know.
+    Raises ValueError for regions that are not a square grid, or a word that the model does not know.
     """
+    regions = photos.regions
     side = isqrt(regions.shape[1])
     if side < 2 or side * side != regions.shape[1]:
         raise ValueError(f"features must be a square grid of regions, have {regions.shape[1]} a photo")
-    made = []
+    rows = []
     for query in queries:
-        unknown = [w for w, id in zip(query.words, lookup(vocabulary, query.words), strict=True) if id == UNKNOWN_ID]
+        ids = component_ids(vocabulary, query.words)
+        unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
             raise ValueError(f"query must be of words that the model knows, has: {unknown[0]!r}")
         scores = regions @ model.queries(vocabulary, [query])[0]
         chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         maps = scores[chosen].view(-1, side, side).cpu()
-        made.append(Row(query.text, [photos[n] for n in chosen.tolist()], maps))
-    return made
+        rows.append(RelevanceRow(query.text, [photos.files[n] for n in chosen.tolist()], maps))
+    return rows
 
 
-def draw_maps(rows: Sequence[Row], path: Path, crop: Crops | None = None) -> None:
-    """Draw the rows as a PNG: each photo grey, bright and yellow where the query is seen; one scale a row.
+def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = None) -> None:
+    """Draw a row of photos for each query as a PNG: grey, brighter and yellow where regions score high.
 
-    crop: the part of the photos that the regions are of; None: all of them.
+    The colours of a row have one scale. crop: the part of the photos that the regions cover; None: all of them.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = max(len(row.photos) for row in rows)
-    figure = Figure(figsize=(1.9 * columns, 2.1 * len(rows)), layout="constrained")
-    FigureCanvasAgg(figure)
+    columns = max(len(row.files) for row in rows)
+    figure = new_figure(1.9 * columns, 2.1 * len(rows))
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for line, row in zip(axes, rows, strict=True):
         low, high = row.maps.min().item(), row.maps.max().item()
         for axis in line:
             axis.set_axis_off()
-        for column, (axis, photo, map) in enumerate(zip(line, row.photos, row.maps, strict=False)):
-            grey = _seen(photo, crop).convert("L").resize((SIDE, SIDE))
+        for column, (axis, photo, map) in enumerate(zip(line, row.files, row.maps, strict=False)):
+            grey = _cropped(photo, crop).convert("L").resize((SIDE, SIDE))
             extent = (0, SIDE, SIDE, 0)
             axis.imshow(grey, cmap="gray", extent=extent)
             shown = {"cmap": "inferno", "alpha": 0.55, "vmin": low, "vmax": high}
             axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **shown)
             title = f"{map.max().item():.2f}"
             axis.set_title(title if column else f"{row.query}: {title}", fontsize=8, loc="left")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
-    write_atomically(path, drawn.getvalue())
+    write_png(figure, path, 110)
 
 
-def _seen(photo: Path, crop: Crops | None) -> Image:
-    """The part of a photo that its features are of."""
+def _cropped(photo: Path, crop: Crops | None) -> Image:
+    """The part of a photo that its features were computed from."""
     image = decode(photo.read_bytes())
     if crop is None:
         return image

@@ -6,9 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from negcap.pipelines.models.data import encode_run, read_captions, read_features, split_captions
+from negcap.pipelines.models.captions import read_captions, split_captions
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.vectors import read_vectors
-from negcap.pipelines.models.vocabulary import build_vocabulary, words
+from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.trainer_world import write_features, write_table, write_world
 
@@ -28,7 +30,7 @@ def test_a_run_is_encoded_as_it_stands(world: Path) -> None:
     assert len(corpus.offsets) == len(texts) + 1
     for n in range(0, len(texts), 7):
         read = [vocabulary.words[k] for k in corpus.tokens[corpus.offsets[n] : corpus.offsets[n + 1]]]
-        assert read == ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in words(texts[n])), "<end>"]
+        assert read == ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(texts[n])), "<end>"]
     assert [captions.ids[n] for n in corpus.negative_caption.tolist()] == [row["caption_id"] for row in rows]
     assert [corpus.operators[n] for n in corpus.operator.tolist()] == [row["operator"] for row in rows]
     assert [corpus.families[n] for n in corpus.family.tolist()] == [row["family"] for row in rows]
@@ -86,7 +88,7 @@ def test_features_go_to_their_images(tmp_path: Path, dtype: type, shape: tuple[i
     values = np.arange(3 * int(np.prod(shape))).reshape(3, *shape).astype(dtype)
     write_features(tmp_path, ["b", "x", "a"], values, "net")
     read = read_features(tmp_path, ["a", "b", "c"])
-    assert read.backbone == "net" and read.there.tolist() == [True, True, False]
+    assert read.backbone == "net" and read.available.tolist() == [True, True, False]
     assert read.values.numpy().dtype == dtype and read.values.shape == (3, *shape)
     assert (read.values[:2].numpy() == values[[2, 0]]).all()
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, root, word_embedding
-from negcap.pipelines.models.prefixes import prefix_tree, states
+from negcap.pipelines.models.encoders import GruShape, ImageEncoder, TextEncoder, signed_root, word_embedding
+from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
 
 SENTENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=7)
 
@@ -17,7 +17,7 @@ def text_encoder(
 ) -> TextEncoder:
     generator = Generator().manual_seed(seed)
     embedding = word_embedding(words, size, generator, vectors, vectors is None)
-    return TextEncoder(embedding, size, joint, generator, **given)
+    return TextEncoder(embedding, GruShape(size, joint, **given), generator)
 
 
 def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -50,7 +50,7 @@ def test_both_ways_through_a_gru_agree(sentences: list[list[int]], bidirectional
     rows = torch.arange(len(sentences)).flip(0)
     towards = torch.randn(len(rows), 6, dtype=torch.double, generator=Generator().manual_seed(1))
     found = []
-    for way in (encoder._shared, encoder._packed):
+    for way in (encoder._run_prefix_tree, encoder._run_packed):
         encoder.zero_grad()
         pooled = way(tokens, offsets, rows)
         (pooled * towards).sum().backward()
@@ -72,7 +72,7 @@ def test_gradients_of_states() -> None:
         for shape in ((len(words), 6), (6, 2), (6,))
     )
     for pooling in ("max", "last"):
-        assert torch.autograd.gradcheck(lambda *x, p=pooling: states(*x, which, tree, p), (gates, weight, bias))
+        assert torch.autograd.gradcheck(lambda *x, p=pooling: pooled_states(*x, which, tree, p), (gates, weight, bias))
 
 
 def test_vectors_are_of_length_one_and_hang_on_the_sentence_alone() -> None:
@@ -101,7 +101,7 @@ def test_images() -> None:
     assert torch.allclose(made.norm(dim=1), torch.ones(3))
     assert torch.allclose(made, encoder(features * 7), atol=1e-6)  # the length does not count
     assert torch.allclose(encoder(features[:, None].expand(3, 5, 6).half()), encoder(features.half()), atol=1e-3)
-    assert root(torch.tensor([[-4.0, 9.0]])).tolist() == [pytest.approx([-2 / 13**0.5, 3 / 13**0.5])]
+    assert signed_root(torch.tensor([[-4.0, 9.0]])).tolist() == [pytest.approx([-2 / 13**0.5, 3 / 13**0.5])]
 
 
 def test_the_seed_decides_the_weights_and_torch_keeps_its_own() -> None:

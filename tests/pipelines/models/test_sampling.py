@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator
 
-from negcap.pipelines.models.sampling import draw, make_pool, pack, shuffled
+from negcap.pipelines.models.sampling import build_pool, pack_sentences, sample_negatives, shuffled_batches
 
 OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=40)
 
@@ -13,9 +13,9 @@ OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans())
 def test_a_draw(negatives: list[tuple[int, int, bool]], n: int, seed: int) -> None:
     caption, family = (torch.tensor([row[k] for row in negatives], dtype=torch.long) for k in (0, 1))
     wanted = torch.tensor([row[2] for row in negatives], dtype=torch.bool)
-    pool = make_pool(caption, family, wanted, 5)
+    pool = build_pool(caption, family, wanted, 5)
     batch = torch.tensor([3, 0, 4, 3])
-    drawn = draw(pool, batch, n, Generator().manual_seed(seed))
+    drawn = sample_negatives(pool, batch, n, Generator().manual_seed(seed))
     assert wanted[drawn.rows].all()
     assert caption[drawn.rows].tolist() == batch[drawn.owner].tolist()
     for place, of in enumerate(batch.tolist()):
@@ -26,19 +26,19 @@ def test_a_draw(negatives: list[tuple[int, int, bool]], n: int, seed: int) -> No
 def test_families_are_drawn_alike_however_many_rows_they_have() -> None:
     caption = torch.zeros(22, dtype=torch.long)
     family = torch.tensor([0] * 20 + [1, 1])
-    pool = make_pool(caption, family, torch.ones(22, dtype=torch.bool), 1)
+    pool = build_pool(caption, family, torch.ones(22, dtype=torch.bool), 1)
     batch, generator = torch.zeros(4000, dtype=torch.long), Generator().manual_seed(0)
-    rows = draw(pool, batch, 1, generator).rows
+    rows = sample_negatives(pool, batch, 1, generator).rows
     assert (rows >= 20).double().mean().item() == pytest.approx(0.5, abs=0.03)
     assert torch.bincount(rows, minlength=22)[:20].min() > 50  # of 100
-    again = draw(pool, batch, 1, generator).rows
+    again = sample_negatives(pool, batch, 1, generator).rows
     assert (rows != again).double().mean() > 0.5  # afresh each time
-    assert torch.equal(rows, draw(pool, batch, 1, Generator().manual_seed(0)).rows)
+    assert torch.equal(rows, sample_negatives(pool, batch, 1, Generator().manual_seed(0)).rows)
 
 
 def test_nothing_to_draw() -> None:
-    pool = make_pool(torch.tensor([1]), torch.tensor([0]), torch.tensor([True]), 3)
-    assert draw(pool, torch.tensor([0, 2]), 8, Generator()).rows.tolist() == []
+    pool = build_pool(torch.tensor([1]), torch.tensor([0]), torch.tensor([True]), 3)
+    assert sample_negatives(pool, torch.tensor([0, 2]), 8, Generator()).rows.tolist() == []
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.data())
@@ -46,7 +46,7 @@ def test_a_packed_batch_is_torchs(lengths: list[int], data: st.DataObject) -> No
     offsets = torch.tensor([0, *lengths]).cumsum(0)
     rows = torch.tensor(data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=9)))
     tokens = torch.arange(int(offsets[-1]))
-    packed = pack(offsets, rows)
+    packed = pack_sentences(offsets, rows)
     sentences = [tokens[offsets[row] : offsets[row + 1]] for row in rows]
     expected = torch.nn.utils.rnn.pack_sequence(sorted(sentences, key=len, reverse=True))
     assert torch.equal(tokens[packed.positions], expected.data)
@@ -57,8 +57,8 @@ def test_a_packed_batch_is_torchs(lengths: list[int], data: st.DataObject) -> No
 
 def test_batches_hold_every_caption_once() -> None:
     captions = torch.arange(100, 121)
-    batches = list(shuffled(captions, 4, Generator().manual_seed(0)))
+    batches = list(shuffled_batches(captions, 4, Generator().manual_seed(0)))
     assert [len(batch) for batch in batches] == [4] * 5  # the 21st alone would have no negative
-    seen = torch.cat(list(shuffled(captions, 5, Generator().manual_seed(0)))[:4])
+    seen = torch.cat(list(shuffled_batches(captions, 5, Generator().manual_seed(0)))[:4])
     assert len(seen.unique()) == 20 and seen.tolist() != sorted(seen.tolist())
-    assert torch.equal(batches[0], next(shuffled(captions, 4, Generator().manual_seed(0))))
+    assert torch.equal(batches[0], next(shuffled_batches(captions, 4, Generator().manual_seed(0))))

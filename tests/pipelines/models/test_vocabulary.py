@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary, build_vocabulary, count_words, words
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, count_words, tokenize
 
 TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
 
@@ -18,7 +18,7 @@ TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
     ],
 )
 def test_words(text: str, expected: str) -> None:
-    assert words(text) == expected.split()
+    assert tokenize(text) == expected.split()
 
 
 def test_frequent_words_come_first_and_equals_by_name() -> None:
@@ -27,7 +27,7 @@ def test_frequent_words_come_first_and_equals_by_name() -> None:
     assert build_vocabulary(TEXTS, 3).words == SPECIALS
 
 
-def decoded(vocabulary: Vocabulary, texts: list[str]) -> list[list[str]]:
+def decoded(vocabulary: WordVocabulary, texts: list[str]) -> list[list[str]]:
     tokens, offsets = vocabulary.encode(texts)
     return [[vocabulary.words[n] for n in tokens[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)]
 
@@ -45,8 +45,10 @@ def test_encode() -> None:
 
 @given(st.lists(st.text(st.sampled_from("aB .,'!\n\té漢"), max_size=30), max_size=8))
 def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[str]) -> None:
-    vocabulary = Vocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
-    expected = [["<start>", *(w if w in vocabulary.ids else "<unk>" for w in words(text)), "<end>"] for text in texts]
+    vocabulary = WordVocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
+    expected = [
+        ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(text)), "<end>"] for text in texts
+    ]
     assert decoded(vocabulary, texts) == expected
 
 
@@ -59,7 +61,7 @@ def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[st
 )
 def test_bad_words(given: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        Vocabulary(given)
+        WordVocabulary(given)
     assert str(error.value) == message
 
 

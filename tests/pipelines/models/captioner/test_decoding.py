@@ -4,11 +4,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.decoding import beam, complete, likeliest, nothing, sampled, write
-from negcap.pipelines.models.captioner.generator import END_ID, NEVER, UNKNOWN_ID, Generator, Sentences, State
-from negcap.pipelines.models.captioner.noise import draws, keys
-from negcap.pipelines.models.captioner.text import bare, degenerate, plain, prose
-from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary
+from negcap.pipelines.models.captioner.decoding import (
+    beam_search,
+    choose_likeliest,
+    complete,
+    empty_sentences,
+    generate_sentences,
+    sample_by,
+)
+from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, LSTMState, PaddedSentences
+from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
+from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
+from negcap.pipelines.models.vocabulary import END_ID, SPECIALS, UNKNOWN_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 from tests.pipelines.models.captioner.test_losses import MOST, WORDS, every_sentence, tiny
 
@@ -20,24 +27,24 @@ def given(rows: int = ROWS) -> tuple[Tensor, Tensor]:
     return torch.randn(rows, 3), torch.randn(rows, 2)
 
 
-def likelihood(generator: Generator, features: Tensor, noise: Tensor, sentences: Sentences) -> Tensor:
-    return generator(generator.begin(features, noise), sentences).logarithms.sum(1)
+def likelihood(generator: Generator, features: Tensor, noise: Tensor, sentences: PaddedSentences) -> Tensor:
+    return generator(generator.first_state(features, noise), sentences).log_probs.sum(1)
 
 
 def test_a_step_is_torchs_lstm() -> None:
     generator, (features, noise) = tiny(), given()
-    state, words = generator.begin(features, noise), torch.tensor([4, 5, 6, 2, 4])
+    state, words = generator.first_state(features, noise), torch.tensor([4, 5, 6, 2, 4])
     scores, after = generator.step(state, words)
     output, (hidden, cell) = generator.lstm(generator.embedding(words)[None], (state.hidden[None], state.cell[None]))
     assert torch.allclose(after.hidden, hidden[0], atol=1e-6) and torch.allclose(after.cell, cell[0], atol=1e-6)
-    allowed = [word for word in range(WORDS) if word not in NEVER]
+    allowed = [word for word in range(WORDS) if word not in FORBIDDEN]
     assert torch.allclose(scores[:, allowed], generator.out(output[0])[:, allowed], atol=1e-5)
-    assert (scores[:, list(NEVER)] == -torch.inf).all()
+    assert (scores[:, list(FORBIDDEN)] == -torch.inf).all()
 
 
 def test_greedy_words_are_the_likeliest_of_their_prefix() -> None:
     generator, (features, noise) = tiny(), given()
-    sentences = write(generator, features, noise, MOST, likeliest)
+    sentences = generate_sentences(generator, features, noise, MOST, choose_likeliest)
     everything = every_sentence()
     for row in range(ROWS):
         own = sentences.words[row, : sentences.lengths[row]].tolist()
@@ -52,13 +59,16 @@ def test_greedy_words_are_the_likeliest_of_their_prefix() -> None:
 
 def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy() -> None:
     generator, (features, noise) = tiny(), given()
-    found = beam(generator, features, noise, MOST, 200)
+    found = beam_search(generator, features, noise, MOST, 200)
     everything = every_sentence()
     for row in range(ROWS):
         rows = len(everything.words)
         means = likelihood(generator, features[row].expand(rows, -1), noise[row].expand(rows, -1), everything)
         assert torch.equal(found.words[row], everything.words[(means / everything.lengths).argmax()])
-    narrow, greedy = beam(generator, features, noise, MOST, 1), write(generator, features, noise, MOST, likeliest)
+    narrow, greedy = (
+        beam_search(generator, features, noise, MOST, 1),
+        generate_sentences(generator, features, noise, MOST, choose_likeliest),
+    )
     assert torch.equal(narrow.words, greedy.words) and torch.equal(narrow.lengths, greedy.lengths)
 
 
@@ -66,7 +76,7 @@ def test_samples_occur_as_often_as_the_policy_says() -> None:
     generator, rows = tiny(), 60_000
     features, noise = (part.expand(rows, -1) for part in given(1))
     uniforms = torch.rand(rows, MOST, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    sentences = write(generator, features, noise, MOST, sampled(uniforms))
+    sentences = generate_sentences(generator, features, noise, MOST, sample_by(uniforms))
     everything = every_sentence()
     count = len(everything.words)
     chance = likelihood(generator, features[:count], noise[:count], everything).exp()
@@ -79,36 +89,39 @@ def test_samples_occur_as_often_as_the_policy_says() -> None:
 def test_a_sentence_does_not_hang_on_its_batch_and_goes_on_where_it_was() -> None:
     generator, (features, noise) = tiny(), given(50)
     uniforms = torch.rand(50, MOST, dtype=torch.double)
-    whole = write(generator, features, noise, MOST, sampled(uniforms))
-    alone = write(generator, features[7:9], noise[7:9], MOST, sampled(uniforms[7:9]))
+    whole = generate_sentences(generator, features, noise, MOST, sample_by(uniforms))
+    alone = generate_sentences(generator, features[7:9], noise[7:9], MOST, sample_by(uniforms[7:9]))
     assert torch.equal(whole.words[7:9], alone.words)
-    states: dict[int, tuple[Tensor, State]] = {}
-    begun = nothing(50, MOST, torch.device("cpu"))
+    states: dict[int, tuple[Tensor, LSTMState]] = {}
+    begun = empty_sentences(50, MOST, torch.device("cpu"))
     complete(
         generator,
-        generator.begin(features, noise),
+        generator.first_state(features, noise),
         begun,
-        sampled(uniforms),
+        sample_by(uniforms),
         lambda n, rows, s: states.update({n: (rows, s)}),
     )
     rows, state = states[2]
     words = whole.words[rows].clone()
     words[:, 2:] = 0
-    again = complete(generator, state, Sentences(words, torch.full((len(rows),), 2)), sampled(uniforms[rows]))
+    again = complete(generator, state, PaddedSentences(words, torch.full((len(rows),), 2)), sample_by(uniforms[rows]))
     assert torch.equal(again.words, whole.words[rows]) and torch.equal(again.lengths, whole.lengths[rows])
 
 
 def test_noise_hangs_on_name_seed_and_number_alone() -> None:
     names = [f"image{n}" for n in range(2000)]
     number = np.zeros(2000, np.uint64)
-    noise, uniforms = draws(keys(0, names), number, 4, 3)
+    noise, uniforms = caption_noise(stream_keys(0, names), number, 4, 3)
     assert noise.shape == (2000, 4) and uniforms.shape == (2000, 3)
     assert abs(noise.mean().item()) < 0.05 and noise.std().item() == pytest.approx(1, abs=0.03)
     assert uniforms.mean().item() == pytest.approx(0.5, abs=0.02) and 0 < uniforms.min() and uniforms.max() < 1
     assert torch.corrcoef(torch.cat([noise.double(), uniforms], 1).T).fill_diagonal_(0).abs().max() < 0.1
-    some, _ = draws(keys(0, names[40:42]), number[:2], 4, 3)
+    some, _ = caption_noise(stream_keys(0, names[40:42]), number[:2], 4, 3)
     assert torch.equal(some, noise[40:42])
-    for other, _ in (draws(keys(1, names), number, 4, 3), draws(keys(0, names), number + 1, 4, 3)):
+    for other, _ in (
+        caption_noise(stream_keys(1, names), number, 4, 3),
+        caption_noise(stream_keys(0, names), number + 1, 4, 3),
+    ):
         assert (
             not torch.isclose(other, noise).any(1).all()
             and abs(torch.corrcoef(torch.stack([other[:, 0], noise[:, 0]]))[0, 1]) < 0.1
@@ -129,21 +142,21 @@ TEXTS = {
 }
 
 
-def as_sentences(texts: list[str]) -> tuple[Sentences, Vocabulary]:
-    vocabulary = Vocabulary((*SPECIALS, *sorted({word for text in texts for word in text.split()} - set(SPECIALS))))
+def as_sentences(texts: list[str]) -> tuple[PaddedSentences, WordVocabulary]:
+    vocabulary = WordVocabulary((*SPECIALS, *sorted({word for text in texts for word in text.split()} - set(SPECIALS))))
     ids = [[vocabulary.ids[word] for word in text.split()] for text in texts]
     ended = [row if TEXTS.get(text) == "unfinished" else [*row, END_ID] for row, text in zip(ids, texts, strict=True)]
     width = max(map(len, ended))
-    return Sentences(
+    return PaddedSentences(
         torch.tensor([row + [0] * (width - len(row)) for row in ended]), torch.tensor([*map(len, ended)])
     ), vocabulary
 
 
 def test_degenerate_sentences_have_a_reason() -> None:
     sentences, vocabulary = as_sentences(list(TEXTS))
-    reasons = ["" if n == 0 else CAPTION_REASONS[n - 1] for n in degenerate(sentences).tolist()]
+    reasons = ["" if n == 0 else CAPTION_REASONS[n - 1] for n in degeneracy(sentences).tolist()]
     assert dict(zip(TEXTS, reasons, strict=True)) == TEXTS
-    assert plain(sentences, vocabulary).to_pylist() == list(TEXTS)
+    assert join_words(sentences, vocabulary).to_pylist() == list(TEXTS)
     assert UNKNOWN_ID in sentences.words
 
 
@@ -156,11 +169,11 @@ def test_degenerate_sentences_have_a_reason() -> None:
     ],
 )
 def test_words_become_text_as_people_write_it(words: str, text: str) -> None:
-    assert prose(pa.array([words])).to_pylist() == [text]
+    assert detokenize(pa.array([words])).to_pylist() == [text]
 
 
 def test_what_says_the_same_is_the_same_bare() -> None:
-    assert bare(pa.array(["A dog's ball .", "a  dog's ball", "Un café, à 2 !"])).to_pylist() == [
+    assert normalize(pa.array(["A dog's ball .", "a  dog's ball", "Un café, à 2 !"])).to_pylist() == [
         "a dog s ball",
         "a dog s ball",
         "un café à 2",

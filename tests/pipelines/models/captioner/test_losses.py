@@ -6,8 +6,16 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.captioner.discriminator import Discriminator
-from negcap.pipelines.models.captioner.generator import END_ID, NEVER, UNKNOWN_ID, Generator, Sentences
-from negcap.pipelines.models.captioner.losses import baseline, discriminator_loss, likelihood_loss, play, policy_loss
+from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, GeneratorShape, PaddedSentences
+from negcap.pipelines.models.captioner.losses import (
+    Rollouts,
+    discriminator_loss,
+    likelihood_loss,
+    mean_of_others,
+    policy_loss,
+    sample_with_values,
+)
+from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID
 
 WORDS, MOST = 7, 4  # the four specials and three words
 ROWS, PARTS = 5_000, 30
@@ -15,26 +23,30 @@ ROWS, PARTS = 5_000, 30
 
 def tiny(seed: int = 0) -> Generator:
     torch.manual_seed(seed)
-    generator = Generator(3, WORDS, word_dim=4, hidden=5, noise=2, dropout=0.5).eval()
+    generator = Generator(3, WORDS, GeneratorShape(word_dim=4, hidden=5, noise=2, dropout=0.5)).eval()
     with torch.no_grad():
         for parameter in generator.parameters():
             parameter *= 2  # words hang on those before them
     return generator
 
 
-def every_sentence() -> Sentences:
+def every_sentence() -> PaddedSentences:
     """All that a generator can write: words up to <end>, or MOST of them."""
-    free = [word for word in range(WORDS) if word not in (*NEVER, END_ID)]
+    free = [word for word in range(WORDS) if word not in (*FORBIDDEN, END_ID)]
     ended = [(*words, END_ID) for n in range(MOST) for words in product(free, repeat=n)]
     made = ended + list(product(free, repeat=MOST))
     lengths = torch.tensor([len(words) for words in made])
-    return Sentences(torch.tensor([words + (0,) * (MOST - len(words)) for words in made]), lengths)
+    return PaddedSentences(torch.tensor([words + (0,) * (MOST - len(words)) for words in made]), lengths)
 
 
-def worth(sentences: Sentences) -> Tensor:
+def worth(sentences: PaddedSentences) -> Tensor:
     """A reward that hangs on all words and their order."""
     weights = torch.linspace(0.3, 1.7, MOST)
-    return ((sentences.words.float() * weights * sentences.there).sum(1) * 1.3).sin() * 0.5 + 0.5
+    return ((sentences.words.float() * weights * sentences.mask).sum(1) * 1.3).sin() * 0.5 + 0.5
+
+
+def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
+    return worth(sentences)
 
 
 def gradients(generator: Generator, loss: Tensor) -> Tensor:
@@ -42,14 +54,14 @@ def gradients(generator: Generator, loss: Tensor) -> Tensor:
 
 
 def begun(generator: Generator, rows: int):  # type: ignore[no-untyped-def]
-    return generator.begin(
+    return generator.first_state(
         torch.tensor([[0.5, -1.0, 2.0]]).expand(rows, 3), torch.tensor([[0.1, -0.7]]).expand(rows, 2)
     )
 
 
 def expected_reward(generator: Generator) -> Tensor:
     sentences = every_sentence()
-    chance = generator(begun(generator, len(sentences.words)), sentences).logarithms.sum(1).exp()
+    chance = generator(begun(generator, len(sentences.words)), sentences).log_probs.sum(1).exp()
     assert chance.sum().item() == pytest.approx(1, abs=1e-5)  # the policy writes these and nothing else
     return (chance * worth(sentences)).sum()
 
@@ -69,9 +81,11 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
     for _ in range(PARTS):
         uniforms = torch.rand(ROWS, MOST, generator=noise, dtype=torch.double)
         state = begun(generator, ROWS)
-        sentences, values, own = play(generator, state, uniforms, lambda s, row: worth(s), positions, rollouts, noise)
+        sentences, values, own = sample_with_values(
+            generator, state, uniforms, reward, Rollouts(positions, rollouts, noise)
+        )
         read = generator(state, sentences)
-        level = baseline(values) if compared else torch.zeros_like(values)
+        level = mean_of_others(values) if compared else torch.zeros_like(values)
         estimates.append(gradients(generator, policy_loss(read, values, level)))
     each = torch.stack(estimates)
     error = (each.var(0).sum() / PARTS).sqrt()  # of the mean, as it varies from part to part
@@ -87,9 +101,11 @@ def test_rollouts_and_a_baseline_make_the_gradient_vary_less() -> None:
         for _ in range(80):
             uniforms = torch.rand(20, MOST, generator=noise, dtype=torch.double)
             state = begun(generator, 20)
-            sentences, values, _ = play(generator, state, uniforms, lambda s, row: worth(s), positions, 8, noise)
+            sentences, values, _ = sample_with_values(generator, state, uniforms, reward, Rollouts(positions, 8, noise))
             made.append(
-                gradients(generator, policy_loss(generator(state, sentences), values, baseline(values) * compared))
+                gradients(
+                    generator, policy_loss(generator(state, sentences), values, mean_of_others(values) * compared)
+                )
             )
         return torch.stack(made).var(0).sum().item()
 
@@ -97,10 +113,10 @@ def test_rollouts_and_a_baseline_make_the_gradient_vary_less() -> None:
     assert both < rolled < plain
 
 
-def test_a_word_is_worth_the_first_prefix_behind_it_that_was_gone_on_from() -> None:
+def test_a_word_has_the_value_of_the_next_rollout_position() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(3)
     state, uniforms = begun(generator, 400), torch.rand(400, MOST, generator=noise, dtype=torch.double)
-    sentences, values, own = play(generator, state, uniforms, lambda s, row: worth(s), (2,), 50, noise)
+    sentences, values, own = sample_with_values(generator, state, uniforms, reward, Rollouts((2,), 50, noise))
     long = sentences.lengths > 2
     assert long.any() and not long.all()
     assert torch.equal(values[~long], own[~long, None].expand(-1, MOST))
@@ -108,10 +124,11 @@ def test_a_word_is_worth_the_first_prefix_behind_it_that_was_gone_on_from() -> N
         values[long, 2:], own[long, None].expand(-1, 2)
     )
     assert torch.equal(
-        sentences.words, play(generator, state, uniforms, lambda s, row: worth(s), (), 0, noise)[0].words
+        sentences.words,
+        sample_with_values(generator, state, uniforms, reward, Rollouts((), 0, noise))[0].words,
     )
     everything = every_sentence()
-    chance = generator(begun(generator, len(everything.words)), everything).logarithms.sum(1).exp()
+    chance = generator(begun(generator, len(everything.words)), everything).log_probs.sum(1).exp()
     prefix = sentences.words[long][0, :2]
     same = (everything.words[:, :2] == prefix).all(1)
     exact = (chance * worth(everything))[same].sum() / chance[same].sum()
@@ -119,30 +136,32 @@ def test_a_word_is_worth_the_first_prefix_behind_it_that_was_gone_on_from() -> N
     assert values[mine, 0].mean().item() == pytest.approx(exact.item(), abs=0.03)
 
 
-def test_the_baseline_is_what_the_others_are_worth() -> None:
+def test_the_baseline_is_the_mean_value_of_the_others() -> None:
     values = torch.tensor([[1.0, 4.0], [2.0, 8.0], [6.0, 0.0]])
-    assert baseline(values).tolist() == [[4.0, 4.0], [3.5, 2.0], [1.5, 6.0]]
-    assert baseline(values[:1]).tolist() == [[0.0, 0.0]]
+    assert mean_of_others(values).tolist() == [[4.0, 4.0], [3.5, 2.0], [1.5, 6.0]]
+    assert mean_of_others(values[:1]).tolist() == [[0.0, 0.0]]
 
 
 def test_a_reward_knows_the_row_of_a_sentence() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(4)
     level = torch.tensor([0.0, 1.0, 2.0])
     state, uniforms = begun(generator, 3), torch.rand(3, MOST, generator=noise, dtype=torch.double)
-    _, values, own = play(generator, state, uniforms, lambda s, row: level[row], (1, 2), 4, noise)
+    _, values, own = sample_with_values(
+        generator, state, uniforms, lambda s, row: level[row], Rollouts((1, 2), 4, noise)
+    )
     assert torch.equal(own, level) and torch.equal(values, level[:, None].expand(3, MOST))
 
 
 def test_likelihood_leaves_out_unknown_words() -> None:
     generator = tiny()
     words = torch.tensor([[4, UNKNOWN_ID, 5, END_ID], [6, END_ID, 0, 0]])
-    read = generator(begun(generator, 2), Sentences(words, torch.tensor([4, 2])))
+    read = generator(begun(generator, 2), PaddedSentences(words, torch.tensor([4, 2])))
     known = words.eq(4) | words.eq(5) | words.eq(6) | words.eq(END_ID)
-    assert likelihood_loss(read, Sentences(words, torch.tensor([4, 2]))).item() == pytest.approx(
-        -read.logarithms[known].mean().item()
+    assert likelihood_loss(read, PaddedSentences(words, torch.tensor([4, 2]))).item() == pytest.approx(
+        -read.log_probs[known].mean().item()
     )
-    assert (read.logarithms[~known] == 0).all() and (read.entropy[known] > 0).all()
-    assert (read.entropy <= math.log(WORDS - len(NEVER)) + 1e-5).all()
+    assert (read.log_probs[~known] == 0).all() and (read.entropy[known] > 0).all()
+    assert (read.entropy <= math.log(WORDS - len(FORBIDDEN)) + 1e-5).all()
 
 
 def test_discriminator_loss_is_equation_4() -> None:
@@ -155,8 +174,8 @@ def test_discriminator_loss_is_equation_4() -> None:
 def test_the_discriminator_scores_unit_vectors_and_no_padding() -> None:
     torch.manual_seed(0)
     net = Discriminator(3, WORDS, word_dim=4, joint=6)
-    short = Sentences(torch.tensor([[4, 5, END_ID]]), torch.tensor([3]))
-    padded = Sentences(torch.tensor([[4, 5, END_ID, 0, 0], [6, 6, 6, 6, END_ID]]), torch.tensor([3, 5]))
+    short = PaddedSentences(torch.tensor([[4, 5, END_ID]]), torch.tensor([3]))
+    padded = PaddedSentences(torch.tensor([[4, 5, END_ID, 0, 0], [6, 6, 6, 6, END_ID]]), torch.tensor([3, 5]))
     image = net.images(torch.tensor([[10.0, -3.0, 4.0]]))
     assert image.norm().item() == pytest.approx(1, rel=1e-6) and net.sentences(short).norm().item() == pytest.approx(1)
     assert net(image, short).item() == pytest.approx(net(image.expand(2, -1), padded)[0].item(), abs=1e-6)

@@ -10,8 +10,8 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.models.captioner.text import bare
-from negcap.pipelines.models.data import read_captions, split_captions
+from negcap.pipelines.models.captioner.text import normalize
+from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
 from negcap.schemas.fields import check
@@ -64,15 +64,15 @@ def test_captions_are_marked_and_keyed(run: Path) -> None:
 
 def test_nothing_is_said_twice_or_by_people_and_what_is_refused_has_a_reason(run: Path) -> None:
     made, refused, own = (rows(run, table) for table in ("generated", "refused_captions", "captions"))
-    said = list(zip(made["image_id"].to_pylist(), bare(made["text"].combine_chunks()).to_pylist(), strict=True))
-    people = set(zip(own["image_id"].to_pylist(), bare(own["text"].combine_chunks()).to_pylist(), strict=True))
+    said = list(zip(made["image_id"].to_pylist(), normalize(made["text"].combine_chunks()).to_pylist(), strict=True))
+    people = set(zip(own["image_id"].to_pylist(), normalize(own["text"].combine_chunks()).to_pylist(), strict=True))
     assert len(set(said)) == len(said) and not people & set(said)
     assert refused.num_rows and set(refused["reason"].to_pylist()) <= set(CAPTION_REASONS)
     counts = json.loads((run / "_receipts" / "generated" / "manifest.json").read_text())["counts"]
     reasons = {name.removeprefix("refused."): n for name, n in counts.items() if name.startswith("refused.")}
     assert reasons == Counter(refused["reason"].to_pylist()) and counts["captions"] == len(made)
     for row in refused.to_pylist():
-        words = bare(pa.array([row["text"]]))[0].as_py().split()
+        words = normalize(pa.array([row["text"]]))[0].as_py().split()
         if row["reason"] == "repeated_word":
             assert (
                 any(a == b for a, b in zip(words, words[1:], strict=False))
@@ -179,14 +179,14 @@ def test_a_captioner_is_measured(run: Path, tmp_path: Path, capsys: pytest.Captu
     assert "self_bleu" not in measures["gan sample"]
     capsys.readouterr()
     assert negcap("assess", run.parent / "m", run, "--split", "dev") == 2
-    assert "'dev' has none: the splits are" in capsys.readouterr().err
+    assert "split must be one of 'train', 'val', 'test', was: 'dev'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "given, message",
     [
         ({"n": 0}, "n must be >= 1, was: 0"),
-        ({"decoding": "top"}, "decoding must be sample, greedy or beam, was: top"),
+        ({"decoding": "top"}, "decoding must be one of sample, greedy, beam, was: top"),
         ({"table": "captions"}, "table must be generated, or generated_ and a name of a-z and 0-9, was: captions"),
     ],
 )

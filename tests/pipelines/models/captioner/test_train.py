@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from negcap.pipelines.models.captioner import phases
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.generator import UNKNOWN_ID
-from negcap.pipelines.models.captioner.material import gather
-from negcap.pipelines.models.captioner.model import Nets, build, load, weights_file
-from negcap.pipelines.models.captioner.phases import generate
+from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
+from negcap.pipelines.models.captioner.phases import Learner, policy_step
 from negcap.pipelines.models.captioner.train import optimizers_of, train
+from negcap.pipelines.models.captioner.training_data import read_training_data
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {
@@ -59,9 +59,9 @@ def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path) -> None:
     assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"] * 2
     assert history[9]["validation_loss"] < 1.1 < 2 < history[0]["loss"]
     assert said[0].startswith("captioner: 200 captions of 100 images")
-    assert history[13]["told"]["mismatched"] > 0.6 and history[13]["told"]["real"] > 0.7  # told by the image
+    assert history[13]["accuracy"]["mismatched"] > 0.6 and history[13]["accuracy"]["real"] > 0.7  # told by the image
     for line in history[14:]:
-        assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["told"]["generated"] <= 1
+        assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["accuracy"]["generated"] <= 1
     assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history) and len(said) == 17
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
     best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
@@ -87,7 +87,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
     monkeypatch.setattr(training, "write_history", real)
     said: list[str] = []
     part = train(config(world, tmp_path / "part"), say=said.append)
-    assert said[0].endswith("goes on after epoch 4") and len(said) == 2
+    assert said[0].endswith("resumed after epoch 4") and len(said) == 2
     assert lines(part) == lines(whole)
     for name in ("mle", "gan", "last"):
         one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
@@ -135,7 +135,7 @@ def test_collapse_at_once_leaves_the_generator_of_the_first_phase(
     assert lines(folder)[-1]["collapsed"]
     kept, first = (load_file(folder / f"{phase}.safetensors") for phase in ("gan", "mle"))
     assert all(torch.equal(kept[key], first[key]) for key in first)
-    assert load(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
+    assert load_captioner(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
 
 
 def test_recurrent_nets_stay_in_training_mode_and_dropout_is_of_likelihood_alone(
@@ -143,7 +143,7 @@ def test_recurrent_nets_stay_in_training_mode_and_dropout_is_of_likelihood_alone
 ) -> None:
     nets: list[Nets] = []
     modes: dict[int, set[tuple[bool, bool, bool]]] = {}
-    real_build, real_learn = training.build, phases._learn
+    real_build, real_learn = training.build_nets, phases.optimizer_step
 
     def spied(*given: Any) -> Nets:
         nets.append(real_build(*given))
@@ -155,14 +155,14 @@ def test_recurrent_nets_stay_in_training_mode_and_dropout_is_of_likelihood_alone
         modes.setdefault(id(optimizer), set()).add(mode)
         real_learn(optimizer, *given)
 
-    monkeypatch.setattr(training, "build", spied)
-    monkeypatch.setattr(phases, "_learn", learn)
+    monkeypatch.setattr(training, "build_nets", spied)
+    monkeypatch.setattr(phases, "optimizer_step", learn)
     train(config(world, tmp_path / "m"))
     assert sorted(map(sorted, modes.values())) == [[(True, True, False)], [(True, True, False)], [(True, True, True)]]
 
 
 def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> None:
-    material = gather(config(world, Path("m"), min_count=16))
+    material = read_training_data(config(world, Path("m"), min_count=16))
     rows = material.train.tolist()
     unknown = [bool((material.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
     assert 0 < sum(unknown) < len(unknown)
@@ -171,10 +171,10 @@ def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> N
 
 def test_the_policy_gradient_earns_more_reward(world: Path, tmp_path: Path) -> None:
     told = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
-    nets = load(weights_file(train(told), "mle"), torch.device("cpu")).nets
-    optimizers, material = optimizers_of(nets, told), gather(told)
+    nets = load_captioner(weights_file(train(told), "mle"), torch.device("cpu")).nets
+    learner = Learner(nets, optimizers_of(nets, told), read_training_data(told), told)
     noise = torch.Generator().manual_seed(0)
-    rewards = [generate(nets, optimizers, material, told, material.train[:32], noise)[0].item() for _ in range(40)]
+    rewards = [policy_step(learner, learner.data.train[:32], noise)[0].item() for _ in range(40)]
     assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # of a discriminator that stays as it is
 
 
@@ -196,10 +196,10 @@ def test_a_config_refuses_what_makes_no_sense(given: dict[str, Any], message: st
 
 
 def test_sentences_are_cut_and_padded(world: Path) -> None:
-    material = gather(config(world, Path("m"), words=6))
+    material = read_training_data(config(world, Path("m"), words=6))
     sentences = material.sentences(material.train[:7])
     assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
-    assert (sentences.words[~sentences.there] == 0).all()
+    assert (sentences.words[~sentences.mask] == 0).all()
     assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 
 
@@ -211,9 +211,9 @@ def test_a_folder_without_a_captioner_is_named(world: Path, tmp_path: Path) -> N
         weights_file(folder, "gan")
     with pytest.raises(ValueError, match="phase must be one of mle, gan, was: best"):
         weights_file(folder, "best")
-    captioner = load(weights_file(folder, "mle"), torch.device("cpu"))
-    built = build(config(world, folder), captioner.features, len(captioner.vocabulary))
+    captioner = load_captioner(weights_file(folder, "mle"), torch.device("cpu"))
+    built = build_nets(config(world, folder), captioner.features, len(captioner.vocabulary))
     assert not torch.equal(captioner.nets.generator.out.weight, built.generator.out.weight)
     (folder / "vocabulary.json").write_text(json.dumps([*captioner.vocabulary.words[:-1], "another"]))
     with pytest.raises(ValueError, match="must be of the vocabulary beside it"):
-        load(weights_file(folder, "mle"), torch.device("cpu"))
+        load_captioner(weights_file(folder, "mle"), torch.device("cpu"))

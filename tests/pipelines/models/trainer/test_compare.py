@@ -7,11 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.trainer.compare import Variant, _setting, compare, into
-from negcap.pipelines.models.trainer.config import EvaluateConfig
+from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, insert_tables
+from negcap.pipelines.models.trainer.comparison_report import describe_settings
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}
+TRAINING = {**SMALL, "threads": 1, "min_count": 2}
 CONFIG = EvaluateConfig(threads=1)
 
 
@@ -23,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def models(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    compare(world, folder, ["vse++", "vse-c+noun"], 2, {**SMALL, "threads": 1, "min_count": 2}, CONFIG)
+    compare(world, folder, CompareConfig(("vse++", "vse-c+noun"), 2, TRAINING, CONFIG))
     return folder
 
 
@@ -40,7 +42,7 @@ def test_variants() -> None:
 
 def test_the_heading_says_what_differs_of_all_and_of_one() -> None:
     told = [Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")]
-    said = _setting(told, 2, "test")
+    said = describe_settings(told, 2, "test")
     assert said.startswith("Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, bidirectional False")
     assert "least_rate 1e-05" in said and "vse++" not in said
 
@@ -74,7 +76,7 @@ def test_figures_are_means_over_the_seeds(models: Path) -> None:
 
 
 def test_intervals_of_one_training_are_those_of_its_evaluation(world: Path, models: Path) -> None:
-    text = compare(world, models, ["vse++"], 1, {**SMALL, "threads": 1, "min_count": 2}, CONFIG)
+    text = compare(world, models, CompareConfig(("vse++",), 1, TRAINING, CONFIG))
     made = json.loads((models / "comparison.json").read_text())["vse++"]
     told = json.loads((models / "vse++-0" / "evaluation" / "evaluation.json").read_text())
     assert made["rsum"]["interval"] == pytest.approx(told["intervals"]["rsum"])
@@ -124,4 +126,4 @@ def test_bad_arguments(
 
 def test_a_readme_needs_its_markers() -> None:
     with pytest.raises(ValueError, match="comparison: begin"):
-        into("no markers", "tables")
+        insert_tables("no markers", "tables")

@@ -10,13 +10,15 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.checkpoint import load_model
-from negcap.pipelines.models.data import encode_run, read_captions, read_features
-from negcap.pipelines.models.embed import embed_images, embed_sentences
+from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.evaluation.attacks import first_negatives
+from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
+from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.attacks import choose
-from negcap.pipelines.models.trainer.config import EvaluateConfig, TrainConfig
 from negcap.pipelines.models.trainer.evaluate import evaluate, measure
+from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
@@ -163,11 +165,11 @@ def test_pairs(naive: Naive, model: Path, world: Path) -> None:
 def test_choose_takes_the_first_draws_in_turn(world: Path, model: Path) -> None:
     captions = read_captions(world)
     corpus = encode_run(world, captions, load_model(model, CPU)[1])
-    chosen = choose(corpus, torch.tensor([3, 7]), ["noun", "preposition"], 3)
+    chosen = first_negatives(corpus, torch.tensor([3, 7]), ["noun", "preposition"], 3)
     assert corpus.negative_caption[chosen].tolist() == [3] * 3 + [7] * 3
     made = [(corpus.operators[corpus.operator[row]], int(corpus.draw[row])) for row in chosen[:3]]
     assert made == [("noun", 0), ("preposition", 0), ("noun", 1)]
-    assert choose(corpus, torch.tensor([3]), ["verb"], 3).tolist() == []
+    assert first_negatives(corpus, torch.tensor([3]), ["verb"], 3).tolist() == []
 
 
 def test_what_is_written(model: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

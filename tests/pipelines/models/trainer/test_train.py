@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from negcap.pipelines.models.checkpoint import load_model
-from negcap.pipelines.models.trainer.config import TrainConfig
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train
 from tests.pipelines.models.trainer_world import write_features, write_world
 
@@ -62,7 +62,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(world: Path, tmp_pat
     assert json.loads((part / "last.json").read_text())["epoch"] == 2
     said: list[str] = []
     train(config(world, part, model=model, epochs=4, decay_every=3), say=said.append)
-    assert said[0].endswith("goes on after epoch 2") and len(said) == 3
+    assert said[0].endswith("resumed after epoch 2") and len(said) == 3
     for name in ("best", "last"):
         one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
         assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
@@ -104,7 +104,7 @@ def test_the_seed_decides(world: Path, tmp_path: Path) -> None:
 
 
 def test_negatives_teach_what_they_are_about(world: Path, tmp_path: Path) -> None:
-    from negcap.pipelines.models.trainer.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig
     from negcap.pipelines.models.trainer.evaluate import measure
 
     right = {}

@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from negcap.pipelines.models.components import lookup
+from negcap.pipelines.models.components import component_ids
+from negcap.pipelines.models.config import TrainConfig, configure
 from negcap.pipelines.models.encoders import ImageEncoder
-from negcap.pipelines.models.texts import UNKNOWN_ID, Graphs, Lists, Texts, spans
-from negcap.pipelines.models.trainer.config import TrainConfig, configure
-from negcap.pipelines.models.trainer.unified import Phrase
-from negcap.pipelines.models.univse.losses import averaged, batch_hinges, made_hinges, relevance_hinges
+from negcap.pipelines.models.texts import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
+from negcap.pipelines.models.univse.losses import (
+    other_triple_hinges,
+    relevance_hinges,
+    replaced_triple_hinges,
+    sum_of_caption_means,
+)
 from negcap.pipelines.models.univse.model import UniVSE, blend
-from negcap.pipelines.models.univse.words import WordEncoder
-from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary
+from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
+from negcap.pipelines.models.vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary
 
 DOG, CAT, RED, ON = 4, 5, 6, 7
 CONFIG = configure(Path(), Path(), "univse", joint=6, word_dim=5, modifier_dim=3)
@@ -31,18 +35,18 @@ def model(**given: Any) -> UniVSE:
 
 def texts() -> Texts:
     """Two sentences: "red dog on cat", with all its components, and "dog", with none."""
-    objects = Lists(torch.tensor([[DOG], [CAT], [UNKNOWN_ID]]), torch.tensor([0, 3, 3]))
-    pairs = Lists(torch.tensor([[RED, DOG], [UNKNOWN_ID, CAT]]), torch.tensor([0, 2, 2]))
-    triples = Lists(torch.tensor([[DOG, ON, CAT]]), torch.tensor([0, 1, 1]))
+    objects = ComponentLists(torch.tensor([[DOG], [CAT], [UNKNOWN_ID]]), torch.tensor([0, 3, 3]))
+    pairs = ComponentLists(torch.tensor([[RED, DOG], [UNKNOWN_ID, CAT]]), torch.tensor([0, 2, 2]))
+    triples = ComponentLists(torch.tensor([[DOG, ON, CAT]]), torch.tensor([0, 1, 1]))
     tokens = torch.tensor([1, RED, DOG, ON, CAT, 2, 1, DOG, 2], dtype=torch.int32)
-    return Texts(tokens, torch.tensor([0, 6, 9]), 2, Graphs(objects, pairs, triples))
+    return Texts(tokens, torch.tensor([0, 6, 9]), 2, SceneGraphs(objects, pairs, triples))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
 def test_spans_are_the_entries_of_the_rows(sizes: list[int], data: st.DataObject) -> None:
     offsets = torch.tensor([0, *sizes]).cumsum(0)
     rows = torch.tensor(data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=7)))
-    at, owner = spans(offsets, rows)
+    at, owner = ragged_rows(offsets, rows)
     expected = [(i, n) for n, row in enumerate(rows.tolist()) for i in range(int(offsets[row]), int(offsets[row + 1]))]
     assert list(zip(at.tolist(), owner.tolist(), strict=True)) == expected
 
@@ -55,12 +59,12 @@ def test_components_with_unknown_words_are_left_out() -> None:
 
 
 def test_a_name_is_known_whole_or_by_its_last_word() -> None:
-    vocabulary = Vocabulary((*SPECIALS, "racket", "tennis racket", "game"))
-    assert lookup(vocabulary, ["tennis racket", "soccer game", "racket", "tennis", "ball"]) == [5, 6, 4, 3, 3]
+    vocabulary = WordVocabulary((*SPECIALS, "racket", "tennis racket", "game"))
+    assert component_ids(vocabulary, ["tennis racket", "soccer game", "racket", "tennis", "ball"]) == [5, 6, 4, 3, 3]
 
 
 def test_a_noun_has_its_own_modifier_or_an_attributes() -> None:
-    encoder = WordEncoder(9, 5, 3, 4, Generator().manual_seed(0))
+    encoder = WordEncoder(WordEncoderShape(9, 5, 3, 4), Generator().manual_seed(0))
 
     def phi(noun: int, modifier: int) -> Tensor:
         word = torch.cat([encoder.basic.weight[noun], encoder.modifier.weight[modifier]])
@@ -118,7 +122,7 @@ def test_without_components_a_caption_is_its_sentence() -> None:
 
 def test_queries_are_words_pairs_or_triples() -> None:
     made = model()
-    vocabulary = Vocabulary((*SPECIALS, "dog", "cat", "red", "on", "lake"))
+    vocabulary = WordVocabulary((*SPECIALS, "dog", "cat", "red", "on", "lake"))
     assert torch.equal(made.queries(vocabulary, [Phrase(("cat",), "")])[0], made.word(torch.tensor([CAT]))[0])
     pair = made.word(torch.tensor([DOG]), torch.tensor([RED]))
     assert torch.equal(made.queries(vocabulary, [Phrase(("red", "dog"), "")]), pair)
@@ -173,19 +177,19 @@ def test_relevant_regions_cost(temperature: float) -> None:
 def test_relations_cost_by_made_negatives_and_by_the_batch() -> None:
     true, false, there = scores(2), scores(2, 3), torch.tensor([[True, True, False], [False] * 3])
     hardest = max(0.0, *(0.2 + float(false[0, n] - true[0]) for n in (0, 1)))
-    assert made_hinges(true, false, there, 0.2).tolist() == pytest.approx([hardest, 0.0])
+    assert replaced_triple_hinges(true, false, there, 0.2).tolist() == pytest.approx([hardest, 0.0])
     square = scores(4, 4)
     apart = ~torch.eye(4, dtype=torch.bool)
     apart[0, 2] = apart[2, 0] = False
     expected = [
         max(0.0, *(0.2 + float(square[i, j] - square[i, i]) for j in range(4) if apart[i, j])) for i in range(4)
     ]
-    assert batch_hinges(square, apart, 0.2).tolist() == pytest.approx(expected)
+    assert other_triple_hinges(square, apart, 0.2).tolist() == pytest.approx(expected)
 
 
 def test_a_caption_counts_once_however_many_components_it_has() -> None:
     values, owner = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2])
-    assert averaged(values, owner, 4).item() == 2 + 5
+    assert sum_of_caption_means(values, owner, 4).item() == 2 + 5
 
 
 def test_gradients() -> None:
@@ -228,6 +232,6 @@ def test_a_blend_is_a_unit_vector(alpha: float) -> None:
 
 
 def test_numbers_of_words_may_be_short_ones_of_a_large_vocabulary() -> None:
-    encoder = WordEncoder(50_000, 2, 2, 2, Generator().manual_seed(0))
+    encoder = WordEncoder(WordEncoderShape(50_000, 2, 2, 2), Generator().manual_seed(0))
     words = torch.tensor([49_999, 46_400])
     assert torch.equal(encoder(words.int()), encoder(words))

@@ -14,16 +14,19 @@ from safetensors.torch import load_file
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.checkpoint import load_model
+from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.components import read_graphs
-from negcap.pipelines.models.data import encode_run, read_captions, read_features
-from negcap.pipelines.models.trainer.config import EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.config import EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.evaluation.negative_components import with_negatives
+from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import measure
-from negcap.pipelines.models.trainer.material import gather
-from negcap.pipelines.models.trainer.negative_components import with_negatives
-from negcap.pipelines.models.trainer.objective import Batch
+from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.univse.objective import PLACES, UNIVSE, _replaced
+from negcap.pipelines.models.trainer.training_data import read_training_data
+from negcap.pipelines.models.univse.objective import UNIVSE, _replace_words
+from negcap.pipelines.models.univse.sampling import REPLACED_WORD
 from tests.pipelines.models.univse.univse_world import region_of, write_univse_world
 
 CPU = torch.device("cpu")
@@ -87,20 +90,21 @@ def test_parts_may_be_left_out(world: Path, tmp_path: Path, given: dict[str, Any
 
 def test_what_is_drawn_is_false_and_of_the_right_captions(world: Path, tmp_path: Path) -> None:
     told = config(world, tmp_path)
-    material = gather(told)
+    material = read_training_data(told)
     captions = material.train[:20]
-    source, graphs = material.source, material.texts.graphs
+    source, graphs = material.sampler, material.texts.graphs
     assert graphs is not None
-    drawn = UNIVSE.draw(source, captions, told, Generator().manual_seed(3))
+    drawn = UNIVSE.sample(source, captions, told, Generator().manual_seed(3))
     rows = {row["caption_id"]: row for row in pq.read_table(world / "components").to_pylist()}
     all_captions = read_captions(world)
     said = [rows[all_captions.ids[n]] for n in captions.tolist()]
     word = material.vocabulary.words
     objects = [
-        (int(n), word[graphs.objects.words[at, 0]]) for at, n in zip(drawn.objects.at, drawn.objects.owner, strict=True)
+        (int(n), word[graphs.objects.words[at, 0]])
+        for at, n in zip(drawn.objects.rows, drawn.objects.owner, strict=True)
     ]
     assert objects == [(n, item["object"]) for n, row in enumerate(said) for item in row["objects"]]
-    assert drawn.absent.shape == (20, 16) and drawn.objects.there.all()
+    assert drawn.absent.shape == (20, 16) and drawn.objects.present.all()
     for row, absent in zip(said, drawn.absent, strict=True):
         assert not {item["object"] for item in row["objects"]} & {word[n] for n in absent}
     for at, owner, false, there in zip(*drawn.pairs, strict=True):
@@ -111,26 +115,28 @@ def test_what_is_drawn_is_false_and_of_the_right_captions(world: Path, tmp_path:
         assert attribute not in {word[n] for n, real in zip(false[:8], there[:8], strict=True) if real}
         assert (false[8:] == drawn.absent[owner]).all()
     assert drawn.triples.owner.tolist() == sorted(set(drawn.triples.owner.tolist()))  # one of a caption
-    assert (drawn.every[0][drawn.chosen] == drawn.triples.at).all()
-    made = _replaced(graphs.triples.words, drawn.triples, CPU).view(-1, len(PLACES), 3)
-    for at, false in zip(drawn.triples.at, made, strict=True):
+    assert (drawn.all_triples[drawn.chosen] == drawn.triples.rows).all()
+    made = _replace_words(graphs.triples.words, drawn.triples, CPU).view(-1, len(REPLACED_WORD), 3)
+    for at, false in zip(drawn.triples.rows, made, strict=True):
         changed = false != graphs.triples.words[at]
-        assert all(set(row.nonzero()[:, 0].tolist()) <= {place} for row, place in zip(changed, PLACES, strict=True))
-    again = UNIVSE.draw(source, captions, told, Generator().manual_seed(3))
-    other = UNIVSE.draw(source, captions, told, Generator().manual_seed(4))
+        assert all(
+            set(row.nonzero()[:, 0].tolist()) <= {place} for row, place in zip(changed, REPLACED_WORD, strict=True)
+        )
+    again = UNIVSE.sample(source, captions, told, Generator().manual_seed(3))
+    other = UNIVSE.sample(source, captions, told, Generator().manual_seed(4))
     assert torch.equal(again.absent, drawn.absent) and not torch.equal(other.absent, drawn.absent)
 
 
 def test_captions_without_components_cost_only_as_sentences(world: Path, tmp_path: Path) -> None:
     told = config(world, tmp_path)
-    material = gather(told)
+    material = read_training_data(told)
     graphs = material.texts.graphs
     assert graphs is not None
     empty = [lists._replace(offsets=torch.zeros_like(lists.offsets)) for lists in graphs]
     bare = material.texts._replace(graphs=type(graphs)(*empty))
     captions = material.train[:8]
-    source = material.source._replace(graphs=bare.graphs)
-    drawn = UNIVSE.draw(source, captions, told, Generator().manual_seed(0))
+    source = material.sampler._replace(graphs=bare.graphs)
+    drawn = UNIVSE.sample(source, captions, told, Generator().manual_seed(0))
     model = UNIVSE.build(told, 22, len(material.vocabulary), None)
     batch = Batch(captions, material.features[material.image[captions]], torch.eye(8, dtype=torch.bool), bare)
     terms = UNIVSE.losses(model, batch, drawn, told, 5)
@@ -157,11 +163,11 @@ def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) 
     run = copytree(world, tmp_path / "run")
     captions = read_captions(run)
     told = config(run, tmp_path)
-    vocabulary = gather(told).vocabulary
+    vocabulary = read_training_data(told).vocabulary
     corpus = encode_run(run, captions, vocabulary)
     graphs = read_graphs(run, captions, vocabulary, CPU)
     rows = torch.tensor([3, 10, 700])
-    made = with_negatives(run, graphs, rows, len(corpus.operator), vocabulary)
+    made = with_negatives(run, graphs, rows, corpus, vocabulary)
     total = corpus.captions + len(corpus.operator)
     for lists, before in zip(made, graphs, strict=True):
         assert len(lists.offsets) == total + 1
@@ -173,13 +179,13 @@ def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) 
         assert names and all(name in texts[row] for name in names)
     assert len(made.objects.of(corpus.captions + torch.tensor([4, 11]))[0]) == 0  # not asked for
     (kept,) = (run / "encoded").glob("components-*.safetensors")
-    again = with_negatives(run, graphs, rows, len(corpus.operator), vocabulary)
+    again = with_negatives(run, graphs, rows, corpus, vocabulary)
     assert all(
         torch.equal(a, b) for one, other in zip(made, again, strict=True) for a, b in zip(one, other, strict=True)
     )
     kept.write_bytes(b"broken")
     with pytest.raises(ValueError, match="is damaged"):
-        with_negatives(run, graphs, rows, len(corpus.operator), vocabulary)
+        with_negatives(run, graphs, rows, corpus, vocabulary)
 
 
 def test_an_evaluation(world: Path, trained: Path) -> None:
@@ -216,7 +222,7 @@ def test_by_the_command_line(world: Path, trained: Path, tmp_path: Path, capsys:
     for title in (
         "text to image by",
         "| α | rsum |",
-        "told by the image",
+        "chosen by the image",
         "**univse (α 0.4, obj+attr+rel)** on test",
         "add up to",
     ):

@@ -1,9 +1,9 @@
-"""What a training run is told."""
+"""The configuration of the embedding models: how one is trained, and how it is evaluated. Imports no torch."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ POSITIVE = (
     *("min_count", "decay_every", "threads"),
 )
 SHARES = ("average", "dropout")
-# What a model is told where nothing else is said, beside the defaults below.
+# Defaults of a model where they differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
         "epochs": 13,
@@ -46,35 +46,48 @@ ONE_OF = {
     "composition": COMPOSITIONS,
     "device": DEVICES,
 }
+RESUMABLE = ("run", "output", "epochs", "threads")  # may change when a training is resumed
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """All that decides a trained model. Raises ValueError for a value that breaks its rule.
+    """All that decides a trained embedding model. Raises ValueError for a value that breaks its rule.
 
-    run: the folder with captions, features and (vse-c) negatives; output: the model's folder.
-    train_splits: their captions are trained on. validation_split: rsum on it selects the epoch; where the run lacks it,
-    `validation_images` images are taken out of the train splits, the same for every seed.
-    extra: a table of captions that are trained on too, as negcap caption writes; nothing is measured on them.
-    negatives: N, drawn of each caption each time it comes up, among the rows of `negative_families` that
-    `negative_operators` made; each family a caption has is as likely, however many rows it has.
-    joint: size of the joint space; bidirectional: half of it for each direction. word_dim: size of the word vectors;
-    vectors: a file of them in GloVe's text form or npz, `tune_vectors`: trained on, else kept as they are.
-    pooling: of the text encoder's states. transform: of the image features, root: signed square root, then length 1.
-    The learning rate falls by `decay` after every `decay_every` epochs; `warm_up` epochs take the sum of hinges first.
-    dropout: share of an image's features that is 0, others each time.
-    average: validated and kept is an exponential mean of the weights, of which this share stays at each step; 0: the
-    weights themselves. amp: bf16 on a GPU. threads: of the CPU.
-
-    Of UniVSE: modifier_dim: size of the modifier vectors; components: which make up a caption's components, none: the
-    sentence alone; contrast: which of ℓ_obj, ℓ_attr and ℓ_rel are trained; weights: of ℓ_comp, ℓ_obj, ℓ_attr and
-    ℓ_rel, the last for epochs after `relations_after`; temperature: of the relevance of
-    regions; composition: of a caption's components; alpha: share of the sentence in a caption.
+    Data
+        run: the folder with the tables captions, features and, by model, negatives or components.
+        output: the model's folder.
+        train_splits: splits whose captions are trained on.
+        validation_split: split whose rsum selects the epoch that is kept; if the run lacks it, `validation_images`
+            images are held out of the train splits, the same ones for every seed.
+        extra: a table of further captions to train on, as negcap caption writes; nothing is measured on them.
+        features: the table of image features, `features` or the NAME of `features_NAME`.
+        min_count: occurrences in the train captions that put a word into the vocabulary.
+    Negatives (vse-c)
+        negatives: how many are sampled for each caption of a batch, anew in every epoch, among the rows of
+            `negative_families` made by `negative_operators`; each family that a caption has is equally likely.
+    Model
+        joint: dimensions of the joint space. word_dim: of the word vectors; modifier_dim: of UniVSE's modifier
+            vectors. vectors: a file of initial word vectors (GloVe's text format or npz); tune_vectors: train them.
+        bidirectional: the GRU reads both ways, with joint / 2 units each. pooling: of its states, max or last.
+        transform: of image features; root: signed square root, then L2 norm. image_pooling: of a grid's regions.
+    Optimization
+        epochs, batch_size (pairs of image and caption), learning_rate of Adam; from epoch `constant` on (default:
+            `decay_every`) it is multiplied by `decay` every `decay_every` epochs, down to `least_rate`.
+        margin of the hinges; warm_up: first epochs with the sum of hinges (VSE) in place of the hardest (VSE++).
+        clip: maximal norm of the gradients. dropout: share of image features set to 0.
+        average: decay of the exponential moving average of the weights, which is what is validated and kept; 0: none.
+        amp: bf16 on a GPU. device: auto, cpu or cuda. threads: of the CPU.
+    UniVSE
+        components: kinds that make up a caption's u_comp (obj, attr, rel; none: the sentence alone).
+        contrast: which of the losses ℓ_obj, ℓ_attr, ℓ_rel are trained.
+        weights: η of ℓ_comp, ℓ_obj, ℓ_attr, ℓ_rel; the last counts in epochs after `relations_after`.
+        temperature: τ of the relevance of regions. composition: of a caption's components: average, sum or max.
+        alpha: weight of the sentence in a caption, u_cap = Norm(α u_sent + (1 - α) u_comp).
     """
 
     run: Path
@@ -143,36 +156,29 @@ class TrainConfig:
 
     @property
     def table(self) -> str:
-        """The table of features."""
+        """The name of the table of image features."""
         return self.features if self.features.startswith(TABLE) else f"{TABLE}_{self.features}"
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch, counted from 1."""
+        """The learning rate of an epoch (counted from 1)."""
         constant = self.decay_every if self.constant is None else self.constant
-        falls = -(-max(0, epoch - constant) // self.decay_every)
-        return max(self.least_rate, self.learning_rate * self.decay**falls)
+        decays = -(-max(0, epoch - constant) // self.decay_every)
+        return max(self.least_rate, self.learning_rate * self.decay**decays)
 
 
 def configure(run: Path, output: Path, model: str = "vse++", **given: Any) -> TrainConfig:
-    """A config with the defaults of its model. Raises as `TrainConfig`."""
+    """A TrainConfig with the defaults of its model; given: its other fields. Raises as TrainConfig."""
     return TrainConfig(run=run, output=output, model=model, **{**DEFAULTS.get(model, {}), **given})
-
-
-NOT_IDENTITY = ("run", "output", "epochs", "threads")  # what may change when a training goes on
-
-
-def identity_fields() -> tuple[str, ...]:
-    """The names of the fields that make a model another one."""
-    return tuple(item.name for item in fields(TrainConfig) if item.name not in NOT_IDENTITY)
 
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """What is evaluated. split: of the run; limit: only its first images; seed: of the bootstrap.
+    """How a model is evaluated. Raises ValueError for a value that breaks its rule.
 
-    per_family, per_attack: negatives a caption in VSE-C's and in UniVSE's protocol. components, alpha: of UniVSE, where
-    they shall differ from what the model was told. spacy_model: the pipeline that parsed the run, where it is a folder.
-    Raises ValueError.
+    split: of the run; limit: only its first images. per_family: negatives a caption and family in VSE-C's attack;
+    per_attack: negatives a caption and operator in UniVSE's. components, alpha: of UniVSE, where they are to differ
+    from the training. spacy_model: the pipeline that parsed the run, if the run's manifest does not name one that can
+    be loaded. seed: of the bootstrap.
     """
 
     split: str = "test"
@@ -192,5 +198,5 @@ class EvaluateConfig:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What a model is told otherwise than in its training."""
+        """The fields of TrainConfig that are to differ from the training."""
         return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}

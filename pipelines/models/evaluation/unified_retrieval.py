@@ -9,62 +9,57 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.vocabulary import Vocabulary
+from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.vocabulary import WordVocabulary
 
-LEAST = {"object": 5, "attribute": 3, "relation": 3}  # images that a query must be said of
-
-
-class Phrase(NamedTuple):
-    """A query: ("dog",), ("black", "dog") or ("dog", "run on", "grass"), and as text: "dog running on grass"."""
-
-    words: tuple[str, ...]
-    text: str
+MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # whose captions must hold a component for it to be a query
 
 
-class Said(NamedTuple):
-    """What is said of a split's images: rows of `components` and `parses` of its captions; features (I, …)."""
+class SplitComponents(NamedTuple):
+    """The components of a split's captions, a row of that table each, and the features (I, …) of its images."""
 
-    vocabulary: Vocabulary
+    vocabulary: WordVocabulary
     components: pa.Table
-    parses: pa.Table
     features: Tensor
 
 
 class Queries(NamedTuple):
-    """Queries of a level and the images they are said of, (Q, I) bool."""
+    """Q queries of one kind; true: (Q, I) bool, images that have a caption with the query's component."""
 
     phrases: list[Phrase]
     true: Tensor
 
 
-def frequent(components: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]) -> dict[str, Queries]:
-    """The queries of each level, in order of their words.
+def frequent_queries(
+    components: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
+) -> dict[str, Queries]:
+    """The components that captions of at least MIN_IMAGES images hold, by kind, sorted by their words.
 
-    components: of the captions asked about; image: the row of each one's image. written: how a relation word is most
-    often written ("run on": running on).
+    components: a row a caption; image: (n,) the image of each caption, 0 … images - 1; written: see `written_forms`.
     """
-    said: dict[str, dict[tuple[str, ...], set[int]]] = {name: {} for name in LEAST}
+    images_of: dict[str, dict[tuple[str, ...], set[int]]] = {kind: {} for kind in MIN_IMAGES}
     columns = [components[name].to_pylist() for name in ("objects", "attributes", "relations")]
     for at, objects, attributes, relations in zip(image, *columns, strict=True):
         for item in objects:
-            said["object"].setdefault((item["object"],), set()).add(at)
+            images_of["object"].setdefault((item["object"],), set()).add(at)
         for item in attributes:
-            said["attribute"].setdefault((item["attribute"], item["object"]), set()).add(at)
+            images_of["attribute"].setdefault((item["attribute"], item["object"]), set()).add(at)
         for item in relations:
-            said["relation"].setdefault((item["subject"], item["relation"], item["object"]), set()).add(at)
-    made = {}
-    for level, least in LEAST.items():
-        kept = sorted((words, where) for words, where in said[level].items() if len(where) >= least)
+            words = (item["subject"], item["relation"], item["object"])
+            images_of["relation"].setdefault(words, set()).add(at)
+    queries = {}
+    for kind, least in MIN_IMAGES.items():
+        kept = sorted((words, where) for words, where in images_of[kind].items() if len(where) >= least)
         true = torch.zeros(len(kept), images, dtype=torch.bool)
         for row, (_, where) in enumerate(kept):
             true[row, sorted(where)] = True
         phrases = [Phrase(words, " ".join(written.get(word, word) for word in words)) for words, _ in kept]
-        made[level] = Queries(phrases, true)
-    return made
+        queries[kind] = Queries(phrases, true)
+    return queries
 
 
 def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
-    """How each relation word is most often written: "wear" -> wearing. Rows of the two tables are of one caption."""
+    """The most frequent written form of each relation: "run on" -> "running on". Both tables: a row a caption."""
     counts: dict[str, dict[str, int]] = {}
     for relations, tokens, text in zip(
         components["relations"].to_pylist(), parses["tokens"].to_pylist(), parses["text"].to_pylist(), strict=True
@@ -77,7 +72,7 @@ def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
 
 
 def average_precision(scores: Tensor, true: Tensor) -> Tensor:
-    """Of each query the mean precision at its true images, (Q,); scores, true: (Q, I). A tie counts against it."""
+    """The average precision (Q,) of scores (Q, I) with true (Q, I) bool; false images rank first among equal scores."""
     order = true.long().argsort(dim=1, stable=True)
     order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
     found = true.gather(1, order).double()
@@ -85,16 +80,19 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
     return (precision * found).sum(1) / found.sum(1)
 
 
-def unified(
+def unified_retrieval(
     queries: Mapping[str, Queries], embed: Callable[[Sequence[Phrase]], Tensor], images: Tensor
 ) -> dict[str, dict[str, float]]:
-    """Of each level mAP in %, and the share of the images that a query is said of; images: (I, d); embed: to (Q, d)."""
+    """For each kind of query, the number of queries, mAP in %, and the mean share of true images in %.
+
+    embed: phrases to unit vectors (Q, d); images: (I, d).
+    """
     return {
-        level: {
+        kind: {
             "queries": len(phrases),
             "mAP": 100 * average_precision(embed(phrases) @ images.T, true.to(images.device)).mean().item(),
             "images": 100 * true.double().mean().item(),
         }
-        for level, (phrases, true) in queries.items()
+        for kind, (phrases, true) in queries.items()
         if phrases
     }

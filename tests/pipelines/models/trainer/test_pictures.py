@@ -9,15 +9,15 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.features.preprocess import Crops
-from negcap.pipelines.models.data import read_captions
-from negcap.pipelines.models.trainer.config import configure
+from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.trainer.pictures import PictureConfig, common_phrases, draw_pictures
 from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.trainer.unified import Phrase
 from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.univse.neighbours import plane
-from negcap.pipelines.models.univse.pictures import PictureConfig, _common, draw_pictures
-from negcap.pipelines.models.univse.relevance import _seen, read_query, relevance
-from negcap.pipelines.models.vocabulary import SPECIALS, Vocabulary, build_vocabulary
+from negcap.pipelines.models.univse.neighbours import to_plane
+from negcap.pipelines.models.univse.relevance import Photos, _cropped, find_relevance, read_query
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary
 from tests.pipelines.models.univse.test_training import SMALL
 from tests.pipelines.models.univse.univse_world import write_univse_world
 
@@ -60,26 +60,26 @@ def test_a_query_must_name_a_thing() -> None:
 
 
 def test_the_best_photos_come_first_with_the_scores_of_their_regions() -> None:
-    vocabulary = Vocabulary((*SPECIALS, "dog"))
+    vocabulary = WordVocabulary((*SPECIALS, "dog"))
     made = UniVSE(configure(Path(), Path(), "univse", joint=4, word_dim=3, modifier_dim=2), 5, 5)
     dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
     regions = torch.zeros(3, 4, 4)
     regions[2, 1], regions[0, 3] = dog, 0.5 * dog
     names = [Path("a"), Path("b"), Path("c")]
-    (row,) = relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, names, 2)
-    assert row.query == "a dog" and row.photos == [Path("c"), Path("a")]
+    (row,) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], Photos(names, regions), 2)
+    assert row.query == "a dog" and row.files == [Path("c"), Path("a")]
     assert torch.allclose(row.maps, torch.tensor([[[0, 1.0], [0, 0]], [[0, 0], [0, 0.5]]]), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
-        relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, names, 2)
+        find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], Photos(names, regions), 2)
     with pytest.raises(ValueError, match="must be a square grid of regions, have 3 a photo"):
-        relevance(made, vocabulary, [], regions[:, :3], names, 2)
+        find_relevance(made, vocabulary, [], Photos(names, regions[:, :3]), 2)
 
 
 def test_what_is_alike_lies_close_in_the_plane() -> None:
     generator = torch.Generator().manual_seed(0)
     vectors = torch.eye(3).repeat_interleave(8, 0) + 0.05 * torch.randn(24, 3, generator=generator)
-    places = plane(vectors, 0)
-    assert places.shape == (24, 2) and (places == plane(vectors, 0)).all()
+    places = to_plane(vectors, 0)
+    assert places.shape == (24, 2) and (places == to_plane(vectors, 0)).all()
     distance = np.linalg.norm(places[:, None] - places[None], axis=-1)
     nearest = (distance + np.diag([np.inf] * 24)).argmin(1)
     assert (nearest // 8 == np.arange(24) // 8).all()
@@ -103,8 +103,8 @@ def test_a_map_lies_over_what_the_features_saw(tmp_path: Path) -> None:
     pixels = np.zeros((100, 300, 3), np.uint8)
     pixels[:, 100:200] = 255
     Image.fromarray(pixels).save(tmp_path / "wide.png")
-    assert np.asarray(_seen(tmp_path / "wide.png", None)).shape == (100, 300, 3)
-    seen = np.asarray(_seen(tmp_path / "wide.png", Crops(100, 80)))
+    assert np.asarray(_cropped(tmp_path / "wide.png", None)).shape == (100, 300, 3)
+    seen = np.asarray(_cropped(tmp_path / "wide.png", Crops(100, 80)))
     assert seen.shape == (80, 80, 3) and seen.min() == 255
 
 
@@ -112,8 +112,8 @@ def test_the_usual_queries_are_of_words_that_the_model_knows(world: Path) -> Non
     captions = read_captions(world)
     vocabulary = build_vocabulary(captions.texts.to_pylist(), 10_000)
     with pytest.raises(ValueError, match="must say something that the model knows"):
-        _common(world, captions, {0, 1}, vocabulary)
-    everything = _common(world, captions, set(range(10)), build_vocabulary(captions.texts.to_pylist(), 1))
+        common_phrases(world, captions, {0, 1}, vocabulary)
+    everything = common_phrases(world, captions, set(range(10)), build_vocabulary(captions.texts.to_pylist(), 1))
     assert everything
 
 

@@ -1,31 +1,28 @@
-"""What was written, beside the pictures it was written of."""
+"""Generated captions beside their images, as a figure."""
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from negcap.pipelines.engine.shards import read_table, write_atomically
+from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.models.figures import new_figure, write_png
 
-WIDTH = 68  # letters a line
+WIDTH = 68  # characters a line
 
 
 def draw_samples(
     run: Path, folder: Path, image_ids: Sequence[str], written: Mapping[str, Sequence[str]], path: Path
 ) -> None:
-    """Draw pictures with a caption in each way beside them, as a PNG: written[way][i] is of image_ids[i].
+    """Draw images with their captions beside them as a PNG; written[how][i] is the caption of image_ids[i].
 
-    Raises FileNotFoundError for a picture that is not in the folder, ValueError for one outside of it.
+    folder: of the image files. Raises FileNotFoundError for an image that is not in it, ValueError for one outside.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from PIL import Image
 
     files = _files(run, set(image_ids))
-    figure = Figure(figsize=(9, 2.1 * len(image_ids)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9, 2.1 * len(image_ids))
     for row, image_id in enumerate(image_ids):
         file = (folder / files[image_id]).resolve()
         if not file.is_relative_to(folder.resolve()):
@@ -37,15 +34,13 @@ def draw_samples(
         )
         with Image.open(file) as image:
             picture.imshow(image.convert("RGB"))
-        said = (
-            textwrap.fill(f"{way}: {texts[row]}", WIDTH, subsequent_indent="    ") for way, texts in written.items()
+        lines = (
+            textwrap.fill(f"{how}: {texts[row]}", WIDTH, subsequent_indent="    ") for how, texts in written.items()
         )
-        text.text(0, 0.5, "\n".join(said), va="center", fontsize=8.5, family="DejaVu Sans", parse_math=False)
+        text.text(0, 0.5, "\n".join(lines), va="center", fontsize=8.5, family="DejaVu Sans", parse_math=False)
         for axes in (picture, text):
             axes.axis("off")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
-    write_atomically(path, drawn.getvalue())
+    write_png(figure, path, 110)
 
 
 def _files(run: Path, image_ids: set[str]) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""A GRU over many sentences that begin alike: every distinct beginning is computed once.
+"""A GRU over sentences with common prefixes: the state after every distinct prefix is computed once.
 
-A negative is its caption but for a few words, so up to the first of them the states of a recurrent net are the same;
-read backwards, from the last of them on. Sentences are therefore laid out as a prefix tree, one node a distinct
-beginning, and the net runs over the tree. What the words put into the gates is computed once a distinct word. States,
-pooled states and gradients are those of torch's GRU; on a CPU a caption with its 8 negatives takes a fifth of its time.
+A negative shares with its caption all words before the first edit, and, read backwards, all words after the last.
+Sentences are therefore laid out as a prefix tree, with a node for every prefix, and the GRU runs over the tree.
+What words contribute to the gates is computed once a distinct word. States, pooled states and gradients equal those of
+torch's GRU; on a CPU, captions with 8 negatives each take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch.autograd.function import once_differentiable
 
 
 class PrefixTree(NamedTuple):
-    """N distinct beginnings of B sentences, those of one word first, then those of two, …
+    """The N distinct prefixes of B sentences: those of one word first, then those of two, …
 
-    word: (N,) the last word of each; parent: (N,) the beginning that is a word shorter, -1 for none; steps: (T + 1,)
-    where the beginnings of each length start; leaf: (B,) the whole sentences.
+    word: (N,) the last word id of each; parent: (N,) the prefix that is one word shorter, -1 for none; steps: (T + 1,)
+    where the prefixes of each length start; leaf: (B,) the node of each whole sentence.
     """
 
     word: Tensor
@@ -29,7 +29,7 @@ class PrefixTree(NamedTuple):
 
 
 def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
-    """The tree of sentences `rows` (B,), none empty, of a flat array of words; read backwards on demand."""
+    """The prefix tree of sentences `rows` (B,), none empty, of a flat array of word ids; backwards: of suffixes."""
     starts = offsets[rows]
     lengths = offsets[rows + 1] - starts
     first, step = (offsets[rows + 1] - 1, -1) if backwards else (starts, 1)
@@ -37,24 +37,24 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
     lengths, order = lengths.sort(descending=True, stable=True)
     first = first[order]
     node = torch.full((len(rows),), -1)
-    word, parent, steps, made = [], [], [0], 0
-    reaching = len(rows) - torch.bincount(lengths).cumsum(0)  # sentences longer than t
+    word, parent, steps, nodes = [], [], [0], 0
+    longer = len(rows) - torch.bincount(lengths).cumsum(0)  # sentences longer than t
     for t in range(int(lengths[0])):
-        alive = int(reaching[t])
+        alive = int(longer[t])
         key = node[:alive] * words + tokens[first[:alive] + t * step]
         distinct, which = key.unique(return_inverse=True)
-        node[:alive] = made + which
+        node[:alive] = nodes + which
         word.append(distinct % words)
         parent.append(torch.div(distinct, words, rounding_mode="floor"))
-        made += len(distinct)
-        steps.append(made)
+        nodes += len(distinct)
+        steps.append(nodes)
     leaf = torch.empty_like(node)
     leaf[order] = node
     return PrefixTree(torch.cat(word), torch.cat(parent), steps, leaf)
 
 
 class _Recurrence(torch.autograd.Function):
-    """Gated recurrent states of a prefix tree's nodes, pooled along each sentence: see `states`."""
+    """The states of a GRU at the nodes of a prefix tree, pooled along each sentence; see `pooled_states`."""
 
     @staticmethod
     def forward(
@@ -116,10 +116,10 @@ class _Recurrence(torch.autograd.Function):
         return dgates, dweight, dhidden.sum(0), None, None, None
 
 
-def states(gates: Tensor, weight: Tensor, bias: Tensor, which: Tensor, tree: PrefixTree, pooling: str) -> Tensor:
-    """The GRU's states of B sentences: their maximum over the words, or the last one. (B, H), with gradients.
+def pooled_states(gates: Tensor, weight: Tensor, bias: Tensor, which: Tensor, tree: PrefixTree, pooling: str) -> Tensor:
+    """The pooled states (B, H) of a GRU over B sentences, with gradients; pooling: max over the words, or last.
 
-    gates: (W, 3 H) what distinct words put into the gates, in torch's order (reset, update, new); weight: (3 H, H) and
-    bias: (3 H,) of the hidden state; which: (N,) the row of `gates` of each node's word; pooling: max or last.
+    gates: (W, 3 H) the input's part of the gates for W distinct words, in torch's order (reset, update, new); weight:
+    (3 H, H) and bias: (3 H,) of the hidden state's part; which: (N,) the row of `gates` of each node's word.
     """
     return _Recurrence.apply(gates, weight, bias, which, tree, pooling == "max")

@@ -1,22 +1,17 @@
-"""Loss and recall over the epochs as a picture."""
+"""The progress of a training as a figure."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.shards import write_atomically
+from negcap.pipelines.models.figures import new_figure, write_png
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the lines of metrics.jsonl as a PNG: the loss of a pair, the recalls on validation, and their sum."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    """Draw the lines of metrics.jsonl as a PNG: the loss a pair, the recalls on validation, and their sum."""
+    figure = new_figure(11, 3.6)
     left, middle, right = figure.subplots(1, 3)
     epochs = [line["epoch"] for line in history]
     steps, losses = [], []
@@ -34,6 +29,4 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
     middle.legend(fontsize=7, ncols=2)
     right.plot(epochs, [line["validation"]["rsum"] for line in history], marker=".", color="tab:red")
     right.set(xlabel="epoch", ylabel="rsum on validation")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=120, metadata={"Software": None})
-    write_atomically(path, drawn.getvalue())
+    write_png(figure, path, 120)

@@ -5,8 +5,15 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
-from negcap.pipelines.models import retrieval
-from negcap.pipelines.models.retrieval import folds, hits, intervals, outranking, rank, recalls
+from negcap.pipelines.models.evaluation import retrieval
+from negcap.pipelines.models.evaluation.retrieval import (
+    bootstrap_intervals,
+    count_hits,
+    count_outranking,
+    mean_over_folds,
+    rank,
+    recall_metrics,
+)
 
 
 def space(images: int, captions: int, seed: int, noise: float = 0.6) -> tuple[Tensor, Tensor, Tensor]:
@@ -67,8 +74,8 @@ def test_outranking() -> None:
     ranks = rank(vectors, captions, owner)
     _, others, _ = space(5, 40, 1)
     expected = [sum(float(vectors[i] @ o) >= float(ranks.best[i]) for o in others) for i in range(5)]
-    assert outranking(vectors, ranks.best, others).tolist() == expected
-    assert outranking(vectors, ranks.best, others[:0]).tolist() == [0] * 5
+    assert count_outranking(vectors, ranks.best, others).tolist() == expected
+    assert count_outranking(vectors, ranks.best, others[:0]).tolist() == [0] * 5
 
 
 @pytest.mark.parametrize(
@@ -81,25 +88,27 @@ def test_outranking() -> None:
     ],
 )
 def test_recalls(ranks: list[int], expected: tuple[float, ...]) -> None:
-    assert tuple(recalls(torch.tensor(ranks)).values()) == pytest.approx(expected)
+    assert tuple(recall_metrics(torch.tensor(ranks)).values()) == pytest.approx(expected)
 
 
 def test_rsum_is_the_sum_of_six() -> None:
-    metrics = retrieval.retrieval(rank(*space(30, 150, 0)))
+    metrics = retrieval.retrieval_metrics(rank(*space(30, 150, 0)))
     six = [metrics[f"{way} R@{k}"] for way in ("i2t", "t2i") for k in (1, 5, 10)]
     assert metrics["rsum"] == pytest.approx(sum(six)) and 0 < six[0] < 100
 
 
 def test_folds_are_means_over_consecutive_images() -> None:
     vectors, captions, owner = space(25, 60, 2)
-    made = folds(vectors, captions, owner, 10)
+    made = mean_over_folds(vectors, captions, owner, 10)
     parts = []
     for start in (0, 10):
         inside = [j for j in range(60) if start <= owner[j] < start + 10]
-        parts.append(retrieval.retrieval(rank(vectors[start : start + 10], captions[inside], owner[inside] - start)))
+        parts.append(
+            retrieval.retrieval_metrics(rank(vectors[start : start + 10], captions[inside], owner[inside] - start))
+        )
     assert made == pytest.approx({name: (parts[0][name] + parts[1][name]) / 2 for name in parts[0]})
     with pytest.raises(ValueError, match="a fold must have 100 images, there are: 25"):
-        folds(vectors, captions, owner, 100)
+        mean_over_folds(vectors, captions, owner, 100)
 
 
 def test_intervals_hold_the_value_and_shrink_with_the_images() -> None:
@@ -107,15 +116,15 @@ def test_intervals_hold_the_value_and_shrink_with_the_images() -> None:
     for images in (50, 1250):
         ranks = rank(*space(images, 2 * images, 3, noise=0.1))
         owner = space(images, 2 * images, 3, noise=0.1)[2]
-        tables = [hits(ranks.images, torch.arange(images), images), hits(ranks.captions, owner, images)]
-        first, second, both = intervals(tables)
-        metrics = retrieval.retrieval(ranks)
+        tables = [count_hits(ranks.images, torch.arange(images), images), count_hits(ranks.captions, owner, images)]
+        first, second, both = bootstrap_intervals(tables)
+        metrics = retrieval.retrieval_metrics(ranks)
         for bounds, way in ((first, "i2t"), (second, "t2i")):
             for (low, high), k in zip(bounds, (1, 5, 10), strict=False):
                 assert low <= metrics[f"{way} R@{k}"] <= high
         assert both[0][0] < metrics["rsum"] < both[0][1]
-        assert intervals(tables) == [first, second, both] != intervals(tables, seed=1)
+        assert bootstrap_intervals(tables) == [first, second, both] != bootstrap_intervals(tables, seed=1)
         widths.append(first[0][1] - first[0][0])
-    share = retrieval.recalls(ranks.images)["R@1"] / 100
+    share = retrieval.recall_metrics(ranks.images)["R@1"] / 100
     assert widths[1] == pytest.approx(2 * 196 * (share * (1 - share) / 1250) ** 0.5, rel=0.15)  # the normal one
     assert widths[0] > 2 * widths[1]

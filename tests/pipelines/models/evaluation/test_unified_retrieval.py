@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from negcap.pipelines.models.trainer.unified import Phrase, Queries, average_precision, frequent, unified, written_forms
-from negcap.pipelines.models.univse.parsing import Question, _answered
+from negcap.pipelines.models.evaluation.unified_retrieval import (
+    Queries,
+    average_precision,
+    frequent_queries,
+    unified_retrieval,
+    written_forms,
+)
+from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.univse.parsing import Question, _accuracy
 
 Names = tuple[str, ...]
 
@@ -26,7 +33,7 @@ def graph(objects: Sequence[str], attributes: Sequence[Names] = (), relations: S
 
 def test_queries_are_what_enough_images_are_said_to_have() -> None:
     rows = [graph(["dog", "lake"], [("red", "dog")], [("dog", "swim in", "lake")])] * 6 + [graph(["cat"])] * 4
-    found = frequent(pa.Table.from_pylist(rows), [0, 1, 2, 3, 3, 4, *range(4)], 6, {"swim in": "swimming in"})
+    found = frequent_queries(pa.Table.from_pylist(rows), [0, 1, 2, 3, 3, 4, *range(4)], 6, {"swim in": "swimming in"})
     assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat: 4 images
     assert found["object"].true.tolist() == [[True] * 5 + [False]] * 2
     assert found["attribute"].phrases == [Phrase(("red", "dog"), "red dog")]
@@ -62,10 +69,10 @@ def test_unified() -> None:
         "relation": Queries([], torch.zeros(0, 2, dtype=torch.bool)),
     }
     images = torch.eye(2)
-    assert unified(queries, lambda phrases: torch.eye(2)[: len(phrases)], images) == {
+    assert unified_retrieval(queries, lambda phrases: torch.eye(2)[: len(phrases)], images) == {
         "object": {"queries": 2, "mAP": 100.0, "images": 50.0}
     }
-    swapped = unified(queries, lambda phrases: torch.eye(2).flip(0), images)
+    swapped = unified_retrieval(queries, lambda phrases: torch.eye(2).flip(0), images)
     assert swapped["object"]["mAP"] == 50
 
 
@@ -73,10 +80,10 @@ def test_answers_and_chance() -> None:
     ends = [(one, other) for one in (True, False, False) for other in (True, False)]
     questions = [Question(0, [(0, 0, 0)] * 6, ends), Question(0, [(0, 0, 0)] * 2, [(True, True), (False, False)])]
     scores = [0.1, 0.9, 0.2, 0.3, 0.1, 0.0, 0.5, 0.4]  # the second: the subject is right; the first of two: both
-    made = _answered(questions, scores)
+    made = _accuracy(questions, scores)
     assert (made["subject"], made["object"], made["both"]) == (100, 50, 50)
     assert made["subject, random"] == pytest.approx(100 * (2 / 6 + 1 / 2) / 2)
     assert made["object, random"] == pytest.approx(100 * (3 / 6 + 1 / 2) / 2)
     assert made["both, random"] == pytest.approx(100 * (1 / 6 + 1 / 2) / 2)
-    (alone,) = [_answered([Question(0, [(0, 0)] * 4, [(False,), (True,), (False,), (False,)])], [0, 1, 0, 0.5])]
+    (alone,) = [_accuracy([Question(0, [(0, 0)] * 4, [(False,), (True,), (False,), (False,)])], [0, 1, 0, 0.5])]
     assert alone == {"questions": 1, "noun": 100, "noun, random": 25}

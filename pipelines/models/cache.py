@@ -1,0 +1,43 @@
+"""Arrays derived from a run's tables, computed once and kept in the folder `encoded` of the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from negcap.pipelines.engine.shards import write_atomically
+
+FOLDER = "encoded"
+
+
+class CachedArrays(NamedTuple):
+    """Tensors by name, and the strings stored with them."""
+
+    tensors: dict[str, Tensor]
+    metadata: dict[str, str]
+
+
+def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> CachedArrays:
+    """Read the safetensors file of this identity from the run's cache, after writing it where it is not there yet.
+
+    prefix: of the file's name; identity: JSON of all that decides the content; make: the file's bytes. Raises
+    ValueError for a damaged file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    path = run / FOLDER / f"{prefix}{key}.safetensors"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, make())
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            return CachedArrays(tensors, file.metadata() or {})
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged ({error}): remove it, it is made again") from None

@@ -1,0 +1,52 @@
+"""An embedding model as the judge of captions: does it find the image that a caption was written of?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
+from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
+from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.texts import Texts
+from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
+from negcap.pipelines.models.vocabulary import WordVocabulary
+
+
+class Judge(NamedTuple):
+    """A model that negcap train made, and its unit vectors (I, d) of the images that captions are written of."""
+
+    model: Any
+    vocabulary: WordVocabulary
+    images: Tensor
+
+
+def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> Judge:
+    """The judge in a model's folder; image_ids: of all images of the run; rows: (I,) those captions are written of.
+
+    Raises FileNotFoundError or ValueError for a folder that is no model's, a model of components, or a run without
+    features of its size.
+    """
+    model, vocabulary, config = load_model(folder, device)
+    if OBJECTIVES[config.model].needs_components:
+        raise ValueError(f"judge must be a model of sentences alone, is of components too: {folder}")
+    features = read_features(run, image_ids, config.table)
+    if features.values.shape[-1] != model.image.linear.in_features:
+        raise ValueError(f"{folder} must be of features of {features.values.shape[-1]} numbers, is of others")
+    return Judge(model, vocabulary, embed_images(model.image, features.values, rows, device))
+
+
+def retrieval_by_captions(texts: pa.Array, judge: Judge) -> dict[str, float]:
+    """Text-to-image metrics for a caption of each image (I,), and the mean similarity of captions and their images."""
+    device = judge.images.device
+    encoded = judge.vocabulary.encode(texts)
+    captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
+    rows = torch.arange(len(texts))
+    vectors = embed_sentences(judge.model.sentences, captions, rows)
+    metrics = retrieval_metrics(rank(judge.images, vectors, rows.to(device)))
+    similarity = (judge.images * vectors).sum(1).mean().item()
+    return {**{name: value for name, value in metrics.items() if name.startswith("t2i")}, "similarity": similarity}

@@ -1,0 +1,120 @@
+"""All captions and negatives of a run as one flat array of word ids, kept beside the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Tensor
+
+from negcap.pipelines.engine.manifest import hash_table
+from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.models.cache import cached_arrays
+from negcap.pipelines.models.captions import Captions
+from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
+
+LAYOUT = 1  # version of the arrays in the cache
+SINGULAR = ("a", "an", "one")  # quantities that make no plural
+COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The C captions of a run and their M negatives as one flat array of word ids.
+
+    tokens: (total,) int32; offsets: (C + M + 1,), of the captions first, then of the negatives; captions: C.
+    negative_caption: (M,) the caption of each negative; operator, family: (M,) indices into `operators`, `families`;
+    draw: (M,) its number among the negatives of the same caption and operator. plural: (C,) bool, captions with a
+    quantity above one that some negative replaces.
+    """
+
+    tokens: Tensor
+    offsets: Tensor
+    captions: int
+    negative_caption: Tensor
+    operator: Tensor
+    family: Tensor
+    draw: Tensor
+    plural: Tensor
+    operators: tuple[str, ...]
+    families: tuple[str, ...]
+
+    def made_by(self, operators: Sequence[str]) -> Tensor:
+        """(M,) bool: negatives made by one of these operators."""
+        return torch.tensor([name in operators for name in self.operators] or [False])[self.operator]
+
+    def of_families(self, families: Sequence[str]) -> Tensor:
+        """(M,) bool: negatives of one of these families."""
+        return torch.tensor([name in families for name in self.families] or [False])[self.family]
+
+
+def encode_run(run: Path, captions: Captions, vocabulary: WordVocabulary, extra: str = "") -> Corpus:
+    """Encode a run's captions (as read with the same `extra`) and negatives; the result is kept in `RUN/encoded`.
+
+    A run without negatives has M = 0. Raises ValueError for a negative of an unknown caption or a damaged cache.
+    """
+    names = ("captions", "negatives", *filter(None, [extra]))
+    tables = {name: hash_table(run, name) for name in names if list_shards(run / name)}
+    identity = [LAYOUT, vocabulary.sha256, tables]
+    tensors, metadata = cached_arrays(run, "", identity, lambda: _encode(run, captions, vocabulary))
+    operators, families = (tuple(json.loads(metadata[name])) for name in ("operators", "families"))
+    return Corpus(captions=len(captions.ids), operators=operators, families=families, **tensors)
+
+
+def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
+    """The arrays of a Corpus as a safetensors file."""
+    from safetensors.numpy import save
+
+    number = {caption: n for n, caption in enumerate(captions.ids)}
+    operators: dict[str, int] = {}
+    families: dict[str, int] = {}
+    plural = np.zeros(len(captions.ids), bool)
+    parts: list[dict[str, np.ndarray]] = []
+    encoded = [vocabulary.encode(captions.texts)]
+    for rows in _negatives(run):
+        try:
+            owner = np.array([number[caption] for caption in rows["caption_id"].to_pylist()], np.int64)
+        except KeyError as missing:
+            raise ValueError(f"negatives of {run} must be of its captions, has one of {missing.args[0]}") from None
+        ids = rows["negative_id"].to_pylist()
+        counted = pc.and_(
+            pc.equal(rows["operator"], "numeral"), pc.invert(pc.is_in(rows["replaced"], pa.array(SINGULAR)))
+        )
+        plural[owner[counted.to_numpy(zero_copy_only=False)]] = True
+        encoded.append(vocabulary.encode(rows["text"]))
+        parts.append(
+            {
+                "negative_caption": owner,
+                "operator": _indices(rows["operator"], operators),
+                "family": _indices(rows["family"], families),
+                "draw": np.array([int(name.rpartition(":")[2]) for name in ids], np.int32),
+            }
+        )
+    types = {"negative_caption": np.int64, "operator": np.int64, "family": np.int64, "draw": np.int32}
+    arrays = {name: np.concatenate([np.empty(0, t), *(part[name] for part in parts)]) for name, t in types.items()}
+    flat = _concatenate(encoded)
+    arrays.update(tokens=flat.tokens, offsets=flat.offsets, plural=plural)
+    return save(arrays, {"operators": json.dumps(list(operators)), "families": json.dumps(list(families))})
+
+
+def _negatives(run: Path) -> Iterator[pa.Table]:
+    yield from read_table(run, "negatives", COLUMNS) if list_shards(run / "negatives") else ()
+
+
+def _indices(column: pa.ChunkedArray, known: dict[str, int]) -> np.ndarray:
+    """Names as indices in order of first occurrence over all calls; new names are added to `known`."""
+    encoded = column.combine_chunks().dictionary_encode()
+    numbers = [known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()]
+    return np.array(numbers, np.int64)[encoded.indices.to_numpy()]
+
+
+def _concatenate(parts: Sequence[EncodedTexts]) -> EncodedTexts:
+    bases = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+    offsets = [part.offsets[:-1] + base for part, base in zip(parts, bases, strict=False)]
+    return EncodedTexts(np.concatenate([part.tokens for part in parts]), np.concatenate([*offsets, bases[-1:]]))

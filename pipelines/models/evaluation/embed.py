@@ -1,0 +1,60 @@
+"""The interface of embedding models, and the embedding of many images or sentences in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.encoders import ImageEncoder
+from negcap.pipelines.models.texts import Phrase, Texts
+from negcap.pipelines.models.vocabulary import WordVocabulary
+
+EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
+IMAGES, WORDS = 4096, 1 << 15  # embedded at a time; this bounds the memory for activations
+
+
+class JointEmbedding(Protocol):
+    """A model that maps images and sentences to unit vectors of one space; the similarity is the inner product."""
+
+    @property
+    def image(self) -> ImageEncoder:
+        """Features (B, …) to (B, d)."""
+
+    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        """Texts `rows` (B,) to (B, d)."""
+
+    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Q phrases of the same kind to (Q, d)."""
+
+
+def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
+    """Unit vectors (n, d) of images `rows` (n,) of features (I, …)."""
+    with torch.inference_mode():
+        return torch.cat([embed(features[part].to(device)) for part in rows.to(features.device).split(IMAGES)])
+
+
+def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
+    """Unit vectors (n, d) of texts `rows` (n,), in their order."""
+    vectors = torch.empty(0)
+    for places, part in embed_in_parts(embed, texts, rows):
+        if not len(vectors):
+            vectors = part.new_empty(len(rows), part.shape[1])
+        vectors[places.to(part.device)] = part
+    return vectors
+
+
+def embed_in_parts(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Embed texts `rows` (n,), on the CPU, part by part: indices into `rows` (b,), unit vectors (b, d).
+
+    On a GPU, texts of similar length form a part; on a CPU neighbours do, so that the negatives of a caption share the
+    prefixes that they have in common.
+    """
+    lengths = texts.offsets[rows + 1] - texts.offsets[rows]
+    order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))
+    cuts = torch.div(lengths[order].cumsum(0), WORDS, rounding_mode="floor").bincount() if len(rows) else lengths
+    for places in order.split(cuts[cuts > 0].tolist()) if len(rows) else ():
+        with torch.inference_mode():
+            yield places, embed(texts, rows[places])

@@ -1,0 +1,106 @@
+"""The components of negatives, extracted from their texts as those of captions are; kept beside the run.
+
+A model may not know more of a negative than of a caption, which is its text. So the edit that made a negative is not
+used: the parser of the run's captions parses it, and makes the mistakes that it makes in captions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from negcap.pipelines.engine.manifest import hash_table, read_manifest
+from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.models.cache import cached_arrays
+from negcap.pipelines.models.components import encode_components
+from negcap.pipelines.models.corpus import Corpus
+from negcap.pipelines.models.texts import ComponentLists, SceneGraphs
+from negcap.pipelines.models.vocabulary import WordVocabulary
+
+AT_ONCE = 1 << 14  # texts parsed at a time
+LAYOUT = 1  # version of the arrays in the cache
+
+
+def with_negatives(
+    run: Path,
+    graphs: SceneGraphs,
+    negatives: Tensor,
+    corpus: Corpus,
+    vocabulary: WordVocabulary,
+    spacy_model: str | None = None,
+) -> SceneGraphs:
+    """The components of a run's captions, and after them those of all M negatives; only `negatives` (P,) get any.
+
+    graphs: of the captions; spacy_model: the pipeline that parsed the run, if the run's manifest does not name one
+    that can be loaded. Raises ValueError for a pipeline that is not installed or a damaged cache.
+    """
+    if not len(negatives):
+        return graphs
+    settings = {
+        "spacy_model": spacy_model or _setting(run, "parses", "spacy_model"),
+        "parser": _setting(run, "parses", "parser"),
+        "simple": bool(_setting(run, "components", "simple")),
+    }
+    tables = [hash_table(run, "negatives"), hash_table(run, "components")]
+    identity = [LAYOUT, vocabulary.sha256, *tables, settings, hashlib.sha256(negatives.numpy().tobytes()).hexdigest()]
+    found, _ = cached_arrays(
+        run, "components-", identity, lambda: _to_bytes(_extract(run, negatives, vocabulary, settings))
+    )
+    lists = []
+    for kind, captions in graphs._asdict().items():
+        new = ComponentLists(found[f"{kind}.words"], found[f"{kind}.offsets"])
+        lists.append(_append(captions, new, negatives, len(corpus.operator)))
+    return SceneGraphs(*lists)
+
+
+def _setting(run: Path, table: str, name: str) -> Any:
+    """What the config of the stage that made a table says, if the table has a manifest."""
+    manifest = read_manifest(run / table)
+    return None if manifest is None else manifest.identity.config.get(name)
+
+
+def _extract(run: Path, negatives: Tensor, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
+    """The components of negatives (P,), in order."""
+    from negcap.augment.caption import from_parses
+    from negcap.augment.components.table import tabulate
+    from negcap.augment.language.parse import parse_table
+    from negcap.augment.scene_graph import scene_graph
+
+    every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
+    texts = every.take(pa.array(negatives.numpy())).combine_chunks()
+    parts = []
+    for start in range(0, len(texts), AT_ONCE):
+        part = texts.slice(start, AT_ONCE)
+        ids = pa.array([str(n) for n in range(len(part))])
+        empty = pa.array([""] * len(part))
+        captions = pa.table([ids, ids, empty, empty, part], ["caption_id", "image_id", "split", "origin", "text"])
+        parses = parse_table(captions, settings["spacy_model"])
+        found = [scene_graph(caption, settings["simple"]) for caption in from_parses(parses)]
+        parts.append(tabulate(parses, found))
+    return encode_components(pa.concat_tables(parts), vocabulary, torch.device("cpu"))
+
+
+def _append(captions: ComponentLists, found: ComponentLists, negatives: Tensor, total: int) -> ComponentLists:
+    """Lists of the captions, then of `total` negatives, of which `negatives` (P,) have those that were found."""
+    sizes = torch.zeros(total, dtype=torch.long)
+    sizes[negatives] = found.offsets.diff()
+    words = torch.cat([captions.words, found.words.to(captions.words.device)])
+    return ComponentLists(words, torch.cat([captions.offsets, captions.offsets[-1] + sizes.cumsum(0)]))
+
+
+def _to_bytes(graphs: SceneGraphs) -> bytes:
+    from safetensors.torch import save
+
+    return save(
+        {
+            f"{kind}.{part}": tensor
+            for kind, lists in graphs._asdict().items()
+            for part, tensor in lists._asdict().items()
+        }
+    )

@@ -1,0 +1,137 @@
+"""Ranks of true images and captions, recalls and their confidence intervals, by matrix operations in bounded memory.
+
+The rank of a truth is 1 + the number of false candidates that score as high or higher. So a tie counts against the
+model: one that maps everything to the same vector is last, not first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+TIE = 1e-6  # the accuracy of inner products of unit vectors in float32
+BLOCK = 1 << 23  # scores computed at a time: 32 MiB
+TOP = (1, 5, 10)
+RESAMPLES = 2000  # of the bootstrap
+
+
+class Ranks(NamedTuple):
+    """Ranks of a retrieval in both directions.
+
+    images: (I,) for each image, the rank of its best caption among all captions; best: (I,) that caption's score;
+    captions: (C,) for each caption, the rank of its image among all images.
+    """
+
+    images: Tensor
+    captions: Tensor
+    best: Tensor
+
+
+def own_scores(images: Tensor, sentences: Tensor, owner: Tensor) -> Tensor:
+    """The similarity (C,) of each sentence (C, d) with its image, `owner` (C,) among images (I, d).
+
+    Raises ValueError for vectors that are not finite.
+    """
+    blocks = max(1, BLOCK // images.shape[1])
+    pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
+    scores = torch.cat([(images[at] * part).sum(1) for part, at in pairs]) if len(owner) else images.new_empty(0)
+    if not scores.isfinite().all():
+        raise ValueError("the model's vectors must be finite, hold NaN or infinity")
+    return scores
+
+
+def rank(images: Tensor, captions: Tensor, owner: Tensor) -> Ranks:
+    """Rank all captions (C, d) for every image (I, d), and all images for every caption; owner: (C,) image of each.
+
+    Every image must have a caption. Raises ValueError for vectors that are not finite.
+    """
+    own = own_scores(images, captions, owner)
+    best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
+    above = torch.zeros(len(images), dtype=torch.long, device=images.device)
+    ranks = []
+    for part, at, true in zip(*(x.split(_rows(images)) for x in (captions, owner, own)), strict=True):
+        scores = part @ images.T
+        scores[torch.arange(len(at), device=at.device), at] = -torch.inf
+        ranks.append(1 + (scores > true[:, None] - TIE).sum(1))
+        above += (scores > best - TIE).sum(0)
+    return Ranks(1 + above, torch.cat(ranks), best)
+
+
+def count_outranking(images: Tensor, best: Tensor, sentences: Tensor) -> Tensor:
+    """For each image (I, d), how many false sentences (n, d) score as high as its best caption `best` (I,): (I,)."""
+    above = torch.zeros(len(images), dtype=torch.long, device=images.device)
+    for part in sentences.split(_rows(images)):
+        above += (part @ images.T > best - TIE).sum(0)
+    return above
+
+
+def _rows(images: Tensor) -> int:
+    return max(1, BLOCK // len(images))
+
+
+def recall_metrics(ranks: Tensor) -> dict[str, float]:
+    """R@1, R@5 and R@10 in %, the median rank (rounded down) and the mean rank of ranks (n,)."""
+    found = {f"R@{k}": 100.0 * (ranks <= k).double().mean().item() for k in TOP}
+    ordered = ranks.sort().values
+    middle = (ordered[(len(ranks) - 1) // 2] + ordered[len(ranks) // 2]).item() // 2
+    return {**found, "median rank": float(middle), "mean rank": ranks.double().mean().item()}
+
+
+def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
+    """The metrics of both directions, "i2t R@1" … "t2i mean rank", and rsum, the sum of the six recalls."""
+    metrics = {f"i2t {name}": value for name, value in recall_metrics(ranks.images).items()}
+    metrics |= {f"t2i {name}": value for name, value in recall_metrics(ranks.captions).items()}
+    metrics["rsum"] = sum(value for name, value in metrics.items() if "R@" in name)
+    return metrics
+
+
+def mean_over_folds(images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000) -> dict[str, float]:
+    """The mean of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
+
+    images: (I, d); captions: (C, d); owner: (C,). Images that do not fill a last fold are left out. Raises ValueError
+    for fewer than `size` images.
+    """
+    if len(images) < size:
+        raise ValueError(f"a fold must have {size} images, there are: {len(images)}")
+    folds = []
+    for start in range(0, len(images) - size + 1, size):
+        inside = (owner >= start) & (owner < start + size)
+        folds.append(retrieval_metrics(rank(images[start : start + size], captions[inside], owner[inside] - start)))
+    return {name: sum(fold[name] for fold in folds) / len(folds) for name in folds[0]}
+
+
+def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Tensor:
+    """For each image, how many ranks of its queries are within 1, 5 and 10, and how many queries it has: (I, 4).
+
+    ranks: (n,) of queries; owner: (n,) the image of each query; images: I.
+    """
+    values = torch.stack([*((ranks <= k).double() for k in TOP), torch.ones(len(ranks), device=ranks.device)], 1)
+    return torch.zeros(images, 4, dtype=torch.double, device=ranks.device).index_add(0, owner, values.double())
+
+
+def bootstrap_intervals(tables: list[Tensor], seed: int = 0) -> list[list[tuple[float, float]]]:
+    """95 % bootstrap intervals, over images, of ratios in %.
+
+    tables: each (I, k + 1), k counts and their denominator, as of `count_hits`. Returns for each table the intervals
+    of its k ratios and of their sum; for several tables, last, that of the sum over all of them. All tables are
+    resampled together, RESAMPLES times.
+    """
+    generator = Generator().manual_seed(seed)
+    images = len(tables[0])
+    resampled: list[list[Tensor]] = [[] for _ in tables]
+    for size in [100] * (RESAMPLES // 100):
+        chosen = torch.randint(images, (size, images), generator=generator)
+        weights = torch.zeros(size, images, dtype=torch.double).scatter_add(
+            1, chosen, torch.ones(size, images, dtype=torch.double)
+        )
+        for table, values in zip(tables, resampled, strict=True):
+            sums = weights @ table.cpu()
+            values.append(100 * sums[:, :-1] / sums[:, -1:].clamp(min=1))
+    ratios = [torch.cat(values) for values in resampled]
+    samples = [torch.cat([values, values.sum(1, keepdim=True)], 1) for values in ratios]
+    if len(ratios) > 1:
+        samples.append(torch.cat(ratios, 1).sum(1, keepdim=True))
+    edges = torch.tensor([0.025, 0.975], dtype=torch.double)
+    return [[(low, high) for low, high in values.quantile(edges, dim=0).T.tolist()] for values in samples]

@@ -1,0 +1,43 @@
+"""A split of a run, embedded by a model: what every protocol starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.corpus import Corpus
+from negcap.pipelines.models.evaluation.embed import JointEmbedding
+from negcap.pipelines.models.texts import Texts
+
+
+@dataclass(frozen=True)
+class EmbeddedSplit:
+    """The I images and n captions of a split as unit vectors.
+
+    captions: (n,) indices into the corpus; owner: (n,) the image of each caption, 0 … I - 1; both on the CPU.
+    images: (I, d); vectors: (n, d) of the captions; both on the device. seed: of the bootstrap.
+    """
+
+    model: JointEmbedding
+    corpus: Corpus
+    texts: Texts
+    captions: Tensor
+    owner: Tensor
+    caption_ids: list[str]
+    image_ids: list[str]
+    images: Tensor
+    vectors: Tensor
+    seed: int
+
+    @property
+    def image_of_caption(self) -> Tensor:
+        """(C,) the image of every caption of the corpus, 0 … I - 1; 0 for captions of other splits."""
+        rows = torch.zeros(self.corpus.captions, dtype=torch.long)
+        rows[self.captions] = self.owner
+        return rows
+
+    def image_of_negative(self, negatives: Tensor) -> Tensor:
+        """(P,) the image of the captions that negatives (P,) were made of."""
+        return self.image_of_caption[self.corpus.negative_caption[negatives]]

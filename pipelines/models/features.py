@@ -1,0 +1,80 @@
+"""A run's image features as tensors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.schemas.features import TABLE
+
+
+class Features(NamedTuple):
+    """The features of I images.
+
+    values: (I, D), or (I, R, D) of R regions on a grid; 0 for an image without features. backbone: the network that
+    computed them; available: (I,) bool, images with features.
+    """
+
+    values: Tensor
+    backbone: str
+    available: Tensor
+
+
+def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
+    """Read the features of these images from a table.
+
+    Raises FileNotFoundError without that table; ValueError when its shards differ in backbone or shape, lack their
+    shape, hold an image twice or numbers that are not finite, or have none of the images.
+    """
+    shards = list_shards(run / table)
+    if not shards:
+        raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
+    number = {image: n for n, image in enumerate(image_ids)}
+    available = torch.zeros(len(image_ids), dtype=torch.bool)
+    values, kind, seen = torch.empty(0), None, set[str]()
+    for shard in shards:
+        rows = read_shard(shard)
+        found, backbone = feature_values(rows, f"{table}/{shard.name}")
+        if kind and kind != (backbone, found.shape[1:]):
+            raise ValueError(f"{table}/{shard.name} must be of the backbone and shape of the shards before it")
+        kind = (backbone, found.shape[1:])
+        if not len(values):
+            values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
+        for row, image in enumerate(rows["image_id"].to_pylist()):
+            if image in seen:
+                raise ValueError(f"{table}/{shard.name} must hold an image once, has again: {image}")
+            seen.add(image)
+            if image in number:
+                values[number[image]], available[number[image]] = found[row], True
+    if not available.any():
+        raise ValueError(f"{table} of {run} must be of its images, has none of them")
+    return Features(values, backbone, available)
+
+
+def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
+    """The features of a shard, (rows, *shape), and their backbone. Raises ValueError as read_features; name: for it."""
+    metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
+    if "shape" not in metadata:
+        raise ValueError(f"{name} must name its shape in its metadata")
+    values = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), name)
+    return values, metadata.get("backbone", "")
+
+
+def _tensor(column: pa.ChunkedArray, shape: tuple[int, ...], name: str) -> Tensor:
+    """A column of fixed-size lists or tensors as (rows, *shape)."""
+    array = column.combine_chunks()
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    if not pa.types.is_fixed_size_list(array.type) or array.type.list_size != int(np.prod(shape)):
+        raise ValueError(f"{name}: feature must be lists of {int(np.prod(shape))} numbers, is: {array.type}")
+    values = array.flatten().to_numpy(zero_copy_only=False).reshape(-1, *shape)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name}: feature must be finite, holds NaN or infinity")
+    return torch.from_numpy(np.array(values))

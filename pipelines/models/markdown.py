@@ -1,0 +1,16 @@
+"""Tables of figures as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def format_interval(value: float, interval: Sequence[float]) -> str:
+    """A figure with its interval, to one decimal: `45.7 (41.2–50.1)`."""
+    return f"{value:.1f} ({interval[0]:.1f}–{interval[1]:.1f})"
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first column is aligned left, the others right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,146 @@
+"""The comparison of several models as Markdown and JSON, in the form of the papers' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from negcap.pipelines.engine.manifest import describe
+from negcap.pipelines.models.config import RESUMABLE, TrainConfig
+from negcap.pipelines.models.evaluation.attacks import FAMILIES
+from negcap.pipelines.models.evaluation.retrieval import TOP
+from negcap.pipelines.models.markdown import format_interval, markdown_table
+
+OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # of a variant or a training, not listed
+
+
+class Figure(NamedTuple):
+    """The mean of a figure over seeds, and its 95 % bootstrap interval over images."""
+
+    value: float
+    interval: tuple[float, float]
+
+    def __str__(self) -> str:
+        return format_interval(self.value, self.interval)
+
+
+@dataclass(frozen=True)
+class VariantResult:
+    """The figures of a variant, as means over its seeds.
+
+    recalls: R@1, R@5, R@10 and their sum; mean_rank; both by candidates and direction, as in the table `ranks`.
+    accuracy: how often a caption scores above its negative, in %, by operator.
+    """
+
+    name: str
+    seeds: int
+    recalls: Mapping[tuple[str, str], tuple[Figure, ...]]
+    rsum: Figure
+    mean_rank: Mapping[tuple[str, str], float]
+    accuracy: Mapping[str, float]
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as they stand in comparison.json."""
+        retrieval = {}
+        for (candidates, direction), figures in self.recalls.items():
+            names = zip(("R@1", "R@5", "R@10", "sum"), figures, strict=True)
+            entry = {name: figure._asdict() for name, figure in names}
+            retrieval[f"{candidates} {direction}"] = {**entry, "mean rank": self.mean_rank[candidates, direction]}
+        return {
+            "seeds": self.seeds,
+            "rsum": self.rsum._asdict(),
+            "retrieval": retrieval,
+            "pairwise": dict(self.accuracy),
+        }
+
+
+Results = Sequence[VariantResult]
+
+
+def to_markdown(results: Results, setting: str) -> str:
+    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row a variant, as far as the run has their negatives."""
+    parts = [
+        setting,
+        _plain_retrieval(results),
+        _attacked_retrieval(results),
+        _attacks_by_family(results),
+        _shared_attacks(results),
+        _pairwise_accuracy(results),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def describe_settings(configs: Sequence[TrainConfig], seeds: int, split: str) -> str:
+    """The split, the number of seeds, and the settings that differ from the defaults; configs: one of each variant."""
+    changed: dict[str, dict[str, str]] = {}
+    for config in configs:
+        changed[config.model] = {
+            item.name: describe(getattr(config, item.name))
+            for item in fields(config)
+            if (item.name not in OWN_SETTINGS or item.name == "epochs") and getattr(config, item.name) != item.default
+        }
+    first, *others = changed.values()
+    common = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    parts = [", ".join(f"{name} {value}" for name, value in common.items()) or "default settings"]
+    for model, settings in changed.items():
+        if own := [f"{name} {value}" for name, value in settings.items() if name not in common]:
+            parts.append(f"{model}: {', '.join(own)}")
+    number = "one training" if seeds == 1 else f"the mean of {seeds} trainings"
+    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over images."
+
+
+def _all_have(results: Results, names: Sequence[str]) -> bool:
+    """Whether all variants have image-to-text recalls for these candidates."""
+    return all((name, "i2t") in result.recalls for name in names for result in results)
+
+
+def _plain_retrieval(results: Results) -> str:
+    head = ["without attack", *(f"{way} R@{k}" for way in ("i2t", "t2i") for k in TOP), "rsum"]
+    rows = []
+    for result in results:
+        recalls = [figure for way in ("i2t", "t2i") for figure in result.recalls["plain", way][:-1]]
+        rows.append([result.name, *(f"{figure.value:.1f}" for figure in recalls), str(result.rsum)])
+    return markdown_table(head, rows)
+
+
+def _attacked_retrieval(results: Results) -> str:
+    """VSE-C's Table 2."""
+    if not _all_have(results, ["vse-c:total"]):
+        return ""
+    head = ["image to text", *(f"{what}{of}" for of in ("", ", attacked") for what in ("R@1", "R@10", "mean rank"))]
+    rows = []
+    for result in results:
+        row = [result.name]
+        for key in (("plain", "i2t"), ("vse-c:total", "i2t")):
+            row += [str(result.recalls[key][0]), str(result.recalls[key][2]), f"{result.mean_rank[key]:.1f}"]
+        rows.append(row)
+    return markdown_table(head, rows)
+
+
+def _attacks_by_family(results: Results) -> str:
+    """VSE-C's Tables 3 and 4."""
+    names = [f"vse-c:{name}" for name in FAMILIES] + ["plural", "plural:numeral"]
+    names = [name for name in names if _all_have(results, [name])]
+    heads = [name.removeprefix("vse-c:").replace("plural:", "plural, ") for name in names]
+    rows = [[result.name, *(str(result.recalls[name, "i2t"][0]) for name in names)] for result in results]
+    return markdown_table(["R@1 under attack by", *heads], rows) if names else ""
+
+
+def _shared_attacks(results: Results) -> str:
+    """UniVSE's Table 2; its total is the sum of R@1, R@5 and R@10 over the attacks."""
+    names = sorted({name for result in results for name, _ in result.recalls if name.startswith("univse:")})
+    if not names or not _all_have(results, names):
+        return ""
+    rows = []
+    for result in results:
+        total = sum(result.recalls[name, "i2t"][-1].value for name in names)
+        rows.append([result.name, *(str(result.recalls[name, "i2t"][0]) for name in names), f"{total:.1f}"])
+    heads = [name.removeprefix("univse:") for name in names]
+    return markdown_table(["R@1 with all of an attack's", *heads, "sum of R@1, 5, 10"], rows)
+
+
+def _pairwise_accuracy(results: Results) -> str:
+    names = list(dict.fromkeys(name for result in results for name in result.accuracy))
+    rows = [[result.name, *(f"{result.accuracy[name]:.1f}" for name in names)] for result in results]
+    return markdown_table(["caption above negative, %", *names], rows) if names else ""

@@ -1,0 +1,112 @@
+"""Figures of a trained UniVSE model: relevance maps over photos, and its words in the plane."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from negcap.pipelines.engine.manifest import manifest_of
+from negcap.pipelines.features.preprocess import Crops
+from negcap.pipelines.models.captions import Captions, read_captions
+from negcap.pipelines.models.components import PARTS, component_ids, read_caption_rows, read_whole_table
+from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.univse.model import UniVSE
+from negcap.pipelines.models.univse.neighbours import draw_neighbours
+from negcap.pipelines.models.univse.relevance import Photos, draw_maps, find_relevance, read_query
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
+from negcap.pipelines.tables.images import Images
+
+MAPS, NEIGHBOURS = "relevance.png", "neighbours.png"
+COMMON = 3  # queries of each kind, where none is given
+
+
+@dataclass(frozen=True)
+class PictureConfig:
+    """What is drawn. Raises ValueError for a value that breaks its rule.
+
+    queries: phrases to look for; none: the most frequent components of the photos' captions. best: photos a query.
+    spacy_model: the pipeline that parses the queries; None: the shipped one. seed: of t-SNE.
+    """
+
+    queries: tuple[str, ...] = ()
+    best: int = 6
+    spacy_model: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.best < 1:
+            raise ValueError(f"best must be >= 1, was: {self.best}")
+
+
+def draw_pictures(
+    model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
+) -> list[Path]:
+    """Draw neighbours.png and, with a folder of the run's photos, relevance.png; returns the files written.
+
+    Raises FileNotFoundError or ValueError for a model that is not UniVSE's, tables or photos that are missing, or a
+    query that cannot be read.
+    """
+    cpu = torch.device("cpu")
+    model, vocabulary, trained = load_model(model_folder, cpu)
+    if not isinstance(model, UniVSE):
+        raise ValueError(f"pictures are of a univse model, {model_folder} is: {trained.model}")
+    output.mkdir(parents=True, exist_ok=True)
+    components = read_whole_table(run, "component_vocabulary")
+    draw_neighbours(model, vocabulary, components, output / NEIGHBOURS, config.seed)
+    if photos is None:
+        return [output / NEIGHBOURS]
+    captions = read_captions(run)
+    features = read_features(run, captions.image_ids, trained.table)
+    files = {image: file for image, file in _photo_files(run, photos).items() if bool(features.available[image])}
+    if not files:
+        raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
+    queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
+    queries = queries or common_phrases(run, captions, set(files), vocabulary)
+    with torch.inference_mode():
+        _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
+        rows = find_relevance(model, vocabulary, queries, Photos(list(files.values()), regions), config.best)
+    draw_maps(rows, output / MAPS, _crop(run, trained.table))
+    return [output / MAPS, output / NEIGHBOURS]
+
+
+def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: WordVocabulary) -> Sequence[Phrase]:
+    """The COMMON most frequent components of each kind in the captions of these images, of known words only.
+
+    Raises ValueError where there are none.
+    """
+    ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
+    rows = read_caption_rows(run, "components", ids)
+    phrases = []
+    for column, parts in PARTS.items():
+        counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
+        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in component_ids(vocabulary, words))
+        phrases += [Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
+    if not phrases:
+        raise ValueError("the captions of these photos must say something that the model knows: ask for it by query")
+    return phrases
+
+
+def _photo_files(run: Path, photos: Path) -> dict[int, Path]:
+    """The photo of each image that has one; images by their index in the run."""
+    folder, files = Images(photos), {}
+    rows = read_whole_table(run, "captions")
+    index = {image: n for n, image in enumerate(read_captions(run).image_ids)}
+    for image, name in dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)).items():
+        file = folder.find(name)
+        if file is not None and image in index:
+            files[index[image]] = photos / file
+    return files
+
+
+def _crop(run: Path, table: str) -> Crops | None:
+    """The part of a photo that the regions cover, if negcap features made the table; None: unknown, taken as all."""
+    manifest = manifest_of(run, table)
+    made = manifest.identity.config if manifest else {}
+    return Crops(made["resize"], made["crop"]) if made.get("grid") else None

@@ -1,0 +1,69 @@
+"""The tables of a run that a model is trained on, as tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.captions import read_captions, split_captions
+from negcap.pipelines.models.components import component_names, read_graphs
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.device import choose_device
+from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.objective import RunTables
+from negcap.pipelines.models.texts import Texts
+from negcap.pipelines.models.trainer.objectives import OBJECTIVES
+from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a model is trained on. features and the tokens of texts are on the device, all other tensors on the CPU.
+
+    features: (I, …); backbone: the network they are from; image: (C,) the image of each caption; train, validation:
+    (n,) indices of captions; sampler: of negatives, see Objective; without_features: how many images have none.
+    """
+
+    texts: Texts
+    vocabulary: WordVocabulary
+    features: Tensor
+    backbone: str
+    image: Tensor
+    train: Tensor
+    validation: Tensor
+    sampler: Any
+    without_features: int
+    device: torch.device
+
+
+def read_training_data(config: TrainConfig) -> TrainingData:
+    """Read a run. Raises FileNotFoundError or ValueError for tables that are missing or cannot be trained on."""
+    device, objective = choose_device(config.device), OBJECTIVES[config.model]
+    captions = read_captions(config.run, config.extra)
+    features = read_features(config.run, captions.image_ids, config.table)
+    train, validation = split_captions(
+        captions, config.train_splits, config.validation_split, config.validation_images, features.available
+    )
+    if len(train) < 2:
+        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+    names = component_names(config.run) if objective.needs_components else ()
+    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count, names)
+    corpus = encode_run(config.run, captions, vocabulary, config.extra)
+    graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
+    return TrainingData(
+        texts,
+        vocabulary,
+        features.values.to(device),
+        features.backbone,
+        captions.image,
+        train,
+        validation,
+        objective.sampler(config, RunTables(captions, corpus, vocabulary, texts, train)),
+        int((~features.available).sum()),
+        device,
+    )

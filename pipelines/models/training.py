@@ -1,0 +1,42 @@
+"""What the training loops share: seeds of epochs, one optimizer step, and metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from negcap.pipelines.engine.shards import write_atomically
+
+SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """The seed of all random numbers of an epoch (counted from 1): a resumed training draws what a whole one draws."""
+    return seed * SEED_STRIDE + epoch
+
+
+def optimizer_step(
+    optimizer: torch.optim.Optimizer, loss: Tensor, parameters: Iterable[nn.Parameter], max_norm: float
+) -> None:
+    """Backpropagate a scalar loss, clip the norm of the gradients to `max_norm`, and update the parameters."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    clip_grad_norm_(parameters, max_norm)
+    optimizer.step()
+
+
+def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl for the first `epochs` epochs: those that the saved weights have seen."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
+    return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
+
+
+def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    """Write metrics.jsonl, a line an epoch, atomically."""
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())

@@ -1,0 +1,29 @@
+"""What an evaluation measures of UniVSE beyond what it measures of all models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from negcap.pipelines.models.evaluation.attacks import Attacks
+from negcap.pipelines.models.evaluation.embed import IMAGES
+from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
+from negcap.pipelines.models.univse.alpha import alpha_curve
+from negcap.pipelines.models.univse.model import UniVSE
+from negcap.pipelines.models.univse.parsing import EmbeddedImages, parsing_accuracy
+
+
+def univse_metrics(
+    model: UniVSE, split: EmbeddedSplit, attacks: Attacks, components: SplitComponents
+) -> dict[str, Any]:
+    """`alpha`: see alpha_curve; `parsing`: see parsing_accuracy."""
+    with torch.inference_mode():
+        regions = torch.cat([model.image.with_regions(part)[1] for part in components.features.split(IMAGES)])
+    images = EmbeddedImages(split.images, regions)
+    graphs = components.components.to_pylist()
+    return {
+        "alpha": alpha_curve(model, split, attacks.shared),
+        "parsing": parsing_accuracy(model, components.vocabulary, graphs, split.owner.tolist(), images),
+    }

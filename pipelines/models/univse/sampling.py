@@ -1,0 +1,119 @@
+"""The components of a batch and false ones in their places, as UniVSE's supplement samples them (A.1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from negcap.augment.components.sampling import Sampler
+from negcap.pipelines.models.components import KINDS, component_ids, read_caption_rows, read_whole_table
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.objective import RunTables
+from negcap.pipelines.models.texts import SceneGraphs
+from negcap.pipelines.models.univse.model import require_graphs
+
+FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # sampled for an object: nouns; for a pair: attributes, then nouns
+FALSE_RELATIONS, FALSE_ENDS = 4, 2  # sampled for a triple: relations; subjects, and as many objects
+REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS  # by each false word of a triple
+
+
+class ComponentSource(NamedTuple):
+    """Scene graphs of the captions, a sampler of false components, and the word ids of what it samples, by kind."""
+
+    graphs: SceneGraphs
+    sampler: Sampler
+    word_ids: dict[str, np.ndarray]
+
+
+class FalseWords(NamedTuple):
+    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is none."""
+
+    ids: np.ndarray
+    present: np.ndarray
+
+
+class SampledComponents(NamedTuple):
+    """m components of a batch, with N words for each that make it false.
+
+    rows: (m,) in the lists of the scene graphs; owner: (m,) the batch index of their captions; false: (m, N) word ids;
+    present: (m, N) bool, whether there is such a word. All on the CPU.
+    """
+
+    rows: Tensor
+    owner: Tensor
+    false: Tensor
+    present: Tensor
+
+
+class ComponentBatch(NamedTuple):
+    """All objects and pairs of a batch's captions, and one triple of each caption.
+
+    absent: (B, 16) nouns that are not in the captions' images. all_triples, all_triple_owners: every triple, as it is
+    needed for u_comp; chosen: (m,) which of these are `triples`.
+    """
+
+    objects: SampledComponents
+    absent: Tensor
+    pairs: SampledComponents
+    triples: SampledComponents
+    all_triples: Tensor
+    all_triple_owners: Tensor
+    chosen: Tensor
+
+
+def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
+    """What components are sampled from. Raises FileNotFoundError or ValueError for tables that are missing."""
+    components = read_caption_rows(config.run, "components", tables.captions.ids)
+    exclusions = read_whole_table(config.run, "component_exclusions")
+    sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions)
+    word_ids = {kind: np.array(component_ids(tables.vocabulary, sampler.words[kind]), np.int64) for kind in KINDS}
+    return ComponentSource(require_graphs(tables.texts), sampler, word_ids)
+
+
+def sample_components(
+    source: ComponentSource, captions: Tensor, config: TrainConfig, generator: Generator
+) -> ComponentBatch:
+    """The components of captions (B,), and false ones: what the image's captions may say is never sampled."""
+    rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+    sampler, graphs, rows = source.sampler, source.graphs, captions.numpy()
+
+    def words(kind: str, sampled: np.ndarray) -> FalseWords:
+        ids = source.word_ids[kind]
+        return FalseWords(ids[sampled] if len(ids) else np.zeros(sampled.shape, np.int64), sampled >= 0)
+
+    absent = words("noun", sampler.nouns(rows, FALSE_NOUNS, rng))
+
+    def absent_for(owner: Tensor) -> FalseWords:
+        return FalseWords(absent.ids[owner.numpy()], absent.present[owner.numpy()])
+
+    at, owner = graphs.objects.of(captions)
+    objects = _sampled(at, owner, absent_for(owner))
+    at, owner = graphs.pairs.of(captions)
+    attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng))
+    pairs = _sampled(at, owner, attributes, absent_for(owner))
+    all_triples, all_owners = graphs.triples.of(captions)
+    chosen = _choose_one_each(all_owners, rng)
+    at, owner = all_triples[chosen], all_owners[chosen]
+    of = rows[owner.numpy()]
+    false_subjects, false_objects = (words("noun", sampler.nouns(of, FALSE_ENDS, rng)) for _ in range(2))
+    false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng))
+    triples = _sampled(at, owner, false_subjects, false_relations, false_objects)
+    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, all_triples, all_owners, chosen)
+
+
+def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:
+    """Components with the false words of all parts side by side."""
+    ids, present = (torch.from_numpy(np.concatenate(arrays, 1)) for arrays in zip(*parts, strict=True))
+    return SampledComponents(rows, owner, ids, present)
+
+
+def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
+    """Indices into owner (m,), the caption of each component: one component of each caption, uniformly."""
+    order = torch.from_numpy(rng.permutation(len(owner)))
+    order = order[owner[order].argsort(stable=True)]
+    first = torch.ones(len(owner), dtype=torch.bool)
+    first[1:] = owner[order][1:] != owner[order][:-1]
+    return order[first]

@@ -1,0 +1,124 @@
+"""VSE, VSE++ and VSE-C: one dual encoder, three losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.device import to_device
+from negcap.pipelines.models.encoders import build_encoders, word_embedding
+from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
+from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
+from negcap.pipelines.models.texts import Phrase, Texts
+from negcap.pipelines.models.vocabulary import WordVocabulary
+
+
+class EmbeddedBatch(NamedTuple):
+    """A batch as unit vectors of the joint space: B images and captions, and P negatives of the captions.
+
+    images, captions: (B, d); negatives: (P, d); owner: (P,) the pair each negative is of; same_image: (B, B) bool,
+    caption j is of image i.
+    """
+
+    images: Tensor
+    captions: Tensor
+    negatives: Tensor
+    owner: Tensor
+    same_image: Tensor
+
+
+Loss = Callable[[EmbeddedBatch, float, bool], Tensor]  # batch, margin, still warming up -> scalar
+
+
+def vse_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
+    """VSE: all negatives in the batch (`sum_of_hinges`)."""
+    return sum_of_hinges(batch.images @ batch.captions.T, margin, batch.same_image)
+
+
+def vse_pp_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
+    """VSE++: the hardest negatives in the batch (`max_of_hinges`); VSE's loss while warming up."""
+    loss = sum_of_hinges if warming_up else max_of_hinges
+    return loss(batch.images @ batch.captions.T, margin, batch.same_image)
+
+
+def vse_c_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
+    """VSE-C: VSE++'s loss, and the hardest negative made of each caption (`intra_pair_hinges`)."""
+    true = (batch.images * batch.captions).sum(1)
+    false = (batch.images[batch.owner] * batch.negatives).sum(1)
+    return vse_pp_loss(batch, margin, warming_up) + intra_pair_hinges(true, false, batch.owner, margin)
+
+
+class DualEncoder(nn.Module):
+    """An image and a text encoder into one space of unit vectors; the similarity is their inner product.
+
+    features: size of an image's features; words: size of the vocabulary; vectors: see `word_embedding`.
+    """
+
+    def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
+        super().__init__()
+
+        def embedding(generator: Generator) -> nn.Module:
+            return word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
+
+        self.image, self.text = build_encoders(config, features, embedding, config.word_dim)
+
+    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        """Unit vectors (B, joint) of texts `rows` (B,)."""
+        return self.text(texts.tokens, texts.offsets, rows)
+
+    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Unit vectors (Q, joint) of phrases, each read as a sentence."""
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
+        with torch.inference_mode():
+            return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+
+
+def vse_c_pool(config: TrainConfig, tables: RunTables) -> NegativePool:
+    """The negatives of train captions that VSE-C samples from. Raises ValueError when there are none."""
+    corpus = tables.corpus
+    wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
+    trained = torch.zeros(corpus.captions, dtype=torch.bool)
+    trained[tables.train] = True
+    pool = build_pool(
+        corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions
+    )
+    if not len(pool.rows):
+        there = ", ".join(corpus.families) or "none: run negcap negatives first"
+        raise ValueError(
+            "negative_families must have negatives of train captions, have none: "
+            f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
+            f"(families in {config.run}: {there})"
+        )
+    return pool
+
+
+def sentence_losses(
+    loss: Loss, model: DualEncoder, batch: Batch, negatives: SampledNegatives | None, config: TrainConfig, epoch: int
+) -> dict[str, Tensor]:
+    """The only term `sent`: a loss of the batch's images and captions, and of the negatives sampled for them."""
+    device = batch.features.device
+    empty = torch.empty(0, dtype=torch.long)
+    rows, owner = (empty, empty) if negatives is None else negatives
+    with autocast(config, device):
+        images = model.image(batch.features)
+        sentences = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + rows]))
+    true, false = sentences[: len(batch.captions)], sentences[len(batch.captions) :]
+    embedded = EmbeddedBatch(images, true, false, to_device(owner, device), batch.same_image)
+    return {"sent": loss(embedded, config.margin, epoch <= config.warm_up)}
+
+
+VSE = Objective(DualEncoder, partial(sentence_losses, vse_loss))
+VSE_PP = Objective(DualEncoder, partial(sentence_losses, vse_pp_loss))
+VSE_C = Objective(
+    DualEncoder,
+    partial(sentence_losses, vse_c_loss),
+    sampler=vse_c_pool,
+    sample=lambda pool, captions, config, generator: sample_negatives(pool, captions, config.negatives, generator),
+    describe=lambda pool: f"{len(pool.rows):,} negatives",
+)
