@@ -1,4 +1,4 @@
-"""The README's snippets for other readers, run as they stand there on a run of the embedded sample."""
+"""The documentation's snippets for other readers, run as they stand there on a run of the embedded sample."""
 
 import ast
 import os
@@ -13,7 +13,8 @@ import pytest
 from negcap.pipelines.engine.shards import read_table
 from tests.conftest import ROOT
 
-SECTION = re.search(r"<!-- readers: begin -->(.*)<!-- readers: end -->", (ROOT / "README.md").read_text("utf-8"), re.S)
+PAGE = ROOT / "docs" / "pages" / "how-to" / "read.md"
+SECTION = re.search(r"<!-- readers: begin -->(.*)<!-- readers: end -->", PAGE.read_text("utf-8"), re.S)
 SNIPPETS = re.findall(r"^(\S[^\n]*):\n\n```python\n(.*?)```", SECTION[1] if SECTION else "", re.M | re.S)
 NAMES = ["pandas", "DuckDB", "Polars", "`datasets`", "`torch.utils.data`"]
 

@@ -167,11 +167,11 @@ def test_overwriting_removes_no_folder_of_others_and_follows_no_link(run: Path, 
     assert not any((tmp_path / "mine").iterdir())
 
 
-def test_help_and_readme_list_every_format() -> None:
+def test_help_and_reference_list_every_format() -> None:
     options = {option.name: option for option in negcap.commands["publish"].params if isinstance(option, click.Option)}
     assert re.split(r", | or ", (options["format"].help or "").rstrip(".")) == list(FORMATS)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Publish")[2].partition("## ")[0]
-    listed = re.findall(r"^\| `(.+?)` \| .+ \| (\S+) \|$", readme, re.M)
+    page = (ROOT / "docs" / "pages" / "reference" / "formats.md").read_text("utf-8").partition("are published")[2]
+    listed = re.findall(r"^\| `(.+?)` \| .+ \| (\S+) \|$", page, re.M)
     shown = {name: "–" if not f.negatives else "all" if f.per_caption is None else "1" for name, f in FORMATS.items()}
     assert dict(listed) == shown
 
