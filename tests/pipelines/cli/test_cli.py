@@ -49,7 +49,7 @@ def run(sample_run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("verb", sorted(negcap.commands))
-def test_every_command_has_help_and_stands_in_the_reference(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_and_option_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap_exits(verb, "--help") == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: negcap {verb}")
@@ -63,8 +63,6 @@ def test_every_command_has_help_and_stands_in_the_reference(verb: str, capsys: p
         assert negcap_exits(*arguments[1:]) == 0, "its example must be a command that it understands"
     for parameter in command.params:
         assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
-    listed = re.findall(r"<!-- commands: (.+?) -->", REFERENCE.read_text("utf-8"))
-    assert verb in " ".join(listed).split()
 
 
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
