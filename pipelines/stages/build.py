@@ -154,9 +154,10 @@ def build(
     warnings: tuple[str, ...] = ()
     if source is not None:
         warnings = ingest(source, run, ingesting, progress, overwrite).warnings
-    lexicon = choose_lexicon(options, count_captions(run))
     for verb in verbs[1:]:
-        make(verb, run, configure(verb, {**options, "lexicon": lexicon}), executor, progress, overwrite)
+        if verb == LEARNED[0]:
+            options = {**options, "lexicon": choose_lexicon(options, count_captions(run))}
+        make(verb, run, configure(verb, options), executor, progress, overwrite)
     return warnings
 
 

@@ -430,9 +430,9 @@ CHOICES = [
     ("PUBLISHED", "negcap.pipelines.publish.formats:FORMATS"),
     ("PICKS", "negcap.pipelines.quality.bias:Pick"),
     ("DTYPES", "negcap.schemas.features:DTYPES"),
-    *((name, f"negcap.pipelines.models.trainer.config:{name}") for name in
+    *((name, f"negcap.pipelines.models.config:{name}") for name in
       ("MODELS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS", "DEVICES")),
-    ("DECODINGS", "negcap.pipelines.models.captioner.generate:DECODINGS"),
+    ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
 
 
