@@ -69,7 +69,7 @@ type: $(VENV)/installed-dev ## mypy
 	$(BIN)/mypy
 
 docs: $(VENV)/installed-dev ## the documentation site, in build/site; strict, and nothing is loaded from a network
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --config-file docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file docs/mkdocs.yml
 
 golden: $(VENV)/installed-dev ## write tests/golden and what the documentation shows anew; then read the diff
 	$(BIN)/python -m pytest tests/test_golden.py tests/docs --update-golden
