@@ -19,9 +19,10 @@ class Augmenter:
 
     Built once and called often. It is picklable: what it needs is loaded once in each process, at the first call.
 
-    >>> augment = Augmenter(n=2, seed=1)
-    >>> [len(made) <= 2 for made in augment(["A dog sleeps on a couch.", "Two boys play football."])]
-    [True, True]
+    Examples:
+        >>> augment = Augmenter(n=2, seed=1)
+        >>> [len(made) <= 2 for made in augment(["A dog sleeps on a couch.", "Two boys play football."])]
+        [True, True]
     """
 
     def __init__(
@@ -36,12 +37,17 @@ class Augmenter:
     ) -> None:
         """Settings only; nothing is loaded yet.
 
-        lexicon: `reference`, or the folder of a run whose lexicon, truth and balance tables are used. operators: a
-        preset, an operator or several. n: the most negatives a text gets; the operators take turns. seed: another seed,
-        another choice. max_true: the highest estimated probability that a negative is true after all. spacy_model: an
-        installed spaCy pipeline or its folder, instead of the parser that is shipped.
+        Args:
+            lexicon: `reference`, or the folder of a run whose lexicon, truth and balance tables are used.
+            operators: a preset, an operator or several.
+            n: the most negatives a text gets; the operators take turns.
+            seed: another seed, another choice.
+            max_true: the highest estimated probability that a negative is true after all.
+            spacy_model: an installed spaCy pipeline or its folder, instead of the parser that is shipped.
 
-        Raises ValueError for a value that breaks its rule, FileNotFoundError where there is no such lexicon.
+        Raises:
+            ValueError: a value breaks its rule.
+            FileNotFoundError: there is no such lexicon.
         """
         from negcap._functions import operator_names
         from negcap.augment.generate import Settings
@@ -63,10 +69,16 @@ class Augmenter:
     ) -> list[list[str]]:
         """The negatives of each text, at most n, best spread over the operators; an empty list where there are none.
 
-        images: what image each text is of; texts of one image are siblings, which are never made negatives of each
-        other. Without it every text counts as of an image of its own. seed: replaces the Augmenter's for this call, so
-        that every epoch draws anew. The same text (among the same siblings) and seed give the same negatives, whatever
-        else is in the batch. Raises ValueError when `images` is not as long as `texts`.
+        The same text (among the same siblings) and seed give the same negatives, whatever else is in the batch.
+
+        Args:
+            texts: captions, a batch of them.
+            images: what image each text is of; texts of one image are siblings, which are never made negatives of each
+                other. Without it every text counts as of an image of its own.
+            seed: replaces the Augmenter's for this call, so that every epoch draws anew.
+
+        Raises:
+            ValueError: `images` is not as long as `texts`.
         """
         import pyarrow as pa
 

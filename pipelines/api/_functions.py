@@ -46,21 +46,28 @@ def negatives(
 ) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
     """The negative captions of captions in memory: the rows that `negcap build` writes for the same input and settings.
 
-    captions: a list of sentences (each of an image of its own), or a pandas DataFrame, Arrow table or datasets.Dataset
-        with a column of images and one of captions; captions of the same image are siblings, and what one of them
-        says is never made a negative of another.
-    operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
-    lexicon: where replacements and their weights come from; see `negcap build --lexicon`.
-    rejections: also return the candidates that were refused, each with its `reason`.
-    settings: other flags of `negcap build`, by name: seed, per_family, max_true, min_count, image_column,
-        caption_column, split_column, spacy_model, limit, strict …
+    Args:
+        captions: a list of sentences (each of an image of its own), or a pandas DataFrame, Arrow table or
+            datasets.Dataset with a column of images and one of captions; captions of the same image are siblings, and
+            what one of them says is never made a negative of another.
+        operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
+        lexicon: where replacements and their weights come from: `own` counts of these captions, the `reference` that
+            is shipped, or the folder of a run; `auto` is `own`, but `reference` for fewer than 5,000 captions.
+        rejections: also return the candidates that were refused, each with its `reason`.
+        settings: other flags of `negcap build`, by name: seed, per_family, max_true, min_count, image_column,
+            caption_column, split_column, spacy_model, limit, strict …
 
-    Returns a DataFrame with the columns of negcap.schemas.negatives; with `rejections`, a pair of DataFrames. Raises
-    ValueError for a setting that breaks its rule, TypeError for a setting that there is not.
+    Returns:
+        A DataFrame with the columns of the table `negatives`; with `rejections`, a pair of DataFrames.
 
-    >>> frame = negatives(["Two dogs run on the beach.", "A man rides a red bicycle."], seed=1)
-    >>> set(frame["operator"]) <= {"noun", "numeral", "shuffle", "preposition"}
-    True
+    Raises:
+        ValueError: a setting breaks its rule.
+        TypeError: there is no such setting.
+
+    Examples:
+        >>> frame = negatives(["Two dogs run on the beach.", "A man rides a red bicycle."], seed=1)
+        >>> set(frame["operator"]) <= {"noun", "numeral", "shuffle", "preposition"}
+        True
     """
     from negcap._captions import captions_table
     from negcap.pipelines.stages import build as verbs
@@ -102,19 +109,31 @@ def build(
 ) -> Path:
     """Make a whole run, as `negcap build` does: captions, parses, lexicon, truth, balance, negatives, as Parquet.
 
-    captions: a file, folder or URL in any format that `negcap ingest` reads, or captions in memory as `negatives`
-        takes them. output: the folder of the run; what is done there already is kept.
-    workers: worker processes, one a core where it is None; scheduler: a Dask scheduler `tcp://host:port`, or
-        `synchronous` for this process alone. A script that starts workers must guard its entry point with
-        `if __name__ == "__main__"`.
-    overwrite: replace tables made with another config or input. progress: show it on stderr. settings: as `negatives`.
+    Args:
+        captions: a file, folder or URL in any format that `negcap ingest` reads, or captions in memory as `negatives`
+            takes them.
+        output: the folder of the run; what is done there already is kept.
+        operators: as `negatives`.
+        workers: worker processes; one a core where it is None. A script that starts workers must guard its entry point
+            with `if __name__ == "__main__"`.
+        scheduler: a Dask scheduler `tcp://host:port`, or `synchronous` for this process alone.
+        overwrite: replace tables made with another config or input.
+        progress: show progress on stderr.
+        settings: as `negatives`.
 
-    Returns the folder. Raises ValueError, FileNotFoundError or negcap.pipelines.engine.errors.EngineError in one line.
+    Returns:
+        The folder.
 
-    >>> from negcap.pipelines.sample import path
-    >>> run = build(path(), tmp / "run", limit=20, scheduler="synchronous")
-    >>> sorted(table.name for table in run.iterdir() if table.is_dir() and not table.name.startswith("_"))[:3]
-    ['balance', 'captions', 'lexicon']
+    Raises:
+        ValueError: a setting breaks its rule, or the captions cannot be read.
+        FileNotFoundError: there is no such file.
+        EngineError: the run could not go on; the message says why in one line.
+
+    Examples:
+        >>> from negcap.pipelines.sample import path
+        >>> run = build(path(), tmp / "run", limit=20, scheduler="synchronous")
+        >>> sorted(table.name for table in run.iterdir() if table.is_dir() and not table.name.startswith("_"))[:3]
+        ['balance', 'captions', 'lexicon']
     """
     from tempfile import TemporaryDirectory
 
@@ -154,12 +173,22 @@ def read(
 ) -> pd.DataFrame:
     """A table of a run, or the rows of it that some operators made or that are of some splits.
 
-    columns: the columns to read, all where it is None. Raises FileNotFoundError when the run has no such table,
-    ValueError for a column it does not have, DamagedShardError for a shard that cannot be read.
+    Args:
+        run: the folder of the run.
+        table: the name of the table.
+        operator: an operator or several; rows of any where it is None.
+        split: a split or several, likewise.
+        columns: the columns to read; all where it is None.
 
-    >>> frame = read(run, "negatives", operator="noun", columns=["caption", "text"])
-    >>> list(frame.columns)
-    ['caption', 'text']
+    Raises:
+        FileNotFoundError: the run has no such table.
+        ValueError: the table has no such column.
+        DamagedShardError: a shard cannot be read.
+
+    Examples:
+        >>> frame = read(run, "negatives", operator="noun", columns=["caption", "text"])
+        >>> list(frame.columns)
+        ['caption', 'text']
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -190,11 +219,14 @@ class Graph(NamedTuple):
 def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:
     """The scene graph of a sentence: objects, (attribute, object) pairs, (subject, relation, object) triples.
 
-    simple: UniVSE's simplification for training (one-word names, an object's first attribute only). spacy_model: an
-    installed spaCy pipeline or its folder, instead of the parser that is shipped.
+    Args:
+        sentence: one English sentence.
+        simple: UniVSE's simplification for training: one-word names, an object's first attribute only.
+        spacy_model: an installed spaCy pipeline or its folder, instead of the parser that is shipped.
 
-    >>> graph("A man in front of a red car wears a hat").relations
-    (('man', 'in front of', 'car'), ('man', 'wear', 'hat'))
+    Examples:
+        >>> graph("A man in front of a red car wears a hat").relations
+        (('man', 'in front of', 'car'), ('man', 'wear', 'hat'))
     """
     from negcap.augment.language.parse import parse
     from negcap.augment.scene_graph import scene_graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import runpy
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from tests.conftest import ROOT
-from tests.docs.pages import PAGES, Block, arguments, blocks, commands, name_of
+from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
 TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ from machine to machine
 RUNNABLE = [  # the snippets for other readers need their libraries: tests/pipelines/test_reading_elsewhere.py runs them
@@ -138,3 +139,12 @@ def test_a_page_can_be_followed(page: Path, folder: Path, request: pytest.Fixtur
         return
     for before, after in shown.values():
         assert without_times(before) == without_times(after)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request: pytest.FixtureRequest) -> None:
+    picture = FOLDER / "assets" / f"negatives-{theme}.svg"
+    drawn = runpy.run_path(str(ROOT / "docs" / "picture.py"))["draw"](sample / "outputs" / "sample", theme)
+    if request.config.getoption("--update-golden"):
+        picture.write_text(drawn, "utf-8")
+    assert drawn == picture.read_text("utf-8")

@@ -72,7 +72,7 @@ def test_the_reference_lists_every_schema() -> None:
     ]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, pa.Schema)]
     names = {schema.metadata[b"table"] for schema in found if b"table" in (schema.metadata or {})}
-    assert names <= {table.metadata[b"table"] for table in TABLES}
+    assert names - {b"taxonomy"} == {table.metadata[b"table"] for table in TABLES}  # WordNet as shipped, of no run
 
 
 def test_every_function_of_the_package_stands_in_the_reference(site: Path) -> None:

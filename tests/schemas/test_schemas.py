@@ -3,8 +3,7 @@ import pytest
 
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.fields import check, description, field, schema
-from negcap.schemas.markdown import TABLES, refreshed
-from tests.conftest import ROOT
+from negcap.schemas.markdown import TABLES, markdown, replaced
 
 INNER = pa.struct([field("x", pa.int32(), "a number")])
 NESTED = schema("nested", 1, field("items", pa.list_(pa.field("item", INNER, nullable=False)), "numbers"))
@@ -15,14 +14,16 @@ def test_every_column_is_described() -> None:
         assert all(description(column) for column in table)
 
 
-def test_readme_lists_the_tables_as_they_are() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert refreshed(text) == text
+def test_markdown_says_what_a_column_holds() -> None:
+    text = markdown()
+    assert "## `captions`\n\n| column | type | meaning |\n" in text
+    assert "| `edits` | `list<struct<start, end, old, new>>` | disjoint edits of caption, in order |" in text
 
 
-def test_refreshed_needs_its_markers() -> None:
-    with pytest.raises(ValueError, match="tables: begin"):
-        refreshed("no markers")
+def test_a_replaced_section_needs_its_markers() -> None:
+    assert replaced("a <b>old<e> z", "<b>", "<e>", "new") == "a <b>\n\nnew\n\n<e> z"
+    with pytest.raises(ValueError, match="text must hold <b> and <e>"):
+        replaced("no markers", "<b>", "<e>", "new")
 
 
 def test_check_takes_what_fits() -> None:
