@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import os
 import re
 import runpy
 import shutil
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from negcap.pipelines.cli import main, negcap
+from negcap.pipelines.engine.shards import read_table
 from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
 TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ from machine to machine
+<<<<<<< HEAD
 RUNNABLE = [  # the snippets for other readers need their libraries: tests/pipelines/test_reading_elsewhere.py runs them
+=======
+RUNNABLE = [  # the snippets for other readers have a test of their own
+>>>>>>> docs
     page
     for page in PAGES
     if page.name != "read.md" and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
 ]
 SMALLER = {"--images 200": "--images 60"}
+READERS = {
+    title.split(",")[0]: code
+    for title, code in re.findall(
+        r"^(\S[^\n]*):\n\n```python\n(.*?)```", (FOLDER / "how-to" / "read.md").read_text("utf-8"), re.M | re.S
+    )
+}
 LINES = [
     (page, line)
     for page in PAGES
@@ -148,3 +164,21 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request:
     if request.config.getoption("--update-golden"):
         picture.write_text(drawn, "utf-8")
     assert drawn == picture.read_text("utf-8")
+<<<<<<< HEAD
+=======
+
+
+def test_every_reader_has_a_snippet() -> None:
+    assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask", "`torch.utils.data`"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_counts_the_negatives_of_every_operator(reader: str, sample: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", READERS[reader]]
+    done = subprocess.run(command, cwd=sample, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    parts = read_table(sample / "outputs" / "sample", "negatives")
+    expected = Counter(name for part in parts for name in part["operator"].to_pylist())
+    assert ast.literal_eval(done.stdout.splitlines()[-1]) == dict(expected)
+>>>>>>> docs
