@@ -22,11 +22,7 @@ from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
 TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ from machine to machine
-<<<<<<< HEAD
-RUNNABLE = [  # the snippets for other readers need their libraries: tests/pipelines/test_reading_elsewhere.py runs them
-=======
 RUNNABLE = [  # the snippets for other readers have a test of their own
->>>>>>> docs
     page
     for page in PAGES
     if page.name != "read.md" and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
@@ -111,7 +107,6 @@ def without_times(text: str) -> str:
     return TIMES.sub("", text)
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # dask.dataframe's own
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_a_page_can_be_followed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     """Commands marked as a session and every snippet of Python are run in order; what is shown is what is printed.
@@ -164,8 +159,6 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request:
     if request.config.getoption("--update-golden"):
         picture.write_text(drawn, "utf-8")
     assert drawn == picture.read_text("utf-8")
-<<<<<<< HEAD
-=======
 
 
 def test_every_reader_has_a_snippet() -> None:
@@ -181,4 +174,3 @@ def test_a_reader_counts_the_negatives_of_every_operator(reader: str, sample: Pa
     parts = read_table(sample / "outputs" / "sample", "negatives")
     expected = Counter(name for part in parts for name in part["operator"].to_pylist())
     assert ast.literal_eval(done.stdout.splitlines()[-1]) == dict(expected)
->>>>>>> docs
