@@ -113,7 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("NEGCAP_TRACEBACK") and error.__cause__ is not None:
             raise
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "negcap"
-        print(f"{where}: {error.format_message()}", file=sys.stderr)
+        message = " ".join(error.format_message().split())
+        if isinstance(error, click.MissingParameter):
+            message = f"{message.rstrip('.')}; see {where} --help"
+        print(f"{where}: {message}", file=sys.stderr)
         return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
         print("negcap: interrupted; the same command again goes on from here", file=sys.stderr)

@@ -69,9 +69,19 @@ def only_set(given: dict[str, Any]) -> dict[str, Any]:
 
 FOLDER = click.Path(path_type=Path)
 
-run = click.argument("run", type=FOLDER)
+
+def _folder(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    if path.is_file():
+        what = "the output" if isinstance(parameter, click.Option) else "a run"
+        raise click.UsageError(f"{path}: {what} must be a folder, is a file", ctx)
+    return path
+
+
+run = click.argument("run", type=FOLDER, callback=_folder)
 model = click.argument("model", type=FOLDER)
-output = click.option("--output", "run", type=FOLDER, required=True, metavar="RUN", help="Folder of the run to write.")
+output = click.option(
+    "--output", "run", type=FOLDER, callback=_folder, required=True, metavar="RUN", help="Folder of the run to write."
+)
 
 seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds, equal rows; default: 0.")
 limit = click.option("--limit", type=int, help="Read only the first N images; default: all.")

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_of
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.verify import SOURCES
-from negcap.pipelines.report.summary import console_of, plain_table, print_table
+from negcap.pipelines.report.summary import console_of, number_of, plain_table, print_table
 from negcap.pipelines.tables.columns import UNSPLIT, read_columns
 
 ORDER = (  # of the tables, as a run makes them; others follow by name
@@ -139,7 +139,7 @@ def print_info(info: RunInfo, stream: TextIO) -> None:
         console.print(f"{label:<10} {text}", soft_wrap=True, markup=False)
 
     line("run", f"{info.run}, {size(sum(table.bytes for table in info.tables))}")
-    line("captions", f"{info.captions:,} of {info.images:,} images")
+    line("captions", f"{info.captions:,} of {number_of(info.images, 'image')}")
     if info.splits:
         line("splits", listed(info.splits))
     for name, operators in info.operators.items():

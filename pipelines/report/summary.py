@@ -34,13 +34,18 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
+def number_of(number: int, noun: str) -> str:
+    """A number with its noun: "1 caption", "1,200 captions"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def corpus_lines(run: Path) -> list[str]:
     """What was read, what was left out, and the sizes of the lexicon, a line each; none of what is not there."""
     read, lexicon = counts_of(run, "captions"), counts_of(run, "lexicon")
     lines = []
     if read:
         rejected = counts_below(read, "rejected")
-        line = f"{read.get('captions', 0):,} captions of {read.get('images', 0):,} images"
+        line = f"{number_of(read.get('captions', 0), 'caption')} of {number_of(read.get('images', 0), 'image')}"
         if rejected:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
             line += f"; {sum(rejected.values()):,} records rejected ({reasons})"
