@@ -272,7 +272,8 @@ def receipts(run: Path, name: str) -> list[Receipt]:
     for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
         if receipt is None or shard.name != f"part-{index:05d}.parquet":
             why = f": {OLD_LAYOUT}" if old_receipts(run / name) else ""
-            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt{why}: run its stage again")
+            where = f"{RECEIPTS}/{name}{why}"
+            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt in {where}: run its stage again")
     return [receipt for receipt in found if receipt is not None]
 
 

@@ -110,8 +110,8 @@ def is_run(source: Path) -> bool:
 def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
     """The images of a run's captions, or all photo files below a folder by name; and their paths in the folder.
 
-    Marked are unsafe names, repeated ids, missing files and links that lead out. Raises FileNotFoundError when there is
-    no photo at all.
+    Links in the folder are followed. Marked are unsafe names (those that lead out of the folder), repeated ids and
+    missing files. Raises FileNotFoundError when there is no photo at all.
     """
     if is_run(source):
         named: dict[str, str] = {}
@@ -126,7 +126,7 @@ def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
         file = None if image.reason else there.find(image.image)
         files.append(file or "")
         if not image.reason and file is None:
-            detail = "must be a file in the image folder, is not there or leads out of it"
+            detail = "must be a file in the image folder, is not there"
             images[at] = image._replace(reason="missing", detail=detail)
     if not any(files):
         first = next((f", the first: {image.image}: {image.reason}" for image in images), "")
@@ -135,7 +135,13 @@ def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    for where, _, names in os.walk(folder):
+    seen: set[str] = set()
+    for where, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(where)
+        if place in seen:  # a link back up
+            folders.clear()
+            continue
+        seen.add(place)
         for name in names:
             path = Path(where, name)
             if path.suffix.lower() in SUFFIXES:
