@@ -51,7 +51,7 @@ def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
     """The sources of stages whose functions stand in `modules`, sorted: dotted modules, and data as `package/file`.
 
     Modules of `modules`' own packages are followed as those of negcap are. Raises FileNotFoundError for a module that
-    is not there, ValueError for a source whose imports or data cannot be told.
+    is not there, ValueError for a source with relative imports or a computed name of data.
     """
     packages = {PACKAGE, *(module.partition(".")[0] for module in modules)}
     found: set[str] = set()

@@ -7,7 +7,7 @@ class EngineError(RuntimeError):
 
 
 class DamagedShardError(EngineError):
-    """A shard whose bytes are not those its receipt vouches for, or that has no readable receipt."""
+    """A shard that is missing, unreadable, or has another sha256 than its receipt states."""
 
 
 class ClusterError(EngineError):

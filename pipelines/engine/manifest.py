@@ -112,7 +112,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
-    """The manifest that tells of a table: its folder's own, or that of a table made with it; None where there is none.
+    """The manifest that a table is listed in: its own, or that of the primary table made with it; None without one.
 
     Raises ValueError when it is unreadable.
     """

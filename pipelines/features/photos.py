@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,33 +22,33 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"])
 
 
-class Photos:
-    """Photo files, their backbone, and how they are cropped."""
+@dataclass(frozen=True)
+class Extraction:
+    """How photos become features: their crops, so many crops at once, the dtype written, threads that read photos."""
 
-    def __init__(
-        self,
-        source: Path,
-        folder: Path | None,
-        backbone: Backbone,
-        how: Crops,
-        *,
-        batch: int = 32,
-        dtype: str = "",
-        threads: int = 1,
-    ) -> None:
+    crops: Crops
+    batch: int = 32
+    dtype: str = ""
+    threads: int = 1
+
+
+class Photos:
+    """Photo files as a Source: all below a folder, or those that the captions of a run name."""
+
+    def __init__(self, source: Path, folder: Path | None, backbone: Backbone, how: Extraction) -> None:
         """List and hash the photos. Raises FileNotFoundError or ValueError naming what is not there."""
         fixed = (backbone.input.height, backbone.input.width)
-        if any(size not in (0, how.crop) for size in fixed):
-            raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crop}")
-        if how.ten and backbone.grid:
+        if any(size not in (0, how.crops.crop) for size in fixed):
+            raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crops.crop}")
+        if how.crops.ten and backbone.grid:
             raise ValueError("ten crops and grid exclude each other: ten crops have no common regions")
-        self._backbone, self._how, self._batch, self._threads = backbone, how, batch, threads
+        self._backbone, self._how = backbone, how
         self._folder = photo_folder(source, folder)
         self.images, self._files = find_photos(source, self._folder)
         self.backbone = backbone.name
-        self.dtype = dtype or "float32"
-        self.inputs = {**backbone.inputs(), "photos": hash_photos(self._folder, self._files, threads)}
-        blank = self.encode_crops([_blank(how)])
+        self.dtype = how.dtype or "float32"
+        self.inputs = {**backbone.inputs(), "photos": hash_photos(self._folder, self._files, how.threads)}
+        blank = self.encode_crops([_blank(how.crops)])
         self.shape = tuple(int(size) for size in blank.shape[1:])
 
     def encode_crops(self, photos: Sequence[np.ndarray]) -> np.ndarray:
@@ -55,9 +56,9 @@ class Photos:
         import numpy as np
 
         made = self._backbone.encode(np.concatenate(photos))
-        if self._how.count == 1:
+        if self._how.crops.count == 1:
             return made
-        return made.reshape(len(photos), self._how.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
+        return made.reshape(len(photos), self._how.crops.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
 
     def read(self, start: int, stop: int) -> Part:
         """See Source. Photos are decoded by threads while the backbone runs."""
@@ -68,8 +69,9 @@ class Photos:
         wanted = [at for at in range(start, stop) if at not in rejected]
         kept: list[int] = []
         parts = [np.empty((0, *self.shape), np.float32)]
-        with ThreadPoolExecutor(self._threads) as pool:
-            for positions, futures in _ahead(pool, self._crops, _cut(wanted, max(1, self._batch // self._how.count))):
+        with ThreadPoolExecutor(self._how.threads) as pool:
+            size = max(1, self._how.batch // self._how.crops.count)
+            for positions, futures in _ahead(pool, self._crops, _cut(wanted, size)):
                 photos = []
                 for at, future in zip(positions, futures, strict=True):
                     try:
@@ -89,7 +91,7 @@ class Photos:
             data = (self._folder / self._files[at]).read_bytes()
         except OSError as error:
             raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
-        return crops(data, self._how)
+        return crops(data, self._how.crops)
 
 
 def photo_folder(source: Path, folder: Path | None) -> Path:
