@@ -187,7 +187,7 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
 
 
 def difference(old: Identity, new: Identity) -> str:
-    """The first way in which two identities differ, for a reader: `seed was 1, is now 2`."""
+    """The first difference between two identities, in words: `seed was 1, is now 2`."""
     for name in ("stage", "config", "metadata"):
         was, now = getattr(old, name), getattr(new, name)
         if isinstance(was, str):

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Execution:
-    """How stages are run: who does the work, what is called as it gets on, whether other output is replaced."""
+    """How stages are run: what runs their calls, what is called as they get on, and whether to replace other output."""
 
     executor: Executor
     progress: Progress
