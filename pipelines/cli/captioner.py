@@ -94,7 +94,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
     """
     from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.run import run_stage
+    from negcap.pipelines.engine.run import Execution, run_stage
     from negcap.pipelines.stages.caption import CaptionConfig, stage_of, summary
 
     with at_work(given) as (executor, progress):
@@ -104,7 +104,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
         config = CaptionConfig(weights=weights_file(model, phase or "gan").absolute(), **given)
         stage = stage_of(config.table)
         metadata = provenance.of_stage(run, (stage.input,), config)
-        counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+        counts = run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
         print(summary(counts, config))
 
 

@@ -1,4 +1,4 @@
-"""The rules that configs share: what a field may be, and the one line that says what it was instead."""
+"""Checks of config fields that several configs share: each raises ValueError naming field, rule and value."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class Executor(Protocol):
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """combine([...]) of all results in a fixed tree, whatever finishes first; `done(position)` after
-        each call.
+        """Return combine([...]) of all results, in a tree that does not depend on which call finishes first.
 
+        done: is called with the position of each call that has finished.
         Raises TaskError when a call fails, ValueError when there are no calls.
         """
 
@@ -79,7 +79,7 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
 
 
 class Synchronous:
-    """Everything in this process, call after call, without Dask: for debuggers."""
+    """Runs all calls in this process, one after the other, without Dask: for debuggers, and for small inputs."""
 
     def start(self) -> None:
         """Nothing to start."""
@@ -235,11 +235,11 @@ class Distributed:
 
 
 def nothing(done: int) -> None:
-    """Hear a report and do nothing."""
+    """Ignore a report."""
 
 
 def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) -> None:
-    """Add a result to a tree in the making; FAN_IN neighbours of a level become one of the next."""
+    """Add a result to the lists of a tree's levels; FAN_IN results of a level are combined to one of the next."""
     while True:
         if level == len(levels):
             levels.append([])
@@ -251,7 +251,7 @@ def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) ->
 
 
 def _collapse(levels: list[list[Any]], combine: Combine) -> Any:
-    """What is left of a tree, combined from its last results upwards; ValueError when there is nothing."""
+    """Combine what is left on all levels of a tree, from the lowest up; ValueError when there is nothing."""
     rest: list[Any] = []
     for level in levels:
         nodes = level + rest

@@ -34,7 +34,7 @@ class Code:
     sha256: str
 
     def check(self) -> None:
-        """Raise RuntimeError in a worker (of a running scheduler) whose negcap is not that of who started the run."""
+        """Raise RuntimeError in a worker whose files of negcap are not those of the process that started the run."""
         if hash_code(self.names) != self.sha256:
             raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
 
@@ -51,7 +51,7 @@ def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
     """The sources of stages whose functions stand in `modules`, sorted: dotted modules, and data as `package/file`.
 
     Modules of `modules`' own packages are followed as those of negcap are. Raises FileNotFoundError for a module that
-    is not there, ValueError for a source whose imports or data cannot be told.
+    is not there, ValueError for a source with relative imports or a computed name of data.
     """
     packages = {PACKAGE, *(module.partition(".")[0] for module in modules)}
     found: set[str] = set()
@@ -108,7 +108,7 @@ def _module_file(module: str) -> Path | None:
 
 @cache
 def _used(module: str) -> tuple[str, ...]:
-    """The modules that a module imports, whosever they are, and the data that it reads."""
+    """The modules that a module imports, of any package, and the data that it reads."""
     path = source_path(module)
     text = path.read_text("utf-8")
     tree = ast.parse(text, str(path))
@@ -128,7 +128,7 @@ def _used(module: str) -> tuple[str, ...]:
 
 
 def _statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every statement of a block and of the blocks in it, but for those that only type checkers see."""
+    """Every statement of a block and of the blocks in it, except under `if TYPE_CHECKING`."""
     for statement in block:
         yield statement
         for name in BLOCKS:

@@ -2,12 +2,11 @@
 
 
 class EngineError(RuntimeError):
-    """A run that stopped for a reason outside its arguments; what was finished stays, a second run goes
-    on."""
+    """A run that stopped for a reason outside its arguments; finished shards stay, a second run goes on from them."""
 
 
 class DamagedShardError(EngineError):
-    """A shard whose bytes are not those its receipt vouches for, or that has no readable receipt."""
+    """A shard that is missing, unreadable, or has another sha256 than its receipt states."""
 
 
 class ClusterError(EngineError):
@@ -19,8 +18,7 @@ class StageError(EngineError):
 
 
 class TaskError(EngineError):
-    """The call number `position` of a map failed; `__cause__` is what it raised. `killed`: its worker died
-    of it."""
+    """Call number `position` of a map failed: `__cause__` is what it raised, or, with `killed`, its worker died."""
 
     def __init__(self, position: int, killed: bool = False) -> None:
         """Keep which call it was and how it ended."""

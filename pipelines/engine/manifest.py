@@ -112,7 +112,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
-    """The manifest that tells of a table: its folder's own, or that of a table made with it; None where there is none.
+    """The manifest that a table is listed in: its own, or that of the primary table made with it; None without one.
 
     Raises ValueError when it is unreadable.
     """
@@ -187,7 +187,7 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
 
 
 def difference(old: Identity, new: Identity) -> str:
-    """The first way in which two identities differ, for a reader: `seed was 1, is now 2`."""
+    """The first difference between two identities, in words: `seed was 1, is now 2`."""
     for name in ("stage", "config", "metadata"):
         was, now = getattr(old, name), getattr(new, name)
         if isinstance(was, str):
@@ -272,7 +272,8 @@ def receipts(run: Path, name: str) -> list[Receipt]:
     for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
         if receipt is None or shard.name != f"part-{index:05d}.parquet":
             why = f": {OLD_LAYOUT}" if old_receipts(run / name) else ""
-            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt{why}: run its stage again")
+            where = f"{RECEIPTS}/{name}{why}"
+            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt in {where}: run its stage again")
     return [receipt for receipt in found if receipt is not None]
 
 

@@ -1,4 +1,4 @@
-"""What a person sees on stderr while stages run, and how long each took."""
+"""Progress of stages on stderr, and how long each took."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(quiet: bool = False, stream: TextIO | None = None) -> Silent:
 
 
 class Silent:
-    """Keeps the timings and says nothing."""
+    """Keeps the timings and prints nothing."""
 
     def __init__(self) -> None:
         """No timings yet."""

@@ -1,4 +1,4 @@
-"""Who made a table: the package, the parser, the seed, the lexicon; written into every shard's Parquet metadata."""
+"""What made a table: versions of package and parser, seed, lexicon; written into every shard's Parquet metadata."""
 
 from __future__ import annotations
 

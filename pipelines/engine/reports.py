@@ -1,4 +1,4 @@
-"""How a call that runs in a worker says how far it is, while it runs, to the process that started it."""
+"""Reports of how far a call is, sent while it runs in a worker to the process that started it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report_done(done: int) -> None:
 
 @contextmanager
 def reporting_to(listener: Callable[[int], None]) -> Iterator[None]:
-    """Within it and in this thread, `report_done` calls `listener`."""
+    """Let `report_done` call `listener` in this thread, until the block ends."""
     token = _report.set(listener)
     try:
         yield
@@ -34,7 +34,7 @@ def reporting_to(listener: Callable[[int], None]) -> Iterator[None]:
 
 
 def reporting(sender: str, position: int, function: Callable[..., Any], *call: Any) -> Any:
-    """function(*call) in a Dask worker; its reports go to the scheduler as events, for `sender` to hear."""
+    """Return function(*call), in a Dask worker; its reports go to the scheduler as events marked with `sender`."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -44,7 +44,7 @@ def reporting(sender: str, position: int, function: Callable[..., Any], *call: A
 
 @contextmanager
 def listening(client: Client, sender: str, heard: Heard) -> Iterator[None]:
-    """Within it, what calls of `reporting` with this sender report is heard, in a thread of the client's."""
+    """Call `heard`, in a thread of the client, with what calls of `reporting` that have this `sender` report."""
 
     def hear(event: tuple[Any, tuple[str, int, int]]) -> None:
         _, (to, position, done) = event
@@ -60,9 +60,9 @@ def listening(client: Client, sender: str, heard: Heard) -> Iterator[None]:
 
 
 class ShardProgress:
-    """Progress of calls that each do a shard: what is reported within a shard counts at once, and counts once.
+    """Turns reports of calls that make a shard each into progress; every caption counts once.
 
-    A call whose worker died starts anew, and a report may come late: so reports hold all that a call has done so far.
+    Reports state all that a call has done so far, since a call whose worker died starts anew, and reports may be late.
     """
 
     def __init__(self, progress: Progress, captions: Sequence[int]) -> None:
@@ -88,6 +88,6 @@ class ShardProgress:
             self._progress.advance(captions - self._done[position], 1 - part)
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Ignore all further reports."""
         with self._lock:
             self._open.clear()

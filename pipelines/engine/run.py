@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,34 +53,35 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@dataclass(frozen=True)
+class Execution:
+    """How stages are run: what runs their calls, what is called as they get on, and whether to replace other output."""
+
+    executor: Executor
+    progress: Progress
+    overwrite: bool = False
+
+
 def run_stage(
-    stage: Stage | ReduceStage,
-    run: Path,
-    config: Any,
-    executor: Executor,
-    *,
-    metadata: Mapping[str, str],
-    progress: Progress,
-    overwrite: bool = False,
+    stage: Stage | ReduceStage, run: Path, config: Any, execution: Execution, *, metadata: Mapping[str, str]
 ) -> dict[str, int]:
     """Bring a stage's output in `run` up to date with its input and config; returns its summed counters.
 
-    Shards that are current are kept, so an interrupted run goes on and a finished one costs only the
-    hashing. The result's bytes depend on the input and the config alone, never on the executor. `metadata`
-    is provenance for the Parquet files. Raises FileNotFoundError when the input is not there,
-    OtherConfigError when the output was made from something else and `overwrite` is not given, EngineError
-    when a shard fails or the workers are lost.
+    Shards that are current are kept, so an interrupted run goes on and a finished one costs only the hashing. The
+    result's bytes depend on the input and the config alone, never on the executor. `metadata` is provenance for the
+    Parquet files. Raises FileNotFoundError when the input is not there, OtherConfigError when the output was made from
+    something else and `execution` does not overwrite, EngineError when a shard fails or the workers are lost.
     """
     code = code_of(*stage.functions)
     identity = identify(stage, run, config, metadata, code)
     tables = tuple(stage.outputs)
-    prepare(run / tables[-1], identity, overwrite=overwrite)
+    prepare(run / tables[-1], identity, overwrite=execution.overwrite)
     for table in tables:
         remove_temporary(run / table)
     whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
     job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
     make = _reduce if isinstance(stage, ReduceStage) else _map
-    finished = make(job, executor, identity, progress)
+    finished = make(job, execution.executor, identity, execution.progress)
     return dict(finish(run, tables, identity, finished).counts)
 
 

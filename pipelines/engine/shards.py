@@ -38,7 +38,7 @@ PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a finished shard vouches for: `key` says what made it, `sha256` is of the file's bytes."""
+    """What is recorded of a finished shard: the key of what made it, the sha256 of its bytes, rows, and counters."""
 
     key: str
     rows: int

@@ -74,10 +74,10 @@ class ReduceStage:
 
 
 class Spread(Protocol):
-    """What spreads the work of a `finish` over the workers."""
+    """Runs calls that the `finish` of a ReduceStage has to make in the workers."""
 
     def __call__(self, function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-        """function(*tables, config, **whole) -> a table, of every call, in their order; an importable function."""
+        """Return the tables function(*tables, config, **whole) of all calls, in their order; function is importable."""
 
 
 class Progress(Protocol):

@@ -164,8 +164,8 @@ def read_scale(path: Path, array: Path, shape: tuple[int, ...]) -> tuple[np.ndar
             low, high = (np.asarray(stored[name], np.float32) for name in ("low", "high"))
         np.broadcast_to(low, shape), np.broadcast_to(high, shape)
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        said = _first_line(error)
-        raise ValueError(f"{path}: must hold low and high for features of {shape}: {said}") from None
+        reason = _first_line(error)
+        raise ValueError(f"{path}: must hold low and high for features of {shape}: {reason}") from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise ValueError(f"{path}: low and high must be finite, low <= high")
     return low, high

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,33 +22,33 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"])
 
 
-class Photos:
-    """Photo files, their backbone, and how they are cropped."""
+@dataclass(frozen=True)
+class Extraction:
+    """How photos become features: their crops, so many crops at once, the dtype written, threads that read photos."""
 
-    def __init__(
-        self,
-        source: Path,
-        folder: Path | None,
-        backbone: Backbone,
-        how: Crops,
-        *,
-        batch: int = 32,
-        dtype: str = "",
-        threads: int = 1,
-    ) -> None:
+    crops: Crops
+    batch: int = 32
+    dtype: str = ""
+    threads: int = 1
+
+
+class Photos:
+    """Photo files as a Source: all below a folder, or those that the captions of a run name."""
+
+    def __init__(self, source: Path, folder: Path | None, backbone: Backbone, how: Extraction) -> None:
         """List and hash the photos. Raises FileNotFoundError or ValueError naming what is not there."""
         fixed = (backbone.input.height, backbone.input.width)
-        if any(size not in (0, how.crop) for size in fixed):
-            raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crop}")
-        if how.ten and backbone.grid:
+        if any(size not in (0, how.crops.crop) for size in fixed):
+            raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crops.crop}")
+        if how.crops.ten and backbone.grid:
             raise ValueError("ten crops and grid exclude each other: ten crops have no common regions")
-        self._backbone, self._how, self._batch, self._threads = backbone, how, batch, threads
+        self._backbone, self._how = backbone, how
         self._folder = photo_folder(source, folder)
         self.images, self._files = find_photos(source, self._folder)
         self.backbone = backbone.name
-        self.dtype = dtype or "float32"
-        self.inputs = {**backbone.inputs(), "photos": hash_photos(self._folder, self._files, threads)}
-        blank = self.encode_crops([_blank(how)])
+        self.dtype = how.dtype or "float32"
+        self.inputs = {**backbone.inputs(), "photos": hash_photos(self._folder, self._files, how.threads)}
+        blank = self.encode_crops([_blank(how.crops)])
         self.shape = tuple(int(size) for size in blank.shape[1:])
 
     def encode_crops(self, photos: Sequence[np.ndarray]) -> np.ndarray:
@@ -55,9 +56,9 @@ class Photos:
         import numpy as np
 
         made = self._backbone.encode(np.concatenate(photos))
-        if self._how.count == 1:
+        if self._how.crops.count == 1:
             return made
-        return made.reshape(len(photos), self._how.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
+        return made.reshape(len(photos), self._how.crops.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
 
     def read(self, start: int, stop: int) -> Part:
         """See Source. Photos are decoded by threads while the backbone runs."""
@@ -68,8 +69,9 @@ class Photos:
         wanted = [at for at in range(start, stop) if at not in rejected]
         kept: list[int] = []
         parts = [np.empty((0, *self.shape), np.float32)]
-        with ThreadPoolExecutor(self._threads) as pool:
-            for positions, futures in _ahead(pool, self._crops, _cut(wanted, max(1, self._batch // self._how.count))):
+        with ThreadPoolExecutor(self._how.threads) as pool:
+            size = max(1, self._how.batch // self._how.crops.count)
+            for positions, futures in _ahead(pool, self._crops, _cut(wanted, size)):
                 photos = []
                 for at, future in zip(positions, futures, strict=True):
                     try:
@@ -89,7 +91,7 @@ class Photos:
             data = (self._folder / self._files[at]).read_bytes()
         except OSError as error:
             raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
-        return crops(data, self._how)
+        return crops(data, self._how.crops)
 
 
 def photo_folder(source: Path, folder: Path | None) -> Path:
@@ -110,8 +112,8 @@ def is_run(source: Path) -> bool:
 def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
     """The images of a run's captions, or all photo files below a folder by name; and their paths in the folder.
 
-    Marked are unsafe names, repeated ids, missing files and links that lead out. Raises FileNotFoundError when there is
-    no photo at all.
+    Links in the folder are followed. Marked are unsafe names (those that lead out of the folder), repeated ids and
+    missing files. Raises FileNotFoundError when there is no photo at all.
     """
     if is_run(source):
         named: dict[str, str] = {}
@@ -126,7 +128,7 @@ def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
         file = None if image.reason else there.find(image.image)
         files.append(file or "")
         if not image.reason and file is None:
-            detail = "must be a file in the image folder, is not there or leads out of it"
+            detail = "must be a file in the image folder, is not there"
             images[at] = image._replace(reason="missing", detail=detail)
     if not any(files):
         first = next((f", the first: {image.image}: {image.reason}" for image in images), "")
@@ -135,7 +137,13 @@ def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    for where, _, names in os.walk(folder):
+    seen: set[str] = set()
+    for where, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(where)
+        if place in seen:  # a link back up
+            folders.clear()
+            continue
+        seen.add(place)
         for name in names:
             path = Path(where, name)
             if path.suffix.lower() in SUFFIXES:

@@ -59,8 +59,8 @@ def decode(data: bytes) -> Image:
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as file:
             if file.width * file.height > MAX_PIXELS:
-                said = f"an image must have <= {MAX_PIXELS:,} pixels, has {file.width} x {file.height}"
-                raise UnreadableError("too_large", said)
+                detail = f"an image must have <= {MAX_PIXELS:,} pixels, has {file.width} x {file.height}"
+                raise UnreadableError("too_large", detail)
             photo = ImageOps.exif_transpose(file)
             if photo.has_transparency_data:
                 photo = photo.convert("RGBA")

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from stat import S_ISLNK
 from typing import IO, Any
 
 HEAD = 1 << 16
@@ -44,10 +45,11 @@ def is_folder(url: str) -> bool:
 
 
 def names(folder: str) -> list[str]:
-    """The names of the files in a folder (not of its subfolders), sorted."""
+    """The names of the files in a folder (not of its subfolders), and of the links to files, sorted."""
     fs, path = filesystem(folder)
     entries = fs.ls(path, detail=True)
-    return sorted(entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file")
+    files = (entry["name"] for entry in entries if entry["type"] == "file" or fs.isfile(entry["name"]))
+    return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in files)
 
 
 def join(folder: str, name: str) -> str:
@@ -95,19 +97,34 @@ def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[N
 
 @contextmanager
 def open_bytes(url: str) -> Iterator[IO[bytes]]:
-    """The decompressed bytes of a file."""
+    """The decompressed bytes of a file; a link on a disk is followed, one inside an archive never out of it.
+
+    Raises ValueError for a file that cannot be opened, naming a link that is not followed.
+    """
     from fsspec.compression import compr
     from fsspec.utils import infer_compression
 
     fs, path = filesystem(url)
+    if link := _link_in_zip(fs, path):
+        raise ValueError(f"{url}: is a link to {link}, and links inside a zip archive are not followed")
     try:
         stored = fs.open(path, "rb")
     except OSError:
         raise
+    except KeyError as error:  # of tar archives
+        raise ValueError(f"{url}: is a link that leads out of its archive: {error.args[0]}") from None
     except Exception as error:  # each file system has errors of its own
         raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
     with stored, compr[infer_compression(path)](stored, mode="rb") as file:
         yield file
+
+
+def _link_in_zip(fs: Any, path: str) -> str:
+    """Where a member of a zip archive leads that is a symbolic link; empty for any other file."""
+    if getattr(fs, "protocol", "") != "zip":
+        return ""
+    member = fs.zip.NameToInfo.get(path)
+    return fs.cat_file(path).decode("utf-8", "replace") if member and S_ISLNK(member.external_attr >> 16) else ""
 
 
 def head(url: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -60,14 +60,15 @@ def captions(scene: Scene, rng: Random) -> list[str]:
         if len(found) == CAPTIONS_AN_IMAGE:
             break
         group = groups[turn % len(groups)] if turn < len(groups) else rng.choice(groups)
-        text = _sentence(rng.choice(forms), scene, group, rng)
+        text = sentence(rng.choice(forms), scene, group, rng)
         if text and text not in found:
             found.append(text)
     rng.shuffle(found)
     return found
 
 
-def _sentence(form: Callable[[Scene, int, Random], str], scene: Scene, group: int, rng: Random) -> str:
+def sentence(form: Callable[[Scene, int, Random], str], scene: Scene, group: int, rng: Random) -> str:
+    """A sentence about a group of things in one of FORMS; empty where the form does not fit them."""
     text = form(scene, group, rng)
     return text and f"{text[0].upper()}{text[1:]}{rng.choice(('.', '.', '.', ''))}"
 
@@ -253,11 +254,3 @@ FORMS: tuple[Callable[[Scene, int, Random], str], ...] = (
     *(two_things,) * 3,
     *(does, holding) * 4,
 )
-
-
-def all_forms(scene: Scene, group: int, rng: Random) -> Iterator[str]:
-    """A sentence of every form that a group allows, for tests."""
-    for form in dict.fromkeys(FORMS):
-        text = _sentence(form, scene, group, rng)
-        if text:
-            yield text

@@ -112,7 +112,8 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
     colour, pattern, size = rng.choice(free), _pattern(rng, kind), _size(rng, kind, slot, count)
     used.add((kind.name, colour))
     pose = _pose(rng, kind, slot)
-    boxes = _boxes(rng, anchor, kind, slot, count, SIZES[size], pose)
+    width, height = kind.width * SIZES[size], kind.height * SIZES[size] * (0.62 if pose in ("lie", "sleep") else 1)
+    boxes = _boxes(rng, anchor, slot, count, width, height)
     made = [Thing(kind.name, colour, size, pattern, pose, slot, group, *box) for box in boxes]
     if count == 1 and kind.name in PEOPLE and slot in ("left", "right") and rng.random() < 0.75:
         return _holding(rng, made[0], len(things), used)
@@ -139,13 +140,10 @@ def _pose(rng: Random, kind: Kind, slot: str) -> str:
 
 
 def _boxes(
-    rng: Random, anchor: Thing, kind: Kind, slot: str, count: int, scale: float, pose: str
+    rng: Random, anchor: Thing, slot: str, count: int, width: float, height: float
 ) -> list[tuple[int, int, int, int]]:
-    """Where the things of a group are drawn, from left to right."""
+    """Where the things of a group, of one size, are drawn, from left to right."""
     low, high, floor, tallest = _place(anchor, slot)
-    width, height = kind.width * scale, kind.height * scale
-    if pose in ("lie", "sleep"):
-        height *= 0.62
     if slot.startswith("behind"):
         left = anchor.left - width * 0.55 if slot.endswith("left") else anchor.right - width * 0.45
         return [_box(left, floor, width, height)]

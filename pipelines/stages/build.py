@@ -14,7 +14,7 @@ from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.manifest import read_manifest, receipts
 from negcap.pipelines.engine.memory import run_in_memory
-from negcap.pipelines.engine.run import run_stage
+from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
 
@@ -126,7 +126,7 @@ def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progre
     for stage in stages:
         inputs = (stage.input, *stage.whole)
         metadata = provenance.of_stage(run, inputs, config)
-        counts = run_stage(stage, run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+        counts = run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
     return counts
 
 

@@ -103,8 +103,8 @@ def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
 def _described(folder: Path) -> tuple[pa.Schema, dict[str, str]]:
     """A table's schema as its first shard has it, and the provenance in its metadata."""
     schema = read_shard(list_shards(folder)[0]).schema
-    said = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    own = {key: said.pop(key) for key in ("table", "schema_version") if key in said}
+    provenance = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    own = {key: provenance.pop(key) for key in ("table", "schema_version") if key in provenance}
     for key in ("stage", "config", "code"):
-        said.pop(key, None)
-    return schema.with_metadata(own), said
+        provenance.pop(key, None)
+    return schema.with_metadata(own), provenance

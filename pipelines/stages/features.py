@@ -83,13 +83,13 @@ def open_source(source: Path, config: FeaturesConfig) -> Source:
 
         return Arrays(source, config.array, config.scale, config.dtype, config.backbone)
     from negcap.pipelines.features.backbone import Backbone
-    from negcap.pipelines.features.photos import Photos
+    from negcap.pipelines.features.photos import Extraction, Photos
     from negcap.pipelines.features.preprocess import Crops
 
     threads = config.threads or len(os.sched_getaffinity(0))
     backbone = Backbone(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)
-    how = Crops(config.resize, config.crop, config.ten_crop)
-    return Photos(source, config.images, backbone, how, batch=config.batch, dtype=config.dtype, threads=threads)
+    how = Extraction(Crops(config.resize, config.crop, config.ten_crop), config.batch, config.dtype, threads)
+    return Photos(source, config.images, backbone, how)
 
 
 def make_features(

@@ -37,7 +37,7 @@ _REPORT_EVERY = 10_000
 class IngestConfig:
     """What to read of a source, and how.
 
-    format: a key of READERS; empty: told from the content. image_column, caption_column, split_column: of a
+    format: a key of READERS; empty: detected from the content. image_column, caption_column, split_column: of a
     plain table, a name, or a number from 1 where there is no header; empty: the usual names.
     language: ISO 639-1 code of the text; of a Multi30K folder, the one to read, or `all`.
     source_name: the first part of every caption_id; empty: the format's name. limit: the first N images in

@@ -161,7 +161,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
     import pyarrow.compute as pc
 
     by_caption: dict[str, list[tuple[int, int, str, tuple[str, str]]]] = {}
-    said: dict[str, tuple[str, str]] = {}
+    sources: dict[str, tuple[str, str]] = {}
     first = 0
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement")
     for table in columns_of(run, "negatives", (*names, "split", "operator")):
@@ -172,10 +172,10 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
             negative_id, caption_id, image, caption, text, old, new = row
             draw = int(negative_id.rpartition(":")[2])
             by_caption.setdefault(caption_id, []).append((draw, first + number, text, (old, new)))
-            said[caption_id] = (caption, image)
+            sources[caption_id] = (caption, image)
         first += table.num_rows
     drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
-    captions, images = zip(*said.values(), strict=True) if said else ((), ())
+    captions, images = zip(*sources.values(), strict=True) if sources else ((), ())
     return Rows(
         [[row[1] for row in some] for some in drawn],
         list(captions),

@@ -1,4 +1,4 @@
-"""Image files: found in a folder under the name that the captions give, measured, and never outside of it."""
+"""Image files: found in a folder under the name that the captions give, and measured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def inside(image: str) -> str:
 
 @dataclass(frozen=True)
 class Images:
-    """A folder of image files."""
+    """A folder of image files, or of links to them: who made the folder placed its links, so they are followed."""
 
     folder: Path
 
@@ -49,18 +49,14 @@ class Images:
     def find(self, image: str) -> str | None:
         """An image's path in the folder: as it is given, or its name alone, with or without a suffix.
 
-        None where there is none, or only through a link that leads out. Raises ValueError as `inside`.
+        None where there is none. Raises ValueError as `inside`.
         """
         path = PurePosixPath(inside(image))
         for name in dict.fromkeys((str(path), path.name)):
             for suffix in ("", *SUFFIXES):
-                if self._has(name + suffix):
+                if (self.folder / (name + suffix)).is_file():
                     return name + suffix
         return None
-
-    def _has(self, name: str) -> bool:
-        file = self.folder / name
-        return file.is_file() and file.resolve().is_relative_to(self.folder.resolve())
 
     def read(self, name: str) -> bytes:
         """The bytes of an image that was found."""

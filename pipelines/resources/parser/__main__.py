@@ -1,5 +1,4 @@
-"""`python -m negcap.pipelines.resources.parser TREEBANKS [--captions FILE] [--output FOLDER]`: train the shipped "
-"parser."""
+"""Train the shipped parser: `python -m negcap.pipelines.resources.parser TREEBANKS [--captions FILE]`."""
 
 import argparse
 import json
@@ -25,20 +24,22 @@ GRAMMAR_CAPTIONS = 7_000
 SELF_TRAINED = 9_000
 SPEED_SAMPLE = 5_000
 SOURCES = [
-    {"name": "UD English EWT, train", "license": "CC BY-SA 4.0", "url":
-    "https://universaldependencies.org/treebanks/en_ewt"},
+    {"name": "UD English EWT, train", "license": "CC BY-SA 4.0",
+     "url": "https://universaldependencies.org/treebanks/en_ewt"},
     {"name": "UD English GUM, train: only documents from Wikinews, Wikipedia, Wikivoyage and Wikisource",
      "license": "annotations CC BY 4.0; texts CC BY 2.5, CC BY-SA 3.0 and public domain",
      "url": "https://universaldependencies.org/treebanks/en_gum"},
     {"name": "caption trees made by a grammar (pipelines/resources/parser)", "license": "Apache-2.0",
-    "url": ""},
-    {"name": "spacy-lookups-data, English lemma exceptions and index (from WordNet 3.0)", "license": "MIT; "
-    "WordNet licence",
+     "url": ""},
+    {"name": "spacy-lookups-data, English lemma exceptions and index (from WordNet 3.0)",
+     "license": "MIT; WordNet licence",
      "url": "https://github.com/explosion/spacy-lookups-data"},
 ]  # fmt: skip
-COCO_SOURCE = {"name": "COCO captions val2017, parsed by two earlier models that agree", "license": "CC BY "
-"4.0",
-               "url": "https://cocodataset.org"}  # fmt: skip
+COCO_SOURCE = {
+    "name": "COCO captions val2017, parsed by two earlier models that agree",
+    "license": "CC BY 4.0",
+    "url": "https://cocodataset.org",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,8 +80,7 @@ def treebank(folder: Path, name: str, split: str) -> Path:
 
 
 def training_trees(folder: Path) -> list[Tree]:
-    """Return the converted training sentences: all of EWT, and the part of GUM that may be adapted and "
-    "passed on."""
+    """Return the converted training sentences: all of EWT, and the part of GUM that may be adapted and passed on."""
     gum = read_clear(treebank(folder, "en_gum", "train"), REDISTRIBUTABLE_HOSTS)
     return [*read_clear(treebank(folder, "en_ewt", "train")), *gum]
 
@@ -97,8 +97,7 @@ def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig)
 
 
 def figures(nlp: "Language", dev: list[Tree], captions: list[str], folder: Path) -> dict[str, Any]:
-    """Return accuracy on EWT dev, and, where captions are given, speed and the components' share of the "
-    "time."""
+    """Return the accuracy on EWT dev and, with captions, the words a second and each component's share of the time."""
     shown: dict[str, Any] = {
         "ewt_dev": accuracy(nlp, dev),
         "megabytes": megabytes(folder) if folder.exists() else None,
@@ -110,15 +109,13 @@ def figures(nlp: "Language", dev: list[Tree], captions: list[str], folder: Path)
 
 
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
-    """Write the pipeline beside `folder`, with its sources and figures in meta.json, then put it in its "
-    "place."""
+    """Write the pipeline, with its sources and figures in meta.json, beside `folder`, then rename it to `folder`."""
     measured = figures(nlp, dev, captions, Path("-"))
     measured.pop("megabytes")
     nlp.meta.update({
         "name": "negcap_parser", "version": "1.0.0", "spacy_version": ">=3.8.0,<3.9.0",
         "author": "negcap", "license": "CC BY-SA 4.0", "url": "",
-        "description": "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as "
-        "en_core_web_*. "
+        "description": "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*. "
         f"tok2vec {config.width}x{config.depth}, seed {config.seed}.",
         "sources": SOURCES + ([COCO_SOURCE] if captions else []),
         "performance": measured,

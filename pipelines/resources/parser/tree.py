@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-# Hosts of the GUM documents whose texts may be adapted and passed on: Wikinews (CC BY), Wikipedia, Wikivoyage
-# and Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most
-# of
-# the fiction) or allows no derived works (Santa Barbara conversations), and the rest varies by document.
+# Hosts of the GUM documents whose texts may be adapted and passed on: Wikinews (CC BY), Wikipedia, Wikivoyage and
+# Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most of the fiction)
+# or allows no derived works (Santa Barbara conversations), and the rest varies by document.
 REDISTRIBUTABLE_HOSTS = ("en.wikinews.org", "en.wikipedia.org", "en.wikivoyage.org", "en.wikisource.org")
 
 
@@ -115,8 +114,7 @@ class Tree:
         return len(self.forms)
 
     def children(self, head: int, *deps: str) -> list[int]:
-        """Return the dependents of a word from left to right, only those with one of the labels if any is
-        given."""
+        """Return the dependents of a word from left to right; where labels are given, those with one of them."""
         return [
             index for index, other in enumerate(self.heads) if other == head and (not deps or self.deps[index] in deps)
         ]

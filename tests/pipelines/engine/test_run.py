@@ -19,7 +19,7 @@ from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, Stage
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.reports import ShardProgress
-from negcap.pipelines.engine.run import run_stage
+from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
 from negcap.pipelines.engine.work import batches
 from tests.conftest import ROOT
@@ -111,8 +111,7 @@ def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
     try:
         for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
             progress.calls.clear()
-            given = {"metadata": {"made_by": "tests"}, "progress": progress}
-            run_stage(stage, run, ToyConfig(), workers, **given)
+            run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
     finally:
         workers.close()
     assert tree(run) == expected

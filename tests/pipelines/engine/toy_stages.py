@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.run import run_stage
+from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import Origin, WholeTable, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.schemas.captions import CAPTIONS
@@ -136,9 +136,8 @@ def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> d
     workers = executor(**options)  # type: ignore[arg-type]
     try:
         for stage in (COUNT, SPLIT):
-            counts = run_stage(
-                stage, run, config, workers, metadata={"made_by": "tests"}, progress=Silent(), overwrite=overwrite
-            )
+            execution = Execution(workers, Silent(), overwrite)
+            counts = run_stage(stage, run, config, execution, metadata={"made_by": "tests"})
         return counts
     finally:
         workers.close()

@@ -369,10 +369,10 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
 
 
 def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    secret = photo(tmp_path / "secret.png")
-    (photos / "link.png").symlink_to(secret)
+    (photos / "link.png").symlink_to(photo(tmp_path / "elsewhere.png"))
+    (photos / "broken.png").symlink_to(tmp_path / "nowhere.png")
     captions = tmp_path / "captions.csv"
-    images = ("a.png", "a.png", "c.png", "sub/c.png", "link.png", "gone.png")
+    images = ("a.png", "a.png", "c.png", "sub/c.png", "link.png", "broken.png", "gone.png", "../elsewhere.png")
     captions.write_text("image,caption\n" + "".join(f"{image},A cup on a box.\n" for image in images[:2] + images[3:]))
     run = tmp_path / "run"
     assert main(["ingest", str(captions), "--output", str(run), "--quiet"]) == 0
@@ -380,8 +380,8 @@ def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.
     assert extract(run, "--onnx", onnx, *SIZES, "--output", run) == 2
     assert "images must be the folder of its photos" in capsys.readouterr().err
     assert extract(run, "--onnx", onnx, *SIZES, "--images", photos, "--output", run) == 0
-    assert list(rows(run)) == ["a", "c"]
-    assert rejected(run) == {"link.png": "missing", "gone.png": "missing"}
+    assert list(rows(run)) == ["a", "c", "link"]
+    assert rejected(run) == {"broken.png": "missing", "gone.png": "missing"}
     assert main(["verify", str(run), "--quiet"]) == 0
 
 

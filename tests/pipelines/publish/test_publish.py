@@ -112,7 +112,11 @@ def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
     assert folder.box("b.png") == Box(0, 0, 17, 12)
     outside = write_images(tmp_path / "outside", ["d.jpg"])
     (tmp_path / "images" / "d.jpg").symlink_to(outside / "d.jpg")
-    assert folder.find("d.jpg") is None
+    assert folder.find("d.jpg") == "d.jpg" and folder.box("d.jpg") == Box(0, 0, 16, 12)
+    (tmp_path / "images" / "gone.jpg").symlink_to(outside / "gone.jpg")
+    assert folder.find("gone.jpg") is None
+    with pytest.raises(ValueError, match=r"inside the image folder, was: '../outside/d.jpg'"):
+        folder.find("../outside/d.jpg")
     (tmp_path / "images" / "e.jpg").write_text("no image")
     with pytest.raises(ValueError, match=r"e.jpg: must be an image file"):
         folder.box("e.jpg")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import read_table, write_shard
+from negcap.pipelines.engine.shards import Origin, read_table, shard_path, write_shard
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
 from negcap.schemas.negatives import POSITIVE, REJECTIONS
@@ -125,7 +125,7 @@ def test_an_operator_without_rows_is_hidden_with_the_negatives(tmp_path: Path) -
     refused = {**dict.fromkeys(REJECTIONS.names), **{k: v for k, v in negatives[0].items() if k in REJECTIONS.names}}
     refused |= {"operator": "verb", "family": "verb", "reason": "same_quantity"}
     schema = REJECTIONS
-    write_shard(pa.Table.from_pylist([refused], schema), run / "rejections", 0, "toy", schema, {})
+    write_shard(pa.Table.from_pylist([refused], schema), shard_path(run / "rejections", 0), schema, Origin("toy"))
     audit(run, tmp_path, AuditConfig(blind=False), Silent())
     found = browse((tmp_path / PAGE).read_text(encoding="utf-8"), EMPTY, tmp_path)
     assert found["all"] == ["noun", "numeral", "verb"]

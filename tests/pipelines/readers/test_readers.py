@@ -4,6 +4,9 @@ import bz2
 import gzip
 import json
 import lzma
+import re
+import stat
+import tarfile
 import uuid
 import zipfile
 from collections import Counter
@@ -592,3 +595,38 @@ def test_real_captions_are_all_read(source, format, language, splits, images):
     assert len({record.image for record in records}) == images
     assert rejected == []
     assert all(record.image.endswith(".jpg") for record in records)
+
+
+def test_a_folder_of_links_is_read_as_what_they_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    for name in ("train.csv", "val.csv"):
+        (tmp_path / "far" / "away" / name).write_text(delimited(","))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("train.csv", "val.csv"):
+        (folder / name).symlink_to(tmp_path / "far" / "away" / name)
+    (folder / "test.csv").symlink_to(tmp_path / "nowhere.csv")
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    whole = [record._replace(source="") for record in readers.read(str(folder / "train.csv"), "table", ReadOptions())]
+    for source in (folder, tmp_path / "link"):
+        assert readers.detect(str(source)) == "table"
+        found = list(readers.read(str(source), "table", ReadOptions()))
+        assert [record.source for record in found] == ["train.csv"] * len(whole) + ["val.csv"] * len(whole)
+        assert [record.image for record in found] == [record.image for record in whole] * 2
+
+
+def test_a_link_inside_an_archive_that_leads_out_is_refused_by_name(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text(delimited(","))
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        member = zipfile.ZipInfo("train.csv")
+        member.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(member, str(secret))
+    with tarfile.open(tmp_path / "data.tar", "w") as archive:
+        member = tarfile.TarInfo("train.csv")
+        member.type, member.linkname = tarfile.SYMTYPE, str(secret)
+        archive.addfile(member)
+    for name, said in (("zip", f"is a link to {secret}, and links inside"), ("tar", "is a link that leads out")):
+        url = f"{name}://train.csv::{tmp_path / 'data'}.{name}"
+        with pytest.raises(ValueError, match=f"^{re.escape(url)}: {re.escape(said)}"):
+            readers.detect(url)
