@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from negcap.pipelines.publish.selection import Example
-from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption
+from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption, with_all
 from negcap.pipelines.report.summary import plain_table
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 CUES = 3
 FIXED = ("format rule", "shorter is true", "language model")  # none learns from negatives: reversed, they tell as much
-ALL = "all"
 LEAST_PAIRS = 100
 REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
 Measure = Callable[[str, Sequence[Pair]], BlindReport]
@@ -103,8 +102,7 @@ def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: 
     measure: from a name and its pairs to a report, as `blind`. Raises ImportError without scikit-learn.
     """
     reports, unmeasured, few = [], {}, {}
-    together = {ALL: [pair for rows in pairs.values() for pair in rows]} if len(pairs) > 1 else {}
-    for operator, rows in {**pairs, **together}.items():
+    for operator, rows in with_all(pairs).items():
         try:
             reports.append(measure(operator, rows))
         except ValueError as error:

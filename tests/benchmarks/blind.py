@@ -1,9 +1,11 @@
 """Print the blind baselines of a run: `python -m tests.benchmarks.blind RUN [--pick random] [--operator noun]`."""
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
-from negcap.pipelines.quality.bias import BlindConfig, flow_table, measure_run, to_markdown
+from negcap.pipelines.quality.bias import BlindConfig, measure_run, to_markdown
+from negcap.pipelines.tables.columns import columns_of
 
 
 def main() -> None:
@@ -21,8 +23,12 @@ def main() -> None:
         print(f"\n{report.name}: true {', '.join(f'{g!r} {w:+.1f}' for g, w in report.true_cues)}")
         print(f"{report.name}: false {', '.join(f'{g!r} {w:+.1f}' for g, w in report.false_cues)}")
         print("from -> to: rows (rows of the reverse)")
-        for old, new, rows, back in flow_table(given.run, report.name, given.top):
-            print(f"  {old} -> {new}: {rows:,} ({back:,})")
+        flows: Counter[tuple[str, str]] = Counter()
+        for table in columns_of(given.run, "negatives", ("operator", "replaced", "replacement")):
+            rows = [row for row in table.to_pylist() if row["operator"] == report.name]
+            flows.update((row["replaced"], row["replacement"]) for row in rows)
+        for (old, new), n in sorted(flows.items(), key=lambda item: (-item[1], item[0]))[: given.top]:
+            print(f"  {old} -> {new}: {n:,} ({flows[new, old]:,})")
 
 
 if __name__ == "__main__":

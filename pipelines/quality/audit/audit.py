@@ -43,7 +43,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
             blindness[name] = measured(run, name, config, progress, list(figures.families))
     samples = read_samples(run, table, config)
     provenance = origin(run, table)
-    opening_lines = [*corpus_lines(run), *component_lines(run), *of_splits(config.splits)]
+    opening_lines = [*corpus_lines(run), *component_lines(run), *splits_line(config.splits)]
     context = read_context(run, samples.rows, config.images)
     html = page(Content(figures, blindness, corpus, samples, context, opening_lines, provenance, table, config))
     output.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def read_samples(run: Path, table: str, config: AuditConfig) -> Samples:
     )
 
 
-def of_splits(splits: Sequence[str]) -> list[str]:
+def splits_line(splits: Sequence[str]) -> list[str]:
     """A line that names the splits that are shown, where those are not all."""
     return [f"what follows is of the split {' and '.join(splits)} only"] if splits else []
 

@@ -13,8 +13,6 @@ from negcap.pipelines.quality.audit.config import AuditConfig
 if TYPE_CHECKING:
     from negcap.pipelines.quality.bias import BlindReport
 
-ALL = "all"
-
 
 @dataclass(frozen=True)
 class Blindness:
@@ -29,18 +27,16 @@ def measured(run: Path, table: str, config: AuditConfig, progress: Progress, ord
 
     An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.
     """
-    from negcap.pipelines.quality.bias import KeptReports, read_all, read_corpus
+    from negcap.pipelines.quality.bias import KeptReports, read_all, read_corpus, with_all
 
     found = read_all(run, table, config.splits, config.seed)
     pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
-    if len(pairs) > 1:
-        pairs[ALL] = [pair for some in pairs.values() for pair in some]
     blind = KeptReports(run, config.seed, read_corpus(run), config.limit)
     reports: dict[str, BlindReport] = {}
     unmeasured: dict[str, str] = {}
-    progress.begin(f"blind {table}", len(pairs))
+    progress.begin(f"blind {table}", len(with_all(pairs)))
     try:
-        for name, some in pairs.items():
+        for name, some in with_all(pairs).items():
             try:
                 reports[name] = blind(name, some)
             except (ValueError, ImportError) as error:

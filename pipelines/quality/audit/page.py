@@ -9,11 +9,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from negcap.pipelines.quality.audit import charts
-from negcap.pipelines.quality.audit.blindness import ALL, Blindness
+from negcap.pipelines.quality.audit.blindness import Blindness
 from negcap.pipelines.quality.audit.config import AuditConfig
 from negcap.pipelines.quality.audit.context import Context
 from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
 from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
+from negcap.pipelines.quality.bias import ALL
 from negcap.pipelines.quality.strata import Row, Stratum
 from negcap.pipelines.report.rows import change, pieces, visible
 from negcap.schemas.negatives import POSITIVE

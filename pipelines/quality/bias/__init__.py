@@ -10,14 +10,13 @@ from negcap.pipelines.quality.bias.cache import KeptReports
 from negcap.pipelines.quality.bias.pairs import (
     Pair,
     Pick,
-    flow_table,
     one_per_caption,
     read_all,
     read_corpus,
-    read_pairs,
     some_images,
 )
 from negcap.pipelines.quality.bias.report import (
+    ALL,
     BlindConfig,
     BlindReport,
     Cue,
@@ -25,11 +24,13 @@ from negcap.pipelines.quality.bias.report import (
     measure,
     measure_run,
     ngram_regression,
+    with_all,
 )
 from negcap.pipelines.quality.bias.rules import format_faults, format_rule, shorter
 from negcap.pipelines.quality.bias.table import to_json, to_markdown, to_text
 
 __all__ = [
+    "ALL",
     "Accuracy",
     "BlindConfig",
     "BlindReport",
@@ -40,7 +41,6 @@ __all__ = [
     "accuracy",
     "blind",
     "by_image",
-    "flow_table",
     "format_faults",
     "format_rule",
     "measure",
@@ -49,10 +49,10 @@ __all__ = [
     "one_per_caption",
     "read_all",
     "read_corpus",
-    "read_pairs",
     "shorter",
     "some_images",
     "to_json",
     "to_markdown",
     "to_text",
+    "with_all",
 ]

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple, get_args
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.tables.columns import columns_of
-from negcap.schemas.negatives import POSITIVE
 
 Pick = Literal["first", "random"]
 COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
@@ -52,6 +51,8 @@ def read_all(
     Paraphrases, which are true, are left out. Raises FileNotFoundError without the table, ValueError naming a column
     that it lacks or a split that it has no rows of.
     """
+    from negcap.schemas.negatives import POSITIVE  # imports pyarrow
+
     made: dict[str, list[Pair]] = {}
     seen: set[str] = set()
     for rows in columns_of(run, table, COLUMNS):
@@ -70,18 +71,6 @@ def read_all(
     return {operator: made[operator] for operator in sorted(made)}
 
 
-def read_pairs(run: Path, operator: str, seed: int = 0, pick: Pick = "first", table: str = "negatives") -> list[Pair]:
-    """One pair a caption of a run's operator, shard by shard. Raises FileNotFoundError without negatives."""
-    import pyarrow.compute as pc
-
-    pairs = []
-    for some in columns_of(run, table, ("negative_id", "operator", "caption", "text", "image_id")):
-        rows = some.filter(pc.equal(some["operator"], operator)).to_pydict()
-        made = map(Pair, rows["caption"], rows["text"], rows["image_id"])
-        pairs += one_per_caption(zip(rows["negative_id"], made, strict=True), seed, pick)
-    return pairs
-
-
 def read_corpus(run: Path) -> list[tuple[str, str]]:
     """(text, image_id) of all English captions of a run, for a language model; none where there is no table."""
     if not (run / "captions").is_dir():
@@ -92,18 +81,6 @@ def read_corpus(run: Path) -> list[tuple[str, str]]:
         triples = zip(columns["text"], columns["image_id"], columns["language"], strict=True)
         corpus += [(text, image) for text, image, language in triples if language == "en"]
     return corpus
-
-
-def flow_table(run: Path, operator: str, top: int = 20, table: str = "negatives") -> list[tuple[str, str, int, int]]:
-    """The commonest exchanges (replaced, replacement, rows, rows of the reverse) of an operator, over all its rows."""
-    import pyarrow.compute as pc
-
-    counts: Counter[tuple[str, str]] = Counter()
-    for some in columns_of(run, table, ("operator", "replaced", "replacement")):
-        rows = some.filter(pc.equal(some["operator"], operator)).to_pydict()
-        counts.update(zip(rows["replaced"], rows["replacement"], strict=True))
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [(old, new, n, counts[new, old]) for (old, new), n in ordered[:top]]
 
 
 def some_images(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:

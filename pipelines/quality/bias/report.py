@@ -125,11 +125,13 @@ def measure(
 
     limit: on the pairs of so many random images as give at most that many. Raises as `blind`.
     """
-    reports = {name: blind(name, some_images(some, limit, seed), seed, corpus) for name, some in pairs.items()}
-    if len(pairs) > 1:
-        everything = [pair for some in pairs.values() for pair in some]
-        reports[ALL] = blind(ALL, some_images(everything, limit, seed), seed, corpus)
-    return reports
+    return {name: blind(name, some_images(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
+
+
+def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
+    """The pairs of every operator, and where there are several those of all together, under `all`."""
+    together = {ALL: [pair for some in pairs.values() for pair in some]} if len(pairs) > 1 else {}
+    return {**pairs, **together}
 
 
 @dataclass(frozen=True)

@@ -253,7 +253,7 @@ def test_photos_stand_in_the_page_scaled_down(toy: Path, tmp_path: Path) -> None
 
 
 def test_no_photo_is_taken_from_outside_the_folder(tmp_path: Path) -> None:
-    paths = ["../secret.jpg", "/etc/p.jpg", "linked.jpg", "broken.jpg", "absent.jpg"]
+    paths = ["../secret.jpg", "/etc/p.jpg", "a\\..\\b.jpg", "broken.jpg", "absent.jpg"]
 
     def edit(captions: list[dict[str, Any]], negatives: list[dict[str, Any]]) -> None:
         for row in captions:
@@ -264,7 +264,6 @@ def test_no_photo_is_taken_from_outside_the_folder(tmp_path: Path) -> None:
     run = changed(tmp_path, edit)
     folder = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(5, 24)])
     write_images(tmp_path, ["secret.jpg"])
-    (folder / "linked.jpg").symlink_to(tmp_path / "secret.jpg")
     (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no photo")
     html, _ = audited(run, tmp_path / "audit", images=folder, n=500, blind=False)
     assert set(photos(html)) == {f"p{i:03d}" for i in range(5, 24)}

@@ -43,6 +43,7 @@ FILTERS = """
     refused: all('.refused ol > li').filter(seen).length,
     plots: all('.browse svg.plot').filter(seen).length,
     nothing: all('.nothing').filter(seen).length,
+    controls: all('#controls ol > li').filter(seen).length,
     offered: all('.by-reason label').filter(seen).map(node => node.firstChild.nextSibling.data.trim()),
   });
   const choose = id => page.getElementById(id).click();
@@ -125,7 +126,7 @@ def test_an_operator_without_rows_is_hidden_with_the_negatives(tmp_path: Path) -
     refused = {**dict.fromkeys(REJECTIONS.names), **{k: v for k, v in negatives[0].items() if k in REJECTIONS.names}}
     refused |= {"operator": "verb", "family": "verb", "reason": "same_quantity"}
     schema = REJECTIONS
-    write_shard(pa.Table.from_pylist([refused], schema), shard_path(run / "rejections", 0), schema, Origin("toy"))
+    write_shard(pa.Table.from_pylist([refused], schema), shard_path(run / "rejections", 0), schema, Origin("toy", {}))
     audit(run, tmp_path, AuditConfig(blind=False), Silent())
     found = browse((tmp_path / PAGE).read_text(encoding="utf-8"), EMPTY, tmp_path)
     assert found["all"] == ["noun", "numeral", "verb"]
@@ -169,6 +170,7 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
     assert start["nothing"] == 0 and start["plots"] >= 3 * len(operators) and found["end"] == start
     for name, state in found["operators"].items():
         assert state["operators"] == [name] and state["nothing"] == 0
+        assert state["controls"] == start["controls"] > 0
         assert state["made"] <= 6 and state["plots"] in (3, 4)
         assert state["reasons"] == [reason.replace("_", " ") for reason in figures.refused.get(name, {})]
         assert set(state["offered"]) == {"everything", "negatives", *state["reasons"]}
@@ -178,6 +180,7 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
     for reason, state in found["reasons"].items():
         with_it = [name for name in operators if reason.replace(" ", "_") in figures.refused.get(name, {})]
         assert state["operators"] == with_it and state["reasons"] == [reason]
+        assert state["controls"] == start["controls"]
         assert state["made"] == state["plots"] == state["nothing"] == 0 < state["refused"] <= 2 * len(with_it)
     assert set(start["offered"]) == {"everything", "negatives", *found["reasons"]}
     assert found["kept"]["operators"] == operators and "sibling quantity" in found["none"]["offered"]

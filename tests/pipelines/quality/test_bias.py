@@ -14,13 +14,12 @@ from negcap.pipelines.quality.bias import (
     Pair,
     accuracy,
     blind,
-    flow_table,
     format_faults,
     format_rule,
     measure_run,
     ngram_regression,
     one_per_caption,
-    read_pairs,
+    read_all,
     shorter,
     to_markdown,
 )
@@ -175,8 +174,8 @@ def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
 
 @pytest.mark.parametrize("pick", ["first", "random"])
 def test_a_pick_does_not_depend_on_shards(tmp_path: Path, pick: str) -> None:
-    one = read_pairs(negatives(tmp_path / "one", []), "noun", 3, pick)  # type: ignore[arg-type]
-    many = read_pairs(negatives(tmp_path / "many", [1, 5]), "noun", 3, pick)  # type: ignore[arg-type]
+    one = read_all(negatives(tmp_path / "one", []), seed=3, pick=pick)["noun"]  # type: ignore[arg-type]
+    many = read_all(negatives(tmp_path / "many", [1, 5]), seed=3, pick=pick)["noun"]  # type: ignore[arg-type]
     assert len(one) == 16
     assert sorted(one) == sorted(many)
 
@@ -195,12 +194,6 @@ def test_a_run_has_a_report_an_operator(tmp_path: Path) -> None:
 def test_too_few_images_name_the_operator(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="noun: images must be >= 5 for 5 folds, were: 3"):
         measure_run(negatives(tmp_path, [], images=3))
-
-
-def test_flow_table_has_the_reverse_beside(tmp_path: Path) -> None:
-    run = negatives(tmp_path, [4])
-    assert flow_table(run, "noun") == [("a", "b", 48, 16), ("b", "a", 16, 48)]
-    assert flow_table(run, "noun", top=1) == [("a", "b", 48, 16)]
 
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
