@@ -3,7 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TESTED := tests/constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(TESTED)
 
 CAPTIONS ?= pipelines/sample/captions.json
 OUT ?= outputs/sample
@@ -25,12 +26,12 @@ $(BIN)/python:
 		|| { echo "negcap needs Python >= 3.11 (make PYTHON=/path/to/python3.11 …)" >&2; exit 2; }
 	"$(PYTHON)" -m venv $(VENV)
 
-# Stamps: what is installed is installed again only when pyproject.toml has changed.
-$(VENV)/installed: pyproject.toml | $(BIN)/python
+# Stamps: what is installed is installed again only when pyproject.toml or the tested versions have changed.
+$(VENV)/installed: pyproject.toml $(TESTED) | $(BIN)/python
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+$(VENV)/installed-dev: pyproject.toml $(TESTED) | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $(VENV)/installed $@
 
@@ -39,7 +40,7 @@ setup: $(VENV)/installed-dev ## a virtualenv in .venv with all that development 
 negatives: $(VENV)/installed ## negatives of the sample; of your captions: CAPTIONS=path OUT=outputs/name [ARGS="--seed 1"]
 	$(BIN)/negcap build "$(CAPTIONS)" --output "$(OUT)" $(ARGS)
 
-$(VENV)/installed-train: pyproject.toml | $(BIN)/python
+$(VENV)/installed-train: pyproject.toml $(TESTED) | $(BIN)/python
 	$(PIP) --editable '.[train]'
 	@touch $(VENV)/installed $@
 

@@ -76,8 +76,8 @@ class TrainConfig:
         bidirectional: the GRU reads both ways, with joint / 2 units each. pooling: of its states, max or last.
         transform: of image features; root: signed square root, then L2 norm. image_pooling: of a grid's regions.
     Optimization
-        epochs, batch_size (pairs of image and caption), learning_rate of Adam; from epoch `constant` on (default:
-            `decay_every`) it is multiplied by `decay` every `decay_every` epochs, down to `least_rate`.
+        epochs, batch_size (pairs of image and caption), learning_rate of Adam: kept for `constant` epochs (default:
+            `decay_every`), then multiplied by `decay` before every `decay_every` epochs, down to `least_rate`.
         margin of the hinges; warm_up: first epochs with the sum of hinges (VSE) in place of the hardest (VSE++).
         clip: maximal norm of the gradients. dropout: share of image features set to 0.
         average: decay of the exponential moving average of the weights, which is what is validated and kept; 0: none.

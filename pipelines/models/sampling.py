@@ -89,6 +89,6 @@ def sample_negatives(pool: NegativePool, captions: Tensor, n: int, generator: Ge
 
 
 def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
-    """Captions (n,) in random order, `batch_size` at a time; a last batch of one is left out: it has no negatives."""
+    """Captions (n,) in random order, `batch_size` at a time; a last batch of one, without negatives, is left out."""
     order = captions[torch.randperm(len(captions), generator=generator)]
     return (batch for batch in order.split(batch_size) if len(batch) > 1)

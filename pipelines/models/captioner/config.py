@@ -22,7 +22,7 @@ class CaptionerConfig:
         run: the folder with captions and features; output: the captioner's folder. train_splits, validation_split,
         validation_images, transform, min_count: as of TrainConfig.
     Phases, one after the other
-        mle_epochs of maximum likelihood; the generator with the least loss on validation goes on.
+        mle_epochs of maximum likelihood; the generator with the least validation loss enters the next phase.
         discriminator_epochs of the discriminator alone.
         gan_epochs of `stages` stages; a stage is `generator_steps` steps of the policy gradient, then one step of the
         discriminator. Training stops when distinct-2 of sampled captions falls below `collapse` times its value at the

@@ -133,15 +133,15 @@ def read_references(
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
     images = captions.image[chosen].unique()
     texts = normalize(captions.texts).to_pylist()
-    said: dict[int, list[list[str]]] = {image: [] for image in images.tolist()}
+    sentences: dict[int, list[list[str]]] = {image: [] for image in images.tolist()}
     for row, image in zip(chosen.tolist(), captions.image[chosen].tolist(), strict=True):
-        said[image].append(texts[row].split())
+        sentences[image].append(texts[row].split())
     train = captions.of_splits(captioner.config.train_splits)
     return ReferenceCaptions(
         images,
-        [captions.image_ids[image] for image in said],
-        [sentences[0] for sentences in said.values()],
-        [sentences[1:] for sentences in said.values()],
+        [captions.image_ids[image] for image in sentences],
+        [own[0] for own in sentences.values()],
+        [own[1:] for own in sentences.values()],
         frozenset(texts[row] for row in train.tolist()),
     )
 

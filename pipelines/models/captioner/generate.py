@@ -67,16 +67,16 @@ def generate_captions(captioner: Captioner, images: ImagesToCaption, config: Wri
         begun += missing
         sentences = write_sentences(captioner, images.features, keys, (image, number), config)
         text = detokenize(join_words(sentences, captioner.vocabulary))
-        said = caption_keys(names.take(pa.array(image)), text)
-        reason = _refusal_reasons(sentences, said, images.own, kept)
-        kept.append(said.filter(pa.array(reason == 0)))
+        new = caption_keys(names.take(pa.array(image)), text)
+        reason = _refusal_reasons(sentences, new, images.own, kept)
+        kept.append(new.filter(pa.array(reason == 0)))
         rounds.append(Attempts(image, number, reason, text))
         missing = missing - np.bincount(image[reason == 0], minlength=len(images.ids))
     return _sorted(rounds)
 
 
 def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
-    """Strings that are equal for captions of the same image that say the same."""
+    """Strings that are equal for captions of the same image with the same normalized text."""
     return pc.binary_join_element_wise(image_ids, normalize(texts), "\x1f")
 
 
@@ -109,14 +109,14 @@ def write_sentences(
     return PaddedSentences(torch.cat(words), torch.cat(lengths))
 
 
-def _refusal_reasons(sentences: PaddedSentences, said: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
-    """(n,) as Attempts.reason; said: keys of the captions; own: of the images' own; kept: of those kept before."""
+def _refusal_reasons(sentences: PaddedSentences, new: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
+    """(n,) as Attempts.reason; new: keys of the captions; own: of the images' own; kept: of those kept before."""
     reason = degeneracy(sentences).numpy()
-    is_own = pc.is_in(said, own).to_numpy(zero_copy_only=False)
-    before = pc.is_in(said, pa.concat_arrays([*kept, said.slice(0, 0)])).to_numpy(zero_copy_only=False)
-    codes = said.dictionary_encode().indices.to_numpy()
+    is_own = pc.is_in(new, own).to_numpy(zero_copy_only=False)
+    before = pc.is_in(new, pa.concat_arrays([*kept, new.slice(0, 0)])).to_numpy(zero_copy_only=False)
+    codes = new.dictionary_encode().indices.to_numpy()
     acceptable = np.flatnonzero((reason == 0) & ~is_own & ~before)
-    first = np.zeros(len(said), bool)
+    first = np.zeros(len(new), bool)
     first[acceptable[np.unique(codes[acceptable], return_index=True)[1]]] = True
     return np.where(reason > 0, reason, np.where(is_own, OWN, np.where(first, 0, REPEAT)))
 

@@ -66,9 +66,9 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
 def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], most: int) -> Tensor:
     """Up to `most` negatives of each of the captions (n,): first draw of each operator, then second draws, …; (P,)."""
-    asked = torch.zeros(corpus.captions, dtype=torch.bool)
-    asked[captions] = True
-    rows = (corpus.made_by(operators) & asked[corpus.negative_caption]).nonzero()[:, 0]
+    wanted = torch.zeros(corpus.captions, dtype=torch.bool)
+    wanted[captions] = True
+    rows = (corpus.made_by(operators) & wanted[corpus.negative_caption]).nonzero()[:, 0]
     key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]

@@ -40,9 +40,9 @@ class Learner:
 
 @torch.no_grad()
 def update_average(learner: Learner, step: int, decay: float) -> None:
-    """Move the average towards the weights after a step (counted from 1): by 1 - decay, or 1 / step while that is more.
+    """Move the average towards the weights after a step (counted from 1) by 1 - decay, or by 1 / step while it is more.
 
-    So all weights count alike while there are few.
+    So it is the plain mean of the weights in the first 1 / (1 - decay) steps.
     """
     averages: list[Tensor] = list(learner.average.parameters())
     weights: list[Tensor] = list(learner.model.parameters())

@@ -52,7 +52,7 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
     found += [(item.value, names[item.object]) for item in graph.attributes]
     found += [(item.name,) for item in graph.objects]
     if not found:
-        raise ValueError(f"query must name a thing, was: {text!r}")
+        raise ValueError(f"query must name an object, was: {text!r}")
     return Phrase(found[0], text)
 
 

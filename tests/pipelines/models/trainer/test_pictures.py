@@ -55,7 +55,7 @@ def test_a_query_is_read_as_a_caption(text: str, words: tuple[str, ...]) -> None
 
 
 def test_a_query_must_name_a_thing() -> None:
-    with pytest.raises(ValueError, match="query must name a thing, was: 'very slowly'"):
+    with pytest.raises(ValueError, match="query must name an object, was: 'very slowly'"):
         read_query("very slowly")
 
 

@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+
+from negcap.pipelines.models.captions import read_captions, split_captions
+from negcap.schemas.captions import CAPTIONS
+from tests.pipelines.models.trainer_world import write_table, write_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"), [("train", 30), ("test", 10)])
+
+
+def test_splits(world: Path) -> None:
+    captions = read_captions(world)
+    there = torch.ones(40, dtype=torch.bool)
+    train, held = split_captions(captions, ["train"], "val", 5, there)
+    assert (len(train), len(held)) == (50, 10)
+    assert not set(captions.image[train].tolist()) & set(captions.image[held].tolist())
+    assert held.tolist() != train.tolist()[-10:] and held.tolist() != list(range(10))  # not the first or last ones
+    train, held = split_captions(captions, ["train", "none"], "test", 5, there)
+    assert (len(train), len(held)) == (60, 20)
+    there[captions.image[0]] = False
+    assert len(split_captions(captions, ["train"], "test", 5, there)[0]) == 58
+    with pytest.raises(ValueError, match="have none: the splits are 'train', 'test'"):
+        split_captions(captions, ["trian"], "test", 5, there)
+    with pytest.raises(ValueError, match="no split 'val' and validation_images is 0"):
+        split_captions(captions, ["train"], "val", 0, there)
+
+
+def test_only_english_captions_are_read(tmp_path: Path) -> None:
+    row = {"caption_id": "a:b:0", "image_id": "b", "image": "b.png", "split": "", "origin": "human", "text": "A hen."}
+    rows = [{**row, "language": "en"}, {**row, "caption_id": "a:b:1", "language": "de", "text": "Ein Huhn."}]
+    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    assert read_captions(tmp_path).texts.to_pylist() == ["A hen."]

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize
+from tests.pipelines.models.trainer_world import write_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"), [("train", 30), ("test", 10)])
+
+
+def test_a_run_is_encoded_as_it_stands(world: Path) -> None:
+    captions = read_captions(world)
+    assert len(captions.ids) == 80 and len(captions.image_ids) == 40
+    vocabulary = build_vocabulary(captions.texts.to_pylist(), 4)
+    corpus = encode_run(world, captions, vocabulary)
+    rows = pq.read_table(world / "negatives").to_pylist()
+    texts = [*captions.texts.to_pylist(), *(row["text"] for row in rows)]
+    assert len(corpus.offsets) == len(texts) + 1
+    for n in range(0, len(texts), 7):
+        read = [vocabulary.words[k] for k in corpus.tokens[corpus.offsets[n] : corpus.offsets[n + 1]]]
+        assert read == ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(texts[n])), "<end>"]
+    assert [captions.ids[n] for n in corpus.negative_caption.tolist()] == [row["caption_id"] for row in rows]
+    assert [corpus.operators[n] for n in corpus.operator.tolist()] == [row["operator"] for row in rows]
+    assert [corpus.families[n] for n in corpus.family.tolist()] == [row["family"] for row in rows]
+    assert [f":{n}" for n in corpus.draw.tolist()] == [row["negative_id"][-2:] for row in rows]
+    counting = [text.split()[0] in ("two", "three") or "two" in text or "three" in text for text in texts[:80]]
+    assert corpus.plural.tolist() == counting
+    assert corpus.of_families(["relation"]).tolist() == [row["family"] == "relation" for row in rows]
+    assert corpus.made_by(["noun", "shuffle"]).tolist() == [row["operator"] == "noun" for row in rows]
+
+
+def test_encoding_is_kept_and_hangs_on_words_and_tables(world: Path) -> None:
+    captions = read_captions(world)
+    one, other = (build_vocabulary(captions.texts.to_pylist(), n) for n in (1, 9))
+    made = encode_run(world, captions, one)
+    kept = sorted((world / "encoded").iterdir())
+    times = [path.stat().st_mtime_ns for path in kept]
+    assert torch.equal(encode_run(world, captions, one).tokens, made.tokens)
+    assert [path.stat().st_mtime_ns for path in kept] == times
+    encode_run(world, captions, other)
+    assert len(list((world / "encoded").iterdir())) == len(kept) + 1
+    kept[0].write_bytes(b"cut short")
+    with pytest.raises(ValueError, match="is damaged"):
+        for vocabulary in (one, other, build_vocabulary(captions.texts.to_pylist(), 4)):
+            encode_run(world, captions, vocabulary)
+    kept[0].unlink()

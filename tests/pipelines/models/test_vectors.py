@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from negcap.pipelines.models.vectors import read_vectors
+from negcap.pipelines.models.vocabulary import build_vocabulary
+
+
+def test_vectors(tmp_path: Path) -> None:
+    vocabulary = build_vocabulary(["dog cat new york"], 1)
+    (tmp_path / "v.txt").write_text("dog 1 2\nhen 3 4\nnew 5 -6.5\n")
+    (tmp_path / "w.txt").write_text("2 2\ndog 1 2\nnew 5 -6.5\n")
+    np.savez(tmp_path / "v.npz", words=np.array(["new", "dog"]), vecs=np.array([[5, -6.5], [1, 2]], np.float32))
+    for name in ("v.txt", "w.txt", "v.npz"):
+        read = read_vectors(tmp_path / name, vocabulary, 2)
+        assert read[vocabulary.ids["dog"]].tolist() == [1, 2] and read[vocabulary.ids["new"]].tolist() == [5, -6.5]
+        assert read.isnan().all(1).sum() == len(vocabulary) - 2
+
+
+def test_a_name_of_several_words_has_the_mean_of_their_vectors(tmp_path: Path) -> None:
+    vocabulary = build_vocabulary(["tennis racket"], 1, ["tennis racket", "tennis shoe", "tank top"])
+    (tmp_path / "v.txt").write_text("tennis 1 2\nracket 3 6\n")
+    read = read_vectors(tmp_path / "v.txt", vocabulary, 2)
+    assert read[vocabulary.ids["tennis racket"]].tolist() == [2, 4]
+    assert read[vocabulary.ids["tennis shoe"]].tolist() == [1, 2] and read[vocabulary.ids["tank top"]].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dog 1 2 3\n", "v.txt:1: must have a word and 2 numbers"),
+        ("dog 1 2\ncat 1 x\n", "v.txt:2: must have a word and 2 numbers, has other text"),
+        ("cat 1 2\n", "must have vectors of the vocabulary's words, has none of 5"),
+    ],
+)
+def test_bad_vectors(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "v.txt").write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_vectors(tmp_path / "v.txt", build_vocabulary(["dog"], 1), 2)
+    assert message in str(error.value)
+
+
+def test_a_pickle_in_an_npz_is_not_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", words=np.array([{"a": 1}], object))
+    with pytest.raises(ValueError, match="must hold plain arrays"):
+        read_vectors(tmp_path / "v.npz", build_vocabulary(["dog"], 1), 2)
