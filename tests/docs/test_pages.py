@@ -61,6 +61,16 @@ def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -
         assert program in {"pip", "python", "git", "dask"}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_an_option_that_is_named_exists(page: Path) -> None:
+    others = {"--help", "--check", "--nthreads"}  # of sha256sum and dask
+    options = [option for command in negcap.commands.values() for option in command.params]
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | others
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+    named = {flag for code in re.findall(r"`([^`]+)`", text) for flag in re.findall(r"--[a-z][a-z-]*", code)}
+    assert named <= known
+
+
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run that the first command of the README makes."""
