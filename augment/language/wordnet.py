@@ -275,7 +275,7 @@ class WordNet:
         return found
 
     def _is_thing(self, synset: int) -> bool:
-        """Whether a synset is a kind of physical entity other than a person ("boxer", the dog)."""
+        """Whether a synset is below "physical entity" but not "person" ("boxer", the dog)."""
         above = self.closure(synset)
         return (
             self.synset("physical_entity.n.01") in above
