@@ -1,1 +1,1 @@
-"""What changes a caption: pure functions over parsed captions."""
+"""Making negative captions: pure functions over parsed captions; no files but those in augment/data."""

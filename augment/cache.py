@@ -13,8 +13,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-CAPTIONS = 4096  # a fold of the captions that truth is estimated on
-CONTEXTS = 64  # more than an image has captions
+# More than an image has captions; every caption that is kept costs memory and makes garbage collection slower.
+CAPTIONS = 256
+CONTEXTS = 64
 
 
 def cached(size: int) -> Callable[[Function], Function]:

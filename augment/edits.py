@@ -1,4 +1,4 @@
-"""Edits of a caption's text: the only place that builds strings."""
+"""Edits of a caption's text, and candidates made of them; `apply` is what builds a negative's text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Edit(NamedTuple):
 class Candidate(NamedTuple):
     """A proposed negative: disjoint edits in text order, and what was replaced by what.
 
-    `change` names the contradiction check that judges it; `slots` are the token indices it looks at (a head, a counted
-    noun, a preposition and its object, two swapped heads, an attribute and its noun). What is added replaces "".
+    `change` names the check of negcap.augment.truth.contradiction for it; `slots` are the token indices that the check
+    reads (a head, a counted noun, a preposition and its object, two swapped heads, an attribute and its noun). A word
+    that is added has `replaced` "".
     Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused`
-    is a reason that the grammar found already.
+    is the reason of a refusal by the grammar.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
@@ -68,7 +69,7 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 def cased(new: str, old: str, *, first: bool = False) -> str:
     """`new` in the casing of `old`: at a sentence start or in capitals as `old` is.
 
-    `first` tells that `old` is the caption's first word, where a capital says nothing of the word itself.
+    `first`: `old` is the caption's first word, whose capital is not its own.
     """
     if old.islower():
         return new

@@ -1,4 +1,4 @@
-"""Randomness that belongs to a record, never to a worker, a shard or an order."""
+"""Random streams by record, so that they depend on no worker, shard or order."""
 
 from hashlib import blake2b
 from random import Random

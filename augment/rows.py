@@ -20,7 +20,7 @@ CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 
 
 class Rows:
-    """The rows of a table to be: candidates, accepted or refused, in order."""
+    """Candidates, accepted or refused, collected in order for one table."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[int, str, int]] = []

@@ -61,7 +61,7 @@ class Ragged:
 
     @cached_property
     def _keys(self) -> np.ndarray:
-        """Of every id inside its row and, behind that, its value less its rank: in order."""
+        """Sort keys: for every value its row times STRIDE, plus its value less its rank in the row."""
         counts = np.diff(self.offsets)
         row_of = np.repeat(np.arange(len(counts)), counts)
         rank = np.arange(len(self.values)) - self.offsets[row_of]

@@ -1,1 +1,1 @@
-"""What the language knows: parses, grammar, taxonomy, concreteness, corpus counts."""
+"""English: parsing, grammar, WordNet, semantic classes, concreteness, and tables of what may be true at once."""

@@ -10,14 +10,14 @@ from itertools import combinations
 from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
 
-# What captions say of persons in another sense, or of their size by age: "a black man", "a little boy".
+# Dimensions whose words have another sense of persons, or mean their age: "a black man", "a little boy".
 NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
 WARMTH = frozenset({"heat"})
 
 
 @dataclass(frozen=True)
 class Attributes:
-    """The table: `groups` of words that may be said of one thing, `dimensions` of words that measure the same."""
+    """The table: the dimensions (colour, size, …) of each word, pairs of words that may both be true, vague words."""
 
     dimensions: dict[str, frozenset[str]]
     compatible: frozenset[tuple[str, str]]
@@ -71,19 +71,19 @@ def _opposites(word: str) -> frozenset[str]:
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Whether saying `other` of a thing may mean `one`: the same word, one of its group, or a synonym."""
+    """Whether a caption that says `other` of a thing may mean `one`: the same word, or a pair that may both be true."""
     return one == other or (one, other) in attributes().compatible
 
 
 @cache
 def has_other_sense_of_persons(word: str) -> bool:
-    """Whether a word has another sense, or says an age, when it is said of persons."""
+    """Whether a word has another sense of persons, or means their age: "black", "little"."""
     dimensions = attributes().dimensions.get(word)
     return dimensions is not None and dimensions <= NOT_OF_PERSONS
 
 
 @cache
 def is_part_of_name(word: str, noun: str) -> bool:
-    """Whether an adjective and its noun are a name of WordNet, as "hot dog"; not "young man", who is visibly so."""
+    """Whether an adjective and its noun are a compound of WordNet, as "hot dog"; not "young man", who looks young."""
     dimensions = attributes().dimensions.get(word, WARMTH)
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))

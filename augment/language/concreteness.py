@@ -16,9 +16,9 @@ from negcap.augment.language.wordnet import WordNet
 
 
 def features(noun: str) -> dict[str, float] | None:
-    """A noun's ancestors in WordNet with the share of its senses below each, and what else is known of the word.
+    """The features of a noun: the share of its senses below each of its hypernyms in WordNet, and the others below.
 
-    A sense weighs its tag count + 1. Beside the synsets there are lexicographer files (of verb and adjective senses
+    A sense weighs its tag count + 1. Beside the hypernyms there are lexicographer files (of verb and adjective senses
     too), the shares of the parts of speech, the shares of senses that have parts (things do) and that are proper names,
     the mean number of ancestors / 10 and the letters / 10; nearly all lie in [0, 1]. None for what is no noun.
     """

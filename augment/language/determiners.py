@@ -1,4 +1,4 @@
-"""What stands before a noun: whether it counts it, makes it one of several or a mass, or says that it is not there."""
+"""Determiners: whether what precedes a noun counts it, makes it plural or a mass noun, or negates it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NUMBERS = {
     for value, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
 }
 SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
-# What stands before plurals alone, and before plurals or masses: "several sheep", "some bread".
+# Before plurals alone ("several sheep"), and before plurals or mass nouns ("some bread").
 PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
 MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
 NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
 
 
 def singular_form(own: Sequence[Token], possessed: bool) -> str:
-    """How a singular noun is determined by what stands before it and depends on it: "a", "some", "the" or "bare"."""
+    """How a singular noun is determined: "a", "some", "the" or "bare"; `own` are its dependents before it."""
     words = [token.lower for token in own]
     if not SINGULAR_DETERMINERS.isdisjoint(words):
         return "a"
@@ -36,7 +36,7 @@ def _negates(caption: Caption) -> bool:
 
 
 def is_negated(caption: Caption, noun: int) -> bool:
-    """Whether the noun at a token is said not to be there: "no cat", "without a hat"."""
+    """Whether the noun at a token is negated: "no cat", "without a hat"."""
     if not _negates(caption):
         return False
     token = caption.tokens[noun]

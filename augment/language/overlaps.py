@@ -1,4 +1,4 @@
-"""Which nouns may name the same thing in a photo although WordNet keeps them apart: data/noun_overlaps.toml."""
+"""Nouns that may name the same thing in a photo although WordNet does not relate them: data/noun_overlaps.toml."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Gender = Literal["male", "female", "any", "thing"]
 
 @dataclass(frozen=True)
 class Overlaps:
-    """The table as sets: `groups` by noun, what a noun may stand for or implies, and words for persons."""
+    """The table as sets.
+
+    groups: for each noun those that may name the same thing; implied: those that it implies ("rider" a horse); male to
+    any: words for persons; vague: nouns that name no thing of their own.
+    """
 
     groups: dict[str, frozenset[str]]
     implied: dict[str, frozenset[str]]
@@ -78,7 +82,7 @@ def is_person(noun: str) -> bool:
 
 @cache
 def gender(noun: str) -> Gender:
-    """What pronouns say of a noun: male, female, any (a person of unknown gender) or thing."""
+    """The gender that pronouns for a noun have: male, female, any (a person of unknown gender) or thing."""
     table = overlaps()
     for word in (noun, head(noun)):
         if word in table.male:
@@ -95,7 +99,7 @@ def persons_may_be_same(a: str, b: str) -> bool:
 
 @cache
 def other_persons(word: str) -> frozenset[str]:
-    """The words for persons that never name whom `word` names: of another gender, or age."""
+    """The words for persons that exclude `word`: of the other gender, or of another age."""
     table = overlaps()
     pairs = ((table.male, table.female), (table.child, table.adult))
     return frozenset().union(*(b for one, other in pairs for a, b in ((one, other), (other, one)) if word in a))

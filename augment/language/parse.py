@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.data import data_path
-from negcap.augment.language.attribute_ruler import CachedAttributeRuler, judges_single_tokens
+from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
 from negcap.augment.language.repair import repair_parse
 from negcap.schemas.parses import PARSES
 
@@ -78,7 +78,7 @@ def _hidden(module: str) -> Iterator[None]:
 
 
 def _keep_answers(nlp: Language) -> None:
-    """Put a CachedAttributeRuler in the place of an attribute ruler whose rules allow it; the parses stay the same."""
+    """Replace an attribute ruler whose rules allow it by a CachedAttributeRuler; the parses stay the same."""
     from spacy.language import Language
 
     if not Language.has_factory(REMEMBERING):
@@ -86,7 +86,7 @@ def _keep_answers(nlp: Language) -> None:
     rulers = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "attribute_ruler"]
     for name in rulers:
         ruler: Any = nlp.get_pipe(name)
-        if judges_single_tokens(ruler.patterns):
+        if is_cacheable(ruler.patterns):
             remembering: Any = nlp.replace_pipe(name, REMEMBERING)
             remembering.ruler = ruler
 

@@ -11,7 +11,15 @@ from negcap.augment.data import data_path
 
 @dataclass(frozen=True)
 class Prepositions:
-    """The preposition table: which are edited, which are one unit, which overlap."""
+    """The preposition table.
+
+    entries: those that are edited; phrases: by first word, those of several words; same: variants by what they stand
+    for; idioms, adverbs, governors, owned: words that make a set phrase with a preposition; worn, visible: nouns that
+    WordNet fails to class as clothing or things; directional: entries of direction ("into"); unfit: entries that do
+    not go with a class of objects; sets: the sets of Table 8 of VSE-C, by number, that hold an entry; overlaps: pairs
+    that may both be true; only: the only entries that one is exchanged with; places: entries that may all be true of
+    a noun at once.
+    """
 
     entries: frozenset[str]
     phrases: dict[str, tuple[tuple[str, ...], ...]]
@@ -30,13 +38,13 @@ class Prepositions:
     places: dict[str, frozenset[str]]
 
     def exchanged(self, old: str, new: str, noun: str) -> bool:
-        """Whether one excludes the other before a noun, and may take its place there."""
+        """Whether one excludes the other before a noun, and may replace it there."""
         if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
         return not self.places.get(noun, frozenset()).issuperset((old, new))
 
     def overlap(self, a: str, b: str) -> bool:
-        """True when both may be true of the same two things."""
+        """Whether both may be true of the same two things."""
         return a == b or (a, b) in self.overlaps
 
     def name(self, entry: str) -> str | None:

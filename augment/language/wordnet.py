@@ -287,7 +287,7 @@ class WordNet:
         return np.where(found, first, len(anchors))
 
     def _is_thing(self, synset: int) -> bool:
-        """Whether a synset is a kind of physical entity other than a person ("boxer", the dog)."""
+        """Whether a synset is below "physical entity" but not "person" ("boxer", the dog)."""
         return bool(self._things[synset]) and not self.relation("instance_of", synset)
 
     @cached_property

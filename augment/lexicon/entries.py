@@ -37,7 +37,7 @@ FORM = "form:"
 # ("dog on couch"), so that a noun is a mass noun only where it has none as a rule.
 LEAST_SHARE = 0.03
 LEAST_SHARE_OF_FORM = {"bare": 0.25}
-CONTEXTS = 2048  # contexts whose gains are kept
+CONTEXTS = 4096  # contexts whose gains are kept, of all kinds of entries
 SLOTS = 64  # slots whose gains are kept, for the operators that look at the same ones
 
 
@@ -87,7 +87,7 @@ class Entries:
 
         The occurrence that stands there now, entry `own`, is not counted in its own favour.
         """
-        gains, at = np.zeros(len(self.names)), self._at
+        gains, at = np.zeros(len(self.names)), self.at.data
         for context in contexts:
             if context not in self.contexts:
                 continue
@@ -98,10 +98,6 @@ class Entries:
                 if row < end and at[row] == own:
                     gains[own] += self.without[row]
         return read_only(gains)
-
-    @cached_property
-    def _at(self) -> memoryview:
-        return self.at.data
 
     @cached(CONTEXTS)
     def _dense_gain(self, context: str) -> tuple[np.ndarray, int, int]:

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached, cached_on_context, read_only
+from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
@@ -44,9 +44,8 @@ def added_attribute(caption: Caption, context: Context, rng: Random, draws: int)
         yield _added(caption, nouns[at], names[entry])
 
 
-@cached_on_context
 def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every attribute, shape (entries,), read-only."""
+    """The slots of a caption and, for each, the sampling weight of every attribute, shape (entries,)."""
     entries = context.lexicon.attributes
     slots, slot_weights = [], []
     for slot in attribute_slots(caption):
@@ -55,7 +54,7 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
         weights = entries.sampling_weights(slot.contexts, own=entries.number.get(slot.entry), floor=FLOOR)
         weights[_compatible(slot.entry, entries.names)] = 0.0
         slots.append(slot)
-        slot_weights.append(read_only(weights))
+        slot_weights.append(weights)
     return slots, slot_weights
 
 

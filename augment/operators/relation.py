@@ -41,6 +41,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     nouns = {
         slot.root: Choice(lexicon.nouns.names, noun_candidates(caption, context, slot), weights)
         for slot, weights in zip(*noun_choices(caption, context), strict=True)
+        if slot.root in subjects or slot.root in objects
     }
     prepositions = [
         Choice(lexicon.prepositions.names, partial(preposition_candidate, caption, context, slot), weights)

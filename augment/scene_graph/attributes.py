@@ -1,4 +1,4 @@
-"""Attributes: what a caption says of one thing."""
+"""The attributes of a scene graph: what a caption says of one thing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _coordinated(caption: Caption, index: int) -> list[int]:
 
 
 def _is_empty(caption: Caption, word: int) -> bool:
-    """Whether a modifier says nothing of how a thing looks: "several", "one", "full of"."""
+    """Whether a modifier is no attribute that a photo shows: "several", "one", "full of"."""
     lower = caption.lowered[word]
     behind = caption.lowered[word + 1] if word + 1 < len(caption.tokens) else ""
     return lower in QUANTIFIERS or lower == "full" and behind == "of"

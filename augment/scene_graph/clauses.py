@@ -1,4 +1,4 @@
-"""Verbs: who does it, to what, and in which form."""
+"""Clauses: the subjects and objects of verbs, through relative clauses, coordination and passives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Clauses:
         self._subjects: dict[int, list[int]] = {}
 
     def subjects(self, index: int) -> list[int]:
-        """The objects that token `index`, a verb or what stands for one, is said of; the patients of a passive."""
+        """The things that are the subject of token `index`, a verb or predicate; of a passive the patients."""
         found = self._subjects.get(index)
         if found is None:
-            self._subjects[index] = []  # a loop finds nothing
+            self._subjects[index] = []  # ends the recursion of a circular parse
             found = self._subjects[index] = self._read(index)
         return found
 
@@ -43,7 +43,7 @@ class Clauses:
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
     def gap(self, index: int) -> list[int]:
-        """The objects that a relative clause with its own subject leaves out: "the sofa the man is sitting on"."""
+        """The things that fill the gap of a relative clause with its own subject: "the sofa the man is sitting on"."""
         verb = self.caption.tokens[index]
         if verb.dep not in ("relcl", "acl"):
             return []

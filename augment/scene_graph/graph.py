@@ -1,4 +1,4 @@
-"""What a scene graph is made of. All positions are token indices of the caption."""
+"""The parts of a scene graph. All positions are token indices of the caption."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Object(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """What is said of the object with head `object`, in tokens `start` to `end` (exclusive) around `token`."""
+    """An attribute of the object with head `object`: tokens `start` to `end` (exclusive) around `token`."""
 
     object: int
     token: int
@@ -26,7 +26,7 @@ class Attribute(NamedTuple):
 class Relation(NamedTuple):
     """Two objects by their head tokens, and the words that relate them: "wear", "in front of", "sit on", "have".
 
-    `tokens` is empty where no word says it ("the man's hat").
+    `tokens` is empty where no word stands for the relation ("the man's hat").
     """
 
     subject: int

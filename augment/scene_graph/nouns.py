@@ -1,4 +1,4 @@
-"""Which nouns of a caption are things, and which thing a noun stands for."""
+"""The objects of a scene graph: which nouns of a caption name things, and which thing a noun stands for."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Nouns:
         return found
 
     def doers(self, index: int, clause: int) -> list[int]:
-        """The objects that a clause or phrase at token `clause` is said of, which is attached to noun `index`.
+        """The subjects of a clause or phrase at token `clause` that is attached to noun `index`.
 
         Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
         last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".

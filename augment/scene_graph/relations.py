@@ -1,4 +1,4 @@
-"""Relations between things: verbs, prepositions, possessives."""
+"""The relations of a scene graph: verbs, prepositions and possessives between things."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from negcap.augment.slots.verbs import verbs
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
-    """The relations of a caption in text order, and the verbs that say something of one thing alone."""
+    """The relations of a caption in text order, and (object, verb) pairs of verbs that are attributes."""
     reader = _Reader(caption, nouns)
     attached: dict[int, list[Phrase]] = {}
     for phrase in phrases(caption):
@@ -60,7 +60,7 @@ class _Reader:
         return len(self.found) > before
 
     def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
-        """Relate the first of several things to the others, several of a kind to themselves: "dogs face each other"."""
+        """Relate the first of several things to the others, a plural to itself: "dogs face each other"."""
         self.found += [Relation(subjects[0], other, tokens, name) for other in subjects[1:] or subjects]
         return bool(subjects)
 
@@ -94,7 +94,7 @@ class _Reader:
         return deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_stuff(tokens[noun].lemma)
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
-        """What a verb says; (object, verb) pairs where it says something of one thing alone."""
+        """Add the relations of a verb; (object, verb) pairs where it relates its subject to nothing."""
         caption, clauses = self.caption, self.clauses
         subjects = clauses.subjects(verb.index)
         words: tuple[int, ...] = (verb.index,)

@@ -1,4 +1,4 @@
-"""Closed classes of words that the rules go by."""
+"""Closed classes of words that the rules of the scene graph use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOKS = frozenset(
 )
 # With the noun before them they relate it to the noun behind: "a snow-covered field", "a tree lined street".
 COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
-# How many, which, or what is to come: not how things look.
+# Quantifiers, ordinals and the like: nothing that a photo shows.
 QUANTIFIERS = frozenset(
     """one several many few multiple various numerous other another same such own more most each every only next last
     first second third about able""".split()
@@ -52,6 +52,6 @@ CONTAINERS = frozenset(
     """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
     statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
 )
-# What a field, a pool or a bowl of it has: by WordNet's kinds, and these.
+# Stuff that a field, a pool or a bowl holds: what is below these synsets of WordNet, and these words.
 STUFF_KINDS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
 STUFF = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())

@@ -65,7 +65,6 @@ def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
     return tuple(found)
 
 
-@cached_on_caption
 def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
     """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
     slots = []

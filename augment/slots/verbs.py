@@ -9,7 +9,6 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from negcap.augment.cache import cached_on_caption
 from negcap.augment.caption import Caption, Token
 from negcap.augment.data import data_path
 from negcap.augment.language.grammar import third_person
@@ -22,7 +21,7 @@ CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
 FOOD = "food"
-# What makes the argument pattern of a verb another one: particles, clauses, two objects.
+# Dependents that give a verb another argument pattern: particles, clauses, two objects.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
 
@@ -42,7 +41,12 @@ class VerbSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class Verbs:
-    """The table: `vague` verbs are left alone, `body` are those that the whole body does, pairs may go together."""
+    """The table of verbs.
+
+    vague: verbs that are never exchanged; body: intransitive verbs of the whole body, which exclude one another unless
+    in `body_pairs`; objects: transitive verbs likewise, with `object_pairs`; postures: those whose subject must be
+    alive; takes: the only objects of some verbs.
+    """
 
     vague: frozenset[str]
     body: frozenset[str]
@@ -53,7 +57,7 @@ class Verbs:
     takes: Mapping[str, frozenset[str]]
 
     def takes_object(self, verb: str, noun: str) -> bool:
-        """Whether a verb may have a noun as its object; of most verbs the corpus tells."""
+        """Whether a verb may have a noun as its object; True for the verbs that the table does not restrict."""
         known = self.takes.get(verb)
         return known is None or noun in known or (FOOD in known and is_food(noun))
 
@@ -86,7 +90,7 @@ def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
 
 @cache
 def exclude(one: str, other: str, pattern: str) -> bool:
-    """Whether nobody does both at once, to the same object where there is one: sit~stand, throw~eat; not sit~rest.
+    """Whether two verbs cannot both be true of a subject, and its object if any: sit~stand, throw~eat; not sit~rest.
 
     Neither entails the other (WordNet's troponymy, entailment and cause), and the table does not put them together.
     """
@@ -103,7 +107,7 @@ def exclude(one: str, other: str, pattern: str) -> bool:
 
 @cache
 def may_be_same(one: str, other: str) -> bool:
-    """Whether a caption that says `other` may mean what `one` says, or something that goes with it."""
+    """Whether `one` may be true where a caption says `other`: they go together, or one entails the other."""
     table, wordnet = verbs(), WordNet.load()
     return (
         one == other
@@ -114,7 +118,6 @@ def may_be_same(one: str, other: str) -> bool:
     )
 
 
-@cached_on_caption
 def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
     """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []

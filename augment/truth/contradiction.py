@@ -153,11 +153,8 @@ CHECKS = {
 
 
 def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Why captions refuse a candidate (one of negcap.schemas.negatives.REASONS), or None.
-
-    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through.
-    """
-    return candidate.refused or CHECKS[candidate.change](candidate, caption, context)
+    """Why captions refuse a candidate (one of negcap.schemas.negatives.REASONS), or None."""
+    return refusal(candidate, caption, context)[0]
 
 
 def refusal(
@@ -165,10 +162,10 @@ def refusal(
 ) -> tuple[str | None, float | None]:
     """Why a candidate is refused (see `check`), or None, and the estimated probability that it is true.
 
-    With the estimates for its `image`, what no caption refuses is refused as `likely_true` if that probability is above
+    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through. With the estimates for its `image`, what no caption refuses is refused as `likely_true` if that probability is above
     their limit. It is None where there is no estimate, or the captions decide.
     """
-    reason = check(candidate, caption, context)
+    reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
     if reason is not None or image is None:
         return reason, None
     p_true = image.of(candidate, caption)

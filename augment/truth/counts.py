@@ -5,9 +5,10 @@ A table of counts has the columns kind, said, of and entry of negcap.schemas.tru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +43,14 @@ class EntailedEntries:
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
         """Of kind "noun" those that its nouns entail (see Entailment), of kind "verb" those that it mentions."""
-        if kind == "noun":
-            return self._nouns.of(mentioned_nouns(caption))
+        return self.by_nouns(mentioned_nouns(caption)) if kind == "noun" else self.by_verbs(caption)
+
+    def by_nouns(self, nouns: frozenset[str]) -> np.ndarray:
+        """The noun entries that nouns entail."""
+        return self._nouns.of(nouns)
+
+    def by_verbs(self, caption: Caption) -> np.ndarray:
+        """The verb entries that a caption mentions."""
         known = self.lexicon.verbs.number
         return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
 
@@ -57,21 +64,24 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
     """The counts of some images."""
     import pyarrow as pa
 
-    words = [_count_words(kind, images, entailed) for kind in WORDS]
+    nouns = [[mentioned_nouns(caption) for caption in captions] for captions in images]
+    made = {
+        "noun": ([entailed.by_nouns(words) for words in captions] for captions in nouns),
+        "verb": ([entailed.by_verbs(caption) for caption in captions] for captions in images),
+    }
+    words = [_count_words(kind, nouns, made[kind], entailed.lexicon.entries(kind).names) for kind in WORDS]
     return pa.concat_tables([*words, *(_count_assertions(kind, images) for kind in ASSERTIONS)])
 
 
-def _count_words(kind: str, images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
-    """Pairs by the word that the first mentions and the entry that the second makes true."""
+def _count_words(
+    kind: str, nouns: Sequence[Sequence[frozenset[str]]], made: Iterable[Sequence[np.ndarray]], names: Sequence[str]
+) -> pa.Table:
+    """Pairs by the word that the first mentions and the entry, one of `names`, that the second makes true."""
     import pyarrow as pa
 
-    words = sorted({word for one in images for caption in one for word in mentioned_nouns(caption)})
+    words = sorted(set[str]().union(*chain.from_iterable(nouns)))
     number = {word: row for row, word in enumerate(words)}
-    names = entailed.lexicon.entries(kind).names
-    mentioned = (
-        [np.array([number[word] for word in mentioned_nouns(caption)], int) for caption in one] for one in images
-    )
-    made = ([entailed(kind, caption) for caption in one] for one in images)
+    mentioned = ([np.array([number[word] for word in own], int) for own in captions] for captions in nouns)
     rows = (list(zip(first, second, strict=True)) for first, second in zip(mentioned, made, strict=True))
     pairs = associations.count(rows, len(words), len(names))
     whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.mentioned[:, None], pairs.together]])

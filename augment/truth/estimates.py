@@ -69,7 +69,7 @@ class Truth:
 
     def of_image(self, captions: Sequence[Caption]) -> ImageTruth:
         """The estimates for the candidates of one image, by all its captions."""
-        return ImageTruth(self, tuple(captions))
+        return ImageTruth(self, tuple(captions), self.max_p_true)
 
     @cached(TRANSITIONS)
     def p_transition(self, kind: str, change: tuple[str, str, str], agreeing: int, captions: int) -> float:
@@ -122,15 +122,11 @@ def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
 
 @dataclass(frozen=True, eq=False)
 class ImageTruth:
-    """The estimates for the candidates of one image; those of a kind are made when one is first asked for."""
+    """The estimates for the candidates of one image, made when they are first needed; max_p_true as in `Truth`."""
 
     truth: Truth
     captions: tuple[Caption, ...]
-
-    @property
-    def max_p_true(self) -> float:
-        """See `Truth`."""
-        return self.truth.max_p_true
+    max_p_true: float
 
     def of(self, candidate: Candidate, caption: Caption) -> float | None:
         """The probability that a further caption makes a candidate for `caption` true; None without an estimate."""

@@ -3,7 +3,7 @@
 import pytest
 import spacy
 
-from negcap.augment.language.attribute_ruler import CachedAttributeRuler, judges_single_tokens
+from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
 from negcap.augment.language.parse import REMEMBERING, SHIPPED, load
 
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
@@ -38,4 +38,4 @@ def test_the_ruler_is_asked_once_of_a_token() -> None:
     ],
 )
 def test_only_rules_on_one_token_are_kept(rule: dict, expected: bool) -> None:
-    assert judges_single_tokens([{"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}, rule]) is expected
+    assert is_cacheable([{"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}, rule]) is expected
