@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from negcap.augment.caption import Caption, from_parses
@@ -34,7 +35,8 @@ def load(spacy_model: str | None = None) -> Language:
 
 @cache
 def _load(spacy_model: str | None) -> Language:
-    with _hidden("torch") if spacy_model is None else nullcontext():  # the shipped parser's networks are thinc's own
+    # The shipped parser's networks are thinc's own; importing torch would cost every worker a second and 250 MB.
+    with _replaced({"torch": None} if spacy_model is None else {}, _command_line()):
         import spacy
 
     try:
@@ -65,16 +67,29 @@ def _quick_products() -> Iterator[None]:
 
 
 @contextmanager
-def _hidden(module: str) -> Iterator[None]:
-    """Let optional imports of a module fail for now: thinc's of torch takes 0.8 seconds and 250 MB of every worker."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
+def _replaced(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
+    """Let modules that are not imported yet be others for now; None: their import fails."""
+    absent = {name: module for group in modules for name, module in group.items() if name not in sys.modules}
+    sys.modules.update(absent)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules[module]
+        for name in absent:
+            del sys.modules[name]
+
+
+def _command_line() -> dict[str, ModuleType]:
+    """Stand-ins for spaCy's command line, half of its import, of which it takes only `info`."""
+    package, info = ModuleType("spacy.cli"), ModuleType("spacy.cli.info")
+
+    def later(*args: Any, **given: Any) -> Any:
+        from spacy.cli.info import info
+
+        return info(*args, **given)
+
+    package.__path__ = []
+    info.info = later  # type: ignore[attr-defined]
+    return {"spacy.cli": package, "spacy.cli.info": info}
 
 
 def _keep_answers(nlp: Language) -> None:

@@ -230,11 +230,7 @@ class WordNet:
     def _index(self, texts: pa.StringArray) -> None:
         """Sort the senses by lemma, part of speech and rank, and number the lemmas."""
         encoded = texts.dictionary_encode()
-        order = pc.sort_indices(encoded.dictionary).to_numpy()
-        place = np.empty(len(order), np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        self._lemma = place[encoded.indices.to_numpy()]
-        self._lemmas = encoded.dictionary.take(pa.array(order)).to_pylist()
+        self._lemma, self._lemmas = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
         self._codes = {lemma: code for code, lemma in enumerate(self._lemmas)}
         key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
         self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)

@@ -162,7 +162,8 @@ def refusal(
 ) -> tuple[str | None, float | None]:
     """Why a candidate is refused (see `check`), or None, and the estimated probability that it is true.
 
-    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through. With the estimates for its `image`, what no caption refuses is refused as `likely_true` if that probability is above
+    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through.
+    With the estimates for its `image`, what no caption refuses is refused as `likely_true` if that probability is above
     their limit. It is None where there is no estimate, or the captions decide.
     """
     reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)

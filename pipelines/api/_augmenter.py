@@ -80,17 +80,22 @@ class Augmenter:
         Raises:
             ValueError: `images` is not as long as `texts`.
         """
+        from negcap.pipelines.engine.work import collector_paused
+
+        settings = self._settings if seed is None else replace_seed(self._settings, seed)
+        if images is not None and len(images) != len(texts):
+            raise ValueError(f"images must be as many as texts, {len(texts)}, were: {len(images)}")
+        with collector_paused():
+            return self._negatives([" ".join(text.split()) for text in texts], images, settings)
+
+    def _negatives(self, texts: list[str], images: Sequence[Hashable] | None, settings: Settings) -> list[list[str]]:
         import pyarrow as pa
 
         from negcap.augment.caption import from_parses
         from negcap.augment.generate import generate_for_image
         from negcap.augment.language.parse import parse_table
 
-        settings = self._settings if seed is None else replace_seed(self._settings, seed)
-        if images is not None and len(images) != len(texts):
-            raise ValueError(f"images must be as many as texts, {len(texts)}, were: {len(images)}")
         lexicon, truth = _load(self._lexicon, self._settings.max_true)
-        texts = [" ".join(text.split()) for text in texts]
         empty = [""] * len(texts)
         table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
         captions = from_parses(parse_table(table, self._spacy_model))

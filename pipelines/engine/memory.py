@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
+from negcap.pipelines.engine.work import collector_paused
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +29,11 @@ def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], co
 
     Raises KeyError when one of them is missing, and what the stage's functions raise.
     """
+    with collector_paused():
+        return _run(stage, tables, config)
+
+
+def _run(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
     table = tables[stage.input]
     if stage.columns is not None:
         table = table.select(list(stage.columns))

@@ -44,7 +44,7 @@ def given_table(path: Path, schema: pa.Schema) -> pa.Table:
     files = [path] if path.is_file() else sorted(path.glob("part-*.parquet"))
     if not files:
         raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")
-    tables = [pq.read_table(file, partitioning=None) for file in files]
+    tables = [pq.ParquetFile(file).read() for file in files]
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
     return pa.concat_tables([table.cast(schema) for table in tables]).combine_chunks()

@@ -39,6 +39,24 @@ sys.stdin.readline()
 for _ in nlp.pipe(texts, batch_size=512):
     pass
 """
+AUGMENTER = """
+import json, sys, time
+import negcap
+texts = json.load(open(sys.argv[1]))[:2000]
+augment = negcap.Augmenter(n=4)
+augment(texts[:16])
+began = time.perf_counter()
+for start in range(0, len(texts), 128):
+    augment(texts[start : start + 128])
+print(len(texts) / (time.perf_counter() - began))
+"""
+ONE_SENTENCE = """
+import time
+import negcap
+began = time.perf_counter()
+assert len(negcap.negatives(["A dog sleeps on a red couch while two children play."]))
+print(time.perf_counter() - began)
+"""
 
 
 def main() -> None:
@@ -47,7 +65,7 @@ def main() -> None:
     source = os.environ.get("BENCH_CAPTIONS") or _default()
     limit = os.environ.get("BENCH_LIMIT")
     workers, repeats = int(os.environ.get("BENCH_WORKERS", 2)), int(os.environ.get("BENCH_REPEATS", 1))
-    flags = ["--limit", limit] if limit else []
+    flags = ["--lexicon", "own", *(["--limit", limit] if limit else [])]
     with tempfile.TemporaryDirectory() as scratch:
         run, one = Path(scratch, "run"), Path(scratch, "one")
         built, built_cpu, peak, stages = least(repeats, lambda: build(source, run, workers, flags))
@@ -58,6 +76,8 @@ def main() -> None:
         tuned, tuned_cpu, _ = least(repeats, lambda: bare_pipe(file, workers, "tuned"))
         alone, _, _, alone_stages = least(repeats, lambda: build(source, one, 1, flags))
         same = all(read(run, table) == read(one, table) for table in ("parses", "negatives", "rejections"))
+        (augmenter,) = least(repeats, lambda: (-_printed(AUGMENTER, str(file)),))
+        (one_sentence,) = least(3, lambda: (_printed(ONE_SENTENCE),))
         size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
     rows = [
         ("captions", f"{len(texts):,}  ({source})"),
@@ -76,6 +96,8 @@ def main() -> None:
         ("peak memory of a worker", f"{peak / 2**20:,.0f} MiB"),
         ("size of the run", f"{size / 2**20:,.1f} MiB"),
         ("the same bytes from 1 and more workers", "yes" if same else "NO"),
+        ("negcap.Augmenter(n=4), batches of 128, 1 process", f"{-augmenter:,.0f} captions/s"),
+        ("negcap.negatives of a sentence, after import", f"{one_sentence:.2f} s"),
         ("negcap --help", f"{help_seconds():.3f} s"),
     ]
     for name, value in rows:
@@ -161,6 +183,12 @@ def bare_pipe(texts: Path, processes: int, loaded: str) -> tuple[float, float, f
 def read(run: Path, table: str) -> list[bytes]:
     """The bytes of a table's shards."""
     return [path.read_bytes() for path in sorted((run / table).glob("*.parquet"))]
+
+
+def _printed(code: str, *arguments: str) -> float:
+    """The number that a fresh Python process prints."""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    return float(done.stdout)
 
 
 def help_seconds() -> float:
