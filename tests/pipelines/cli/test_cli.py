@@ -197,10 +197,7 @@ def test_build_goes_on_from_captions_that_are_there(
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
     options = ["--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 2
-    assert (
-        "captions/part-00000.parquet has no readable receipt in _receipts/captions: run its stage"
-        in capsys.readouterr().err
-    )
+    assert "captions, which has no manifest in _receipts/captions: run its stage first" in capsys.readouterr().err
     shutil.copytree(sample_run / RECEIPTS / "captions", tmp_path / "run" / RECEIPTS / "captions")
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
     assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")

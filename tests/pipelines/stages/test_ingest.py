@@ -371,9 +371,9 @@ from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.stages import ingest as stage
 
 class Killer(Silent):
-    def advance(self, captions, shards=1):
-        super().advance(captions, shards)
-        if self._shards == 3:
+    def advance(self, captions, steps=1):
+        super().advance(captions, steps)
+        if self._steps == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
 stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50),
