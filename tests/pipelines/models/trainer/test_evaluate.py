@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.shards import RECEIPTS
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
 from negcap.pipelines.models.corpus import encode_run
@@ -194,6 +195,7 @@ def test_a_run_without_negatives_is_evaluated_plain(model: Path, world: Path, tm
     run = tmp_path / "run"
     for name in ("captions", "features"):
         copytree(world / name, run / name)
+        copytree(world / RECEIPTS / name, run / RECEIPTS / name)
     metrics = measure(model, run, EvaluateConfig(limit=7, threads=1)).metrics
     assert metrics["images"] == 7 and metrics["retrieval"]["i2t R@10"] > 0 and "vse-c" not in metrics
 
@@ -211,16 +213,16 @@ def test_images_without_captions_or_features_do_not_count(model: Path, world: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "tset"], "split must be one of 'train', 'test', was: 'tset'"),
-        (["--per-family", "0"], "per_family must be >= 1, was: 0"),
-        (["--device", "tpu"], "device must be one of auto, cpu, cuda, was: tpu"),
+        (["--split", "tset"], "negcap: split must be one of 'train', 'test', was: 'tset'"),
+        (["--per-family", "0"], "negcap: per_family must be >= 1, was: 0"),
+        (["--device", "tpu"], "negcap evaluate: --device must be one of auto, cpu, cuda, was: tpu; did you mean cpu?"),
     ],
 )
 def test_bad_arguments(
     model: Path, world: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", str(model), str(world), *arguments]) == 2
-    assert capsys.readouterr().err == f"negcap: {message}\n"
+    assert capsys.readouterr().err == f"{message}\n"
 
 
 def test_train_by_the_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
