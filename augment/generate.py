@@ -6,7 +6,7 @@ No files, no processes: the stage `negatives` and the Python API both call what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
@@ -115,13 +115,26 @@ def generate_for_image(
 def apply_operator(
     name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
 ) -> Generated:
+    """Everything that `judged_candidates` yields, what was accepted and what was refused apart."""
+    made = Generated([], [])
+    for judged in judged_candidates(name, caption, context, settings, image):
+        if isinstance(judged, Accepted):
+            made.accepted.append(judged)
+        else:
+            made.refused.append(judged)
+    return made
+
+
+def judged_candidates(
+    name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
+) -> Iterator[Accepted | Refused]:
     """Let one operator propose, check every candidate, and apply those that pass, up to the operator's quota.
 
-    What a caption of the image says already is refused as well (`sibling_says_so`). The random stream is that of the
-    seed, the operator and the caption's id, so that neither order nor other operators change the outcome.
+    Lazy: whoever needs fewer stops early. What a caption of the image says already is refused as well
+    (`sibling_says_so`). The random stream is that of the seed, the operator and the caption's id, so that neither order
+    nor other operators change the outcome.
     """
     quota = settings.quota(name)
-    made = Generated([], [])
     rng = record_rng(settings.seed, name, caption.caption_id)
     own: set[str] = set()
     operator = OPERATORS[name]
@@ -138,15 +151,14 @@ def apply_operator(
                     continue
                 if lower not in context.texts:
                     own.add(lower)
-                    made.accepted.append(Accepted(candidate, text, p_true))
-                    if len(made.accepted) == limit:
+                    yield Accepted(candidate, text, p_true)
+                    if len(own) == limit:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            made.refused.append(Refused(candidate, reason, p_true))
-        if made.accepted:
+            yield Refused(candidate, reason, p_true)
+        if own:
             break
-    return made
 
 
 def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, zip_longest
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from negcap.augment.edits import Accepted, Refused
     from negcap.augment.generate import Settings
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
@@ -51,7 +52,9 @@ class Augmenter:
         """
         from negcap._functions import operator_names
         from negcap.augment.generate import Settings
+        from negcap.augment.operators import OPERATORS
         from negcap.pipelines.stages.build import LEARNED, OWN, configure
+        from negcap.schemas.negatives import POSITIVE
 
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
@@ -62,7 +65,10 @@ class Augmenter:
         self.n = n
         self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
         given = {} if max_true is None else {"max_true": max_true}
-        self._settings = Settings(seed=seed, operators=operator_names(operators), per_family=n, **given)
+        names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
+        if not names:
+            raise ValueError(f"operators must make negatives, was: {operators}")
+        self._settings = Settings(seed=seed, operators=names, per_family=n, **given)
 
     def __call__(
         self, texts: Sequence[str], *, images: Sequence[Hashable] | None = None, seed: int | None = None
@@ -92,7 +98,8 @@ class Augmenter:
         import pyarrow as pa
 
         from negcap.augment.caption import from_parses
-        from negcap.augment.generate import generate_for_image
+        from negcap.augment.context import contexts
+        from negcap.augment.generate import judged_candidates
         from negcap.augment.language.parse import parse_table
 
         lexicon, truth = _load(self._lexicon, self._settings.max_true)
@@ -104,16 +111,32 @@ class Augmenter:
             groups.setdefault(image, []).append(row)
         made: list[list[str]] = [[] for _ in texts]
         for rows in groups.values():
-            siblings = generate_for_image([captions[row] for row in rows], lexicon, settings, truth)
-            for row, by_operator in zip(rows, siblings, strict=True):
-                taken_in_turns = zip_longest(*([kept.text for kept in one.accepted] for one in by_operator.values()))
-                made[row] = [text for text in chain.from_iterable(taken_in_turns) if text is not None][: self.n]
+            siblings = [captions[row] for row in rows]
+            image = truth.of_image(siblings)
+            for row, caption, context in zip(rows, siblings, contexts(siblings, lexicon), strict=True):
+                operators = (judged_candidates(name, caption, context, settings, image) for name in settings.operators)
+                made[row] = _in_turn(operators, self.n)
         return made
 
     def __repr__(self) -> str:
         settings = self._settings
         operators = ", ".join(settings.operators)
         return f"Augmenter(lexicon={self._lexicon!r}, operators=({operators}), n={self.n}, seed={settings.seed})"
+
+
+def _in_turn(operators: Iterable[Iterator[Accepted | Refused]], n: int) -> list[str]:
+    """The first n different texts that operators make, each making one in its turn as long as it can."""
+    from negcap.augment.edits import Accepted
+
+    made: dict[str, str] = {}
+    waiting = deque((judged.text for judged in operator if isinstance(judged, Accepted)) for operator in operators)
+    while waiting and len(made) < n:
+        operator = waiting.popleft()
+        text = next(operator, None)
+        if text is not None:
+            made.setdefault(text.lower(), text)
+            waiting.append(operator)
+    return list(made.values())
 
 
 def replace_seed(settings: Settings, seed: int) -> Settings:

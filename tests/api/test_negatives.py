@@ -171,6 +171,13 @@ def test_an_augmenter_gives_the_operators_turns() -> None:
     ]
 
 
+def test_an_augmenter_makes_no_paraphrases_and_nothing_twice() -> None:
+    texts = ["A cat next to a dog.", "A dog and a cat sleep on a red couch.", "A man rides a horse."]
+    for made in negcap.Augmenter(n=200, operators="all")(texts):
+        assert len({negative.lower() for negative in made}) == len(made) > 5
+        assert "A dog next to a cat." not in made
+
+
 def test_an_augmenter_spares_what_siblings_say() -> None:
     augment = negcap.Augmenter(n=300, operators="noun")
     (alone,) = augment(["A dog sleeps."])
@@ -189,6 +196,7 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
         ({"lexicon": "own"}, "lexicon must be reference or a run"),
         ({"lexicon": "nowhere"}, "was: nowhere"),
         ({"max_true": 2.0}, "max_true must be"),
+        ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
     ],
 )
 def test_a_bad_setting_of_an_augmenter_is_found_at_once(settings: dict, message: str) -> None:
