@@ -231,7 +231,7 @@ class WordNet:
         """Sort the senses by lemma, part of speech and rank, and number the lemmas."""
         encoded = texts.dictionary_encode()
         self._lemma, self._lemmas = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
-        self._codes = {lemma: code for code, lemma in enumerate(self._lemmas)}
+        self._codes = dict(zip(self._lemmas, range(len(self._lemmas)), strict=True))
         key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
         self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
