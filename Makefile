@@ -16,7 +16,7 @@ SMALL ?= --joint 256 --epochs 8 --decay-every 6
 WORDNET ?= /usr/share/wordnet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet clean
+.PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet reference clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -85,6 +85,11 @@ parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [AR
 wordnet: $(VENV)/installed-dev ## build WordNet [WORDNET=folder] and concreteness from LIST=norms CAPTIONS="files" if given
 	$(BIN)/python -m negcap.pipelines.resources.wordnet --source "$(WORDNET)" --output augment/data/wordnet.parquet
 	@test -z "$(LIST)" || $(BIN)/python -m negcap.pipelines.resources.concreteness "$(LIST)" $(CAPTIONS)
+
+reference: $(VENV)/installed ## build the shipped reference lexicon from CAPTIONS="file" (SOURCE="what they are")
+	@test -n "$(SOURCE)" || { echo 'make reference needs SOURCE="what the captions are", for its metadata' >&2; exit 2; }
+	$(BIN)/negcap build "$(CAPTIONS)" --output outputs/reference --lexicon own
+	$(BIN)/python -m negcap.pipelines.resources.reference outputs/reference --source "$(SOURCE)"
 
 clean: ## remove caches and the virtualenv; never outputs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info
