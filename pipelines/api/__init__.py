@@ -1,4 +1,4 @@
-"""Negative captions for vision and language: false of the image, fluent, and not to be told without seeing it.
+"""Negative captions for vision and language: false of the image, fluent, and hard to recognise without it.
 
     >>> import negcap
     >>> negcap.negatives(["A dog sleeps on a red couch."])  # -> pandas.DataFrame
