@@ -21,7 +21,7 @@ REASONS = (
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
     *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true"),
 )
-READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table")
+READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "lines")
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
     *("webdataset", "huggingface", "coco"),

@@ -101,7 +101,8 @@ def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any)
     """Read captions of any known format into the table captions.
 
     Formats: COCO annotation JSON, Karpathy dataset JSON, Flickr token files, Multi30K folders, VSE++ caption files,
-    and CSV, TSV, JSONL or Parquet tables; plain or compressed, local or by URL. Bad records go to rejected_records.
+    CSV, TSV, JSONL or Parquet tables, and text files with one caption per line; plain or compressed, local or by URL.
+    Bad records go to rejected_records.
 
     \b
     Example: negcap ingest captions.csv --output outputs/mine --image-column photo --caption-column sentence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,18 +172,23 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
     """
     for table in tables:
         remove_shards(run / table, len(receipts))
-    counts: dict[str, int] = {}
-    for shard in receipts:
-        for name, count in shard[tables[-1]].counts.items():
-            counts[name] = counts.get(name, 0) + count
     shards = tuple(
         {table: {"rows": receipt.rows, "sha256": receipt.sha256} for table, receipt in shard.items()}
         for shard in receipts
     )
-    manifest = Manifest(identity, True, shards, dict(sorted(counts.items())))
+    manifest = Manifest(identity, True, shards, summed_counts(shard[tables[-1]] for shard in receipts))
     if read_manifest(run / tables[-1]) != manifest:
         write_manifest(run / tables[-1], manifest)
     return manifest
+
+
+def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:
+    """The sum of each counter over the receipts of a table's shards, sorted by name."""
+    counts: dict[str, int] = {}
+    for receipt in receipts:
+        for name, count in receipt.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    return dict(sorted(counts.items()))
 
 
 def difference(old: Identity, new: Identity) -> str:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
+
+from negcap.pipelines.engine.stage import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -36,6 +40,20 @@ def report(quiet: bool = False, stream: TextIO | None = None) -> Silent:
     return Silent() if quiet else Bars(stream) if stream.isatty() else Lines(stream)
 
 
+@contextmanager
+def in_progress(
+    progress: Progress, stage: str, total: int | None, reused: int = 0, unit: str = "captions"
+) -> Iterator[None]:
+    """Report a stage while the block runs: `begin`, then `end` if the block succeeds, `fail` if it raises."""
+    progress.begin(stage, total, reused, unit)
+    try:
+        yield
+    except BaseException:
+        progress.fail()
+        raise
+    progress.end()
+
+
 class Silent:
     """Keeps the timings and prints nothing."""
 
@@ -61,6 +79,9 @@ class Silent:
         """See engine.stage.Progress."""
         seconds = time.perf_counter() - self._began if self._steps else 0.0
         self.timings.append(Timing(self._stage, self._captions, seconds, round(self._steps), self._reused, self._unit))
+
+    def fail(self) -> None:
+        """See engine.stage.Progress."""
 
 
 def line(timing: Timing) -> str:
@@ -114,16 +135,16 @@ class Bars(Silent):
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
         """See engine.stage.Progress."""
+        from rich import progress as widgets
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         super().begin(stage, total, reused, unit)
-        self._rich = Progress(
-            TextColumn("{task.description:<10}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn(f"{{task.fields[captions]:>9,}} {unit} {{task.fields[rate]:>7,.0f}}/s"),
-            TimeRemainingColumn(),
+        self._rich = widgets.Progress(
+            widgets.TextColumn("{task.description:<10}"),
+            widgets.BarColumn(),
+            widgets.TaskProgressColumn(),
+            widgets.TextColumn(f"{{task.fields[captions]:>9,}} {unit} {{task.fields[rate]:>7,.0f}}/s"),
+            widgets.TimeRemainingColumn(),
             console=Console(file=self._stream),
             transient=True,
         )
@@ -140,7 +161,15 @@ class Bars(Silent):
     def end(self) -> None:
         """See engine.stage.Progress."""
         super().end()
+        self._remove()
+        print(line(self.timings[-1]), file=self._stream, flush=True)
+
+    def fail(self) -> None:
+        """See engine.stage.Progress."""
+        self._remove()
+
+    def _remove(self) -> None:
+        """Remove the bar from the terminal."""
         if self._rich is not None:
             self._rich.stop()
             self._rich = None
-        print(line(self.timings[-1]), file=self._stream, flush=True)

@@ -23,6 +23,7 @@ from negcap.pipelines.engine.manifest import (
     prepare,
     receipts,
 )
+from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.reports import ShardProgress
 from negcap.pipelines.engine.shards import (
     OLD_LAYOUT,
@@ -123,17 +124,16 @@ def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -
     finished = reusable(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in finished]
     shards = ShardProgress(progress, [inputs[index].rows for index in pending])
-    progress.begin(stage.name, len(keys), len(finished))
-    try:
-        if pending:
-            calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
-            with _naming(stage, pending):
-                for position, made in executor.map(make_shard, calls, shards.heard):
-                    finished[pending[position]] = made
-                    shards.finished(position, made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
-    finally:
-        shards.close()
-        progress.end()
+    with in_progress(progress, stage.name, len(keys), len(finished)):
+        try:
+            if pending:
+                calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
+                with _naming(stage, pending):
+                    for position, made in executor.map(make_shard, calls, shards.heard):
+                        finished[pending[position]] = made
+                        shards.finished(position, made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
+        finally:
+            shards.close()
     return [finished[index] for index in range(len(keys))]
 
 
@@ -144,13 +144,11 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
     key = identity.key()
     finished = reusable(job.run, tuple(stage.outputs), [key])
     if finished:
-        progress.begin(stage.name, 1, 1)
-        progress.end()
-        return [finished[0]]
+        with in_progress(progress, stage.name, 1, 1):
+            return [finished[0]]
     inputs = receipts(job.run, stage.input)
     calls = [(job, index, receipt.sha256) for index, receipt in enumerate(inputs)]
-    progress.begin(stage.name, len(calls) + 1)  # the last step is `finish`
-    try:
+    with in_progress(progress, stage.name, len(calls) + 1):  # the last step is `finish`
         with _naming(stage, range(len(calls))):
             combine = partial(combine_partials, stage, job.config)
             total = executor.map_reduce(
@@ -172,8 +170,6 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
         made = write_tables(job.run, 0, stage.outputs, result, Origin(key, job.provenance))
         progress.advance(0)
         return [made]
-    finally:
-        progress.end()
 
 
 def reusable(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, dict[str, Receipt]]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.manifest import Identity, finish, finished, hash_schema, prepare, refuse_other
+from negcap.pipelines.engine.manifest import (
+    Identity,
+    finish,
+    finished,
+    hash_schema,
+    prepare,
+    refuse_other,
+    summed_counts,
+)
+from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.run import reusable
 from negcap.pipelines.engine.shards import Origin, Receipt, check_folder, remove_temporary
 from negcap.pipelines.engine.stage import Progress, StageResult
@@ -46,7 +55,7 @@ class SourceStage:
     unit: str = "captions"
     steps: int = 0
     intact: Callable[[int], bool] = lambda index: True
-    check: Callable[[Sequence[Mapping[str, Receipt]]], None] = lambda receipts: None
+    check: Callable[[Mapping[str, int]], None] = lambda counts: None
 
     def identity(self) -> Identity:
         """All that decides the stage's output."""
@@ -68,27 +77,23 @@ def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: 
     if not overwrite:
         refuse_other(run / tables[-1], identity)
     if stage.shards is None and (found := finished(run / tables[-1], identity)) is not None:
-        progress.begin(stage.name, None, unit=stage.unit)
-        progress.end()
+        with in_progress(progress, stage.name, None, unit=stage.unit):
+            stage.check(found.counts)
         return dict(found.counts)
     origin = Origin(identity.key(), identity.provenance())
     made = reusable(run, tables, [origin.key] * (stage.shards or 0))
     made = {index: receipts for index, receipts in made.items() if stage.intact(index)}
     total = None if stage.shards is None else stage.shards + stage.steps
-    progress.begin(stage.name, total, len(made), stage.unit)
     receipts: list[Mapping[str, Receipt]] = []
-    try:
-        with closing(stage.parts()) as parts:
-            for index, make in enumerate(parts):
-                if index == 0:
-                    prepare(run / tables[-1], identity, overwrite=overwrite)
-                    for table in tables:
-                        remove_temporary(run / table)
-                if index not in made:
-                    made[index] = write_tables(run, index, stage.outputs, make(), origin)
-                    progress.advance(0)
-                receipts.append(made[index])
-        stage.check(receipts)
-    finally:
-        progress.end()
+    with in_progress(progress, stage.name, total, len(made), stage.unit), closing(stage.parts()) as parts:
+        for index, make in enumerate(parts):
+            if index == 0:
+                prepare(run / tables[-1], identity, overwrite=overwrite)
+                for table in tables:
+                    remove_temporary(run / table)
+            if index not in made:
+                made[index] = write_tables(run, index, stage.outputs, make(), origin)
+                progress.advance(0)
+            receipts.append(made[index])
+        stage.check(summed_counts(shard[tables[-1]] for shard in receipts))
     return dict(finish(run, tables, identity, receipts).counts)

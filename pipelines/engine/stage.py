@@ -93,4 +93,7 @@ class Progress(Protocol):
         """So many captions (or other units) more are done, and so many steps, or what part of one."""
 
     def end(self) -> None:
-        """The stage has ended, well or not."""
+        """The stage has finished successfully."""
+
+    def fail(self) -> None:
+        """The stage has stopped with an error, which is reported elsewhere."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from negcap.pipelines.readers import coco, flickr, karpathy, multi30k, table, vsepp
+from negcap.pipelines.readers import coco, flickr, karpathy, lines, multi30k, table, vsepp
 from negcap.pipelines.readers.detect import detect
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
 
@@ -36,6 +36,7 @@ READERS = {
     "multi30k": _reader(multi30k),
     "vsepp": _reader(vsepp),
     "table": _reader(table),
+    "lines": _reader(lines),
 }
 
 

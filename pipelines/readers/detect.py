@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 
-from negcap.pipelines.readers import delimited, multi30k, table, vsepp
+from negcap.pipelines.readers import delimited, lines, multi30k, table, vsepp
 from negcap.pipelines.readers.files import head, is_folder, json_events, name_of, names
 
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
     "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
-    "or a CSV, TSV, JSONL or Parquet table with image and caption columns"
+    "a CSV, TSV, JSONL or Parquet table with image and caption columns, or a *.txt file with one caption per line"
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
@@ -44,6 +44,13 @@ def detect(source: str) -> str:
         return "table"
     if multi30k.CAPTIONS.fullmatch(name):
         raise ValueError(f"{source}: looks like one file of Multi30K, give the folder it is in")
+    if lines.FILES.fullmatch(name):
+        if lines.looks_like_sentences(start):
+            return "lines"
+        raise ValueError(
+            f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
+            "the numbers of its columns, --image-column 1 --caption-column 2"
+        )
     raise ValueError(f"{source}: must be {EXPECTED}; looks like none of them")
 
 

@@ -6,14 +6,13 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
 
 from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.shards import Receipt
 from negcap.pipelines.engine.source import SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.features.source import Listed, Source, table_of
@@ -127,9 +126,9 @@ def make_features(
         counts = {"images": len(part.image_ids), **Counter(f"rejected.{image.reason}" for image in part.rejected)}
         return StageResult({config.rejections: bad, config.table: table_of(part.image_ids, part.features)}, counts)
 
-    def check(receipts: Sequence[Mapping[str, Receipt]]) -> None:
-        if not any(shard[config.table].rows for shard in receipts):
-            reasons = sum((Counter(shard[config.table].counts) for shard in receipts), Counter())
+    def check(counts: Mapping[str, int]) -> None:
+        if not counts.get("images"):
+            reasons = {name: count for name, count in counts.items() if count}
             raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")
 
     stage = SourceStage(

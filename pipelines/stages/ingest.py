@@ -115,9 +115,9 @@ def ingest(
         inputs={file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in files},
         metadata=metadata,
         parts=parts,
+        check=lambda counts: _refuse_rejections(source, run, counts, config),
     )
     counts = run_source(stage, run, progress=progress, overwrite=overwrite)
-    _refuse_rejections(source, run, counts, config)
     return Ingested(counts, _warnings(counts, config))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.stage import Progress
 from negcap.pipelines.quality.audit.config import AuditConfig
 
@@ -34,14 +35,11 @@ def measured(run: Path, table: str, config: AuditConfig, progress: Progress, ord
     blind = KeptReports(run, config.seed, read_corpus(run), config.limit)
     reports: dict[str, BlindReport] = {}
     unmeasured: dict[str, str] = {}
-    progress.begin(f"blind {table}", len(with_all(pairs)))
-    try:
+    with in_progress(progress, f"blind {table}", len(with_all(pairs))):
         for name, some in with_all(pairs).items():
             try:
                 reports[name] = blind(name, some)
             except (ValueError, ImportError) as error:
                 unmeasured[name] = str(error).removeprefix(f"{name}: ")
             progress.advance(len(some))
-    finally:
-        progress.end()
     return Blindness(reports, unmeasured)

@@ -1,6 +1,8 @@
 import errno
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Bars, Lines, Silent
 from negcap.pipelines.engine.reports import ShardProgress
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
@@ -97,6 +99,31 @@ class Recording(Silent):
     def advance(self, captions: int, steps: float = 1) -> None:
         super().advance(captions, steps)
         self.calls.append((captions, steps))
+
+
+@pytest.mark.parametrize("display", [Lines, Bars])
+@pytest.mark.parametrize("name", ["partial", "finish", "apply"])
+def test_a_stage_that_fails_prints_no_line_of_progress(
+    run: Path, name: str, display: type[Lines | Bars], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    stream = io.StringIO()
+    progress = display(stream)
+    workers = executor(scheduler="synchronous")
+    if name == "apply":
+        execution = Execution(workers, progress)
+        run_stage(toy_stages.COUNT, run, ToyConfig(), execution, metadata={})
+        assert stream.getvalue().count("count: 97 captions") == 1
+    before = stream.getvalue()
+    failing = replace(toy_stages.SPLIT if name == "apply" else toy_stages.COUNT, **{name: fail})
+    monkeypatch.setattr(run_module, "code_of", lambda *functions: code.code_of(toy_stages.__name__))
+    with pytest.raises(StageError, match="broken"):
+        run_stage(failing, run, ToyConfig(), Execution(workers, progress), metadata={})
+    printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue().removeprefix(before))
+    assert "captions in" not in printed and "up to date" not in printed
+    assert len(progress.timings) == (1 if name == "apply" else 0)
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,8 @@ FILES = {  # name -> content, format, what is read
     "list.json": (json.dumps(ROWS), "table", ROWS_READ),
     "pretty.json": (json.dumps(ROWS, indent=2), "table", ROWS_READ),
     "barn.parquet": (parquet(ROWS), "table", ROWS_READ),
+    "captions.txt": (f"{HEN}\n\n  \r\n{OWL}\r\n{HEN}", "lines", [("1", "", HEN), ("4", "", OWL), ("5", "", HEN)]),
+    "test.TXT": (f"\ufeff{OWL}\n", "lines", [("1", "test", OWL)]),
 }  # fmt: skip
 
 
@@ -344,11 +346,15 @@ BAD_LINES = [  # bytes of a caption, reason, detail
 ]
 
 
-@pytest.mark.parametrize("format", ["flickr", "vsepp", "multi30k", "csv", "tsv", "jsonl", "json", "coco", "karpathy"])
+@pytest.mark.parametrize(
+    "format", ["lines", "flickr", "vsepp", "multi30k", "csv", "tsv", "jsonl", "json", "coco", "karpathy"]
+)
 @pytest.mark.parametrize(("bad", "reason", "detail"), BAD_LINES, ids=lambda value: str(value)[:12])
 def test_a_bad_caption_is_one_rejected_record(format, bad, reason, detail, tmp_path):
+    if format == "lines" and not bad.strip():
+        pytest.skip("empty lines are no records")
     path, line = put_with_caption(tmp_path, format, bad)
-    records, rejected = read(path, "" if format in ("flickr", "vsepp", "multi30k", "coco", "karpathy") else "table")
+    records, rejected = read(path, "table" if format in ("csv", "tsv", "jsonl", "json") else "")
     assert [(r.reason, r.line) for r in rejected] == [(reason, line)]
     assert rejected[0].detail.startswith(detail)
     assert len(rejected[0].text) <= 200 + 3
@@ -362,6 +368,8 @@ def put_with_caption(folder: Path, format: str, bad: bytes) -> tuple[str, int]:
     if format == "flickr":
         lines = [b"%d.jpg#0\t%s" % item for item in enumerate(captions)]
         return put(folder, {"a.token": b"\n".join(lines)}), 2
+    if format == "lines":
+        return put(folder, {"a.txt": b"\n".join(captions)}), 2
     if format == "vsepp":
         return put(folder, {"dev_caps.txt": b"\n".join(captions)}), 2
     if format == "multi30k":
@@ -467,7 +475,11 @@ def test_excerpts_escape_bytes():
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("notes.txt", "Just some lines\nof text\n", "looks like none of them"),
+        ("notes.text", "Just some lines\nof text\n", "looks like none of them"),
+        ("untitled.txt", f"owl.jpg\t{OWL}\n", "looks like a table without a header .* --format table"),
+        ("untitled.txt", f"barn/owl.JPG,{OWL}\n", "looks like a table without a header"),
+        ("train_images.txt", "owl.jpg\nhen.jpg\n", "looks like .* a list of images"),
+        ("blank.txt", "\n \n", "is empty"),
         ("empty.csv", "", "is empty"),
         ("words.npz", b"PK\x03\x04-\x00\x00\x00\x08\x00\x00\x00!\x00,,\n", "is binary"),
         ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF", "is binary"),

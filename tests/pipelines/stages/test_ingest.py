@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import io
 import json
 import os
 import random
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Lines, Silent
 from negcap.pipelines.engine.shards import list_shards, read_receipt, read_table, receipt_path
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.readers import ReadOptions, spool
@@ -242,6 +243,36 @@ def test_strict_stops_at_the_first_bad_record(tmp_path):
     assert contents(tmp_path / "run") == before
 
 
+def test_strict_refuses_a_finished_run_with_rejected_records_without_saying_that_it_is_up_to_date(tmp_path):
+    path = csv(tmp_path / "a.csv", [("1.jpg", "A kite."), ("2.jpg", "")])
+    run_ingest(path, tmp_path / "run")
+    stream = io.StringIO()
+    settings = IngestConfig(strict=True)
+    with pytest.raises(ValueError, match=r"a\.csv:3: no_text"):
+        ingest(str(path), tmp_path / "run", settings, metadata=PROVENANCE, progress=Lines(stream))
+    assert stream.getvalue() == ""
+    ingest(str(path), tmp_path / "run", IngestConfig(), metadata=PROVENANCE, progress=Lines(stream))
+    assert stream.getvalue() == "ingest: up to date\n"
+
+
+def test_a_failed_ingest_prints_no_progress(tmp_path):
+    stream = io.StringIO()
+    path = csv(tmp_path / "a.csv", [("1.jpg", "")])
+    with pytest.raises(ValueError, match="must hold captions"):
+        ingest(str(path), tmp_path / "run", IngestConfig(), metadata=PROVENANCE, progress=Lines(stream))
+    assert stream.getvalue() == ""
+
+
+def test_lines_of_text_become_images_of_one_caption(tmp_path):
+    path = tmp_path / "captions.txt"
+    path.write_text("A kite.\n\nTwo dogs run.\nA red kite.\n")
+    run_ingest(path, tmp_path / "run", limit=2)
+    assert [(row["caption_id"], row["image"], row["text"]) for row in captions(tmp_path / "run")] == [
+        ("lines:1:0", "1", "A kite."),
+        ("lines:3:0", "3", "Two dogs run."),
+    ]
+
+
 def test_strict_names_the_file_of_a_folder(tmp_path):
     folder = tmp_path / "tables"
     folder.mkdir()
@@ -261,7 +292,7 @@ def test_a_strict_run_without_bad_records_is_the_same_run(kites, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"just words\n", "looks like none of them"),
+        ("a.text", b"just words\n", "looks like none of them"),
         ("a.json", b'{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"ima', "cannot be read"),
         ("a_caps.txt.gz", gzip.compress(b"Goat on a wall\n" * 5000)[:-20], "must be VSE.* captions.*cannot be read"),
         ("a.csv", b"image,caption\n", "must hold captions in the format table, has none; it has no records"),
@@ -455,7 +486,7 @@ def test_multi30k_captions_in_two_languages(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"format": "hats"}, "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, was: hats"),
+        ({"format": "hats"}, "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, lines, was: hats"),
         ({"limit": 0}, "limit must be >= 1, was: 0"),
         ({"shard_size": 0}, "shard_size must be >= 1, was: 0"),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
