@@ -1,1 +1,1 @@
-"""Tables -> other people's formats, each with a data card, Croissant metadata and a gate before it."""
+"""Publish a run's tables in the formats of other projects, with a data card, Croissant metadata and checks before."""

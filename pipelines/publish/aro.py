@@ -1,4 +1,4 @@
-"""ARO: a JSON an operator, a list with `image_path`, a box, `true_caption` and `false_caption`.
+"""ARO: one JSON file per operator, a list of rows with `image_path`, a box, `true_caption` and `false_caption`.
 
 Yuksekgonul et al. 2023; VG_Relation and VG_Attribution of https://github.com/mertyg/vision-language-models-are-bows
 crop the image to the box, and group their rows by `relation_name` or by the two `attributes`.
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{operator}.json`, in a folder a split where there are several."""
+    """Write `{operator}.json`, in one folder per split if there are several; one record set per file."""
     with Files(folder, JsonRows) as files:
         for example in publication.examples():
             box = publication.box(example)
@@ -41,4 +41,4 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
                         "attributes": [negative.replaced, negative.replacement],
                     }
                 )
-    return [RecordSet(name, "a part of an image, its true caption and a negative", COLUMNS) for name in files]
+    return [RecordSet(name, "a region of an image, its true caption and a negative", COLUMNS) for name in files]

@@ -12,36 +12,39 @@ from negcap.pipelines.publish.facts import Facts
 from negcap.pipelines.publish.gate import LEAST_PAIRS
 from negcap.pipelines.publish.publication import Column, RecordSet
 
-LISTED = 1000  # files in the card's table; of more, SHA256SUMS has the digests
+LISTED = 1000  # most files that the card's table lists; SHA256SUMS has all digests
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 MARKDOWN = re.compile(r"([\\`*_{}\[\]()|~])")
 
 
 def plain(text: object) -> str:
-    """A text as Markdown that shows it as it is: no markup, no HTML, no table cell ends."""
+    """Escape a text for Markdown, also inside table cells, so that it is shown literally."""
     escaped = str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return MARKDOWN.sub(r"\\\1", " ".join(escaped.split()))
 
 
 def code(text: object) -> str:
-    """A text as Markdown code that keeps a table cell: `a|b` shows its bar, a backtick becomes an apostrophe."""
+    """A text as Markdown code that is safe in a table cell: the bar in `a|b` is escaped, a backtick becomes `'`."""
     return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "\\|") + "`"
 
 
 def yaml(value: object) -> str:
-    """A value for YAML: JSON is YAML."""
+    """A value as YAML: its JSON, which is valid YAML."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def license_fields(license: str) -> dict[str, str]:
-    """A licence as the hub wants it: an SPDX-like id in lower case, anything else as `other` with its name."""
+    """The card's licence fields as the Hugging Face hub expects them.
+
+    A lower-case id if the text looks like an SPDX id, else `other` with the text as `license_name`.
+    """
     if SPDX.fullmatch(license) and license.lower() != "other":
         return {"license": license.lower()}
     return {"license": "other", "license_name": license}
 
 
-def described(facts: Facts) -> list[RecordSet]:
-    """Of the record sets, the first with the same columns: `noun.json` stands for all operators' files."""
+def distinct_layouts(facts: Facts) -> list[RecordSet]:
+    """One record set per distinct set of columns, the first: `noun.json` represents the files of all operators."""
     found: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:
         found.setdefault(record.columns, record)
@@ -49,7 +52,7 @@ def described(facts: Facts) -> list[RecordSet]:
 
 
 def write_card(file: Path, facts: Facts) -> None:
-    """Write the data card: what the set is, how to read it, counts, blind accuracies, provenance and digests."""
+    """Write the data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -62,8 +65,13 @@ def write_card(file: Path, facts: Facts) -> None:
     environment.filters |= {"plain": plain, "code": code, "yaml": yaml}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     head: dict[str, Any] = {**license_fields(facts.config.license), "language": ["en"], "pretty_name": facts.name}
-    head |= facts.kind.front(facts.splits_of)
+    head |= facts.kind.card_fields(facts.splits_of)
     text = template.render(
-        facts=facts, config=facts.config, head=head, shown=described(facts), listed=LISTED, least_pairs=LEAST_PAIRS
+        facts=facts,
+        config=facts.config,
+        head=head,
+        shown=distinct_layouts(facts),
+        listed=LISTED,
+        least_pairs=LEAST_PAIRS,
     )
     file.write_text(text, encoding="utf-8", newline="\n")

@@ -26,27 +26,30 @@ COLUMNS = (
 
 
 class CocoRows(JsonRows):
-    """A COCO file: annotations row by row, then the images that were collected on the way."""
+    """A COCO file: annotations are written one by one, then all images, which are collected meanwhile."""
 
     def __init__(self, file: Path, license: str) -> None:
-        """Open the file; all images get the one license."""
+        """Open the file; every image refers to this one license."""
         self.license = json.dumps(license)
         super().__init__(file)
         self.images: dict[str, dict[str, Any]] = {}
 
     def start(self) -> str:
-        """The file up to the first annotation."""
+        """The text before the first annotation."""
         info = '{"info": {"description": "captions and negative captions"},'
         return f'{info}\n"licenses": [{{"id": 1, "name": {self.license}}}],\n"annotations": ['
 
     def end(self) -> str:
-        """The end of the file: the images of the annotations."""
+        """The text after the last annotation: the images."""
         images = ",\n".join(json.dumps(image) for image in self.images.values())
         return f'],\n"images": [\n{images}\n]}}'
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write a file a split. An image's number is its id where all ids are numbers, else its position from 1."""
+    """Write `captions_{split}.json`, one per split; one record set per file.
+
+    An image's number is its image_id if all are distinct integers, else its position in the selection, from 1.
+    """
     bare = replace(publication, selection=replace(publication.selection, operators=()))
     names = {example.image_id: example.image_id for example in bare.examples()}
     numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)

@@ -1,4 +1,4 @@
-"""What is published and how: the options of `negcap publish`."""
+"""The options of `negcap publish`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from negcap.pipelines.quality.bias import Pick
 class PublishConfig:
     """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
 
-    split, operators: only these, all if empty; refined: of what `negcap refine` kept; per_caption: negatives a caption
-    and operator, by default as the format has it; pick: the first draws of a caption, or random ones.
-    images: the folder with the image files; boxes: a CSV of image parts; copy_images: publish the image files too.
-    skip_missing, skip_leaks: leave out what has no image file, or stands in the train split, instead of refusing.
-    max_blind: the accuracy (%) that no model without the images may be above, by the lower bound of its 95 % interval;
-    allow_blind publishes all the same, and the data card says so. name, url, creator, date, cite: of the set, for card
-    and metadata.
+    split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; per_caption:
+    at most so many negatives per caption and operator, None for the format's default; pick: the first negatives drawn
+    for a caption ("first") or a random choice of them ("random").
+    images: the folder with the image files; boxes: a CSV of image regions; copy_images: publish the image files too.
+    skip_missing, skip_leaks: leave out captions whose image file is missing, or that are in the train split too,
+    instead of raising. max_blind: the limit (%) for the accuracy of models that never see the images: it is exceeded
+    if the lower bound of the 95 % interval is above it; allow_blind: publish all the same and say so in the data card.
+    name, url, creator, date (YYYY-MM-DD), cite: describe the set in the card and metadata.
     """
 
     format: str

@@ -1,4 +1,4 @@
-"""CREPE: a CSV an operator, `image_id,caption,hard_negs,x,y,width,height`, all negatives of a caption in a row.
+"""CREPE: one CSV per operator, `image_id,caption,hard_negs,x,y,width,height`, one row per caption with all negatives.
 
 Ma et al. 2023; https://github.com/RAIVNLab/CREPE reads `hard_negs` as a Python list, crops the image to the box, and
 opens `{image_id}.jpg`.
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{operator}.csv`, in a folder a split where there are several."""
+    """Write `{operator}.csv`, in one folder per split if there are several; one record set per file."""
     header = [column.name for column in COLUMNS]
     with Files(folder, lambda file: TableRows(file, header)) as files:
         for example in publication.examples():
@@ -32,4 +32,6 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
                 texts = [negative.text for negative in negatives]
                 row = [example.image_id, example.text, repr(texts), *box]
                 files[f"{publication.place(example.split)}{operator}.csv"].add(row)
-    return [RecordSet(name, "a part of an image, its true caption and the negatives of it", COLUMNS) for name in files]
+    return [
+        RecordSet(name, "a region of an image, its true caption and the negatives of it", COLUMNS) for name in files
+    ]

@@ -45,14 +45,14 @@ CONTEXT: dict[str, Any] = {
 
 
 def write_croissant(file: Path, facts: Facts) -> None:
-    """Write the metadata as indented JSON."""
+    """Write the metadata of a published set as indented JSON."""
     file.write_text(json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
 def croissant(facts: Facts) -> dict[str, Any]:
     """The metadata as JSON-LD: the files with their digests, and the record sets with their fields.
 
-    url, creator, datePublished and citeAs are there where they were given.
+    url, creator, datePublished and citeAs are included if the config has them.
     """
     config = facts.config
     given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
@@ -76,7 +76,7 @@ def croissant(facts: Facts) -> dict[str, Any]:
 
 
 def distribution(facts: Facts) -> Iterator[dict[str, Any]]:
-    """A FileObject for every file, but for those of file sets that are not listed; then the FileSets."""
+    """One FileObject per file, except the files of file sets with `listed=False`; then one FileSet per file set."""
     sets = [(identifier(record), record.files) for record in facts.records if record.files is not None]
     unlisted = [files.pattern for _, files in sets if not files.listed]
     for item in facts.files:
@@ -87,7 +87,7 @@ def distribution(facts: Facts) -> Iterator[dict[str, Any]]:
 
 
 def file_object(item: File) -> dict[str, Any]:
-    """A single file with its size and digest."""
+    """The FileObject of one file, with its size and digest."""
     return {
         "@type": "cr:FileObject",
         "@id": item.path,
@@ -100,7 +100,10 @@ def file_object(item: File) -> dict[str, Any]:
 
 
 def file_set(name: str, files: FileSet, facts: Facts) -> dict[str, Any]:
-    """The files of a record set as a pattern. In an archive, the pattern's own suffix tells what they are."""
+    """The FileSet of a record set: its files as a glob pattern, with their media types.
+
+    For files inside archives, the media type follows from the suffix of the pattern.
+    """
     inside = [encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)]
     return {
         "@type": "cr:FileSet",
@@ -113,18 +116,18 @@ def file_set(name: str, files: FileSet, facts: Facts) -> dict[str, Any]:
 
 
 def encoding(path: str) -> str:
-    """The media type of a file by its suffix."""
+    """The media type for a path, from its suffix; `application/octet-stream` if it is unknown."""
     return ENCODINGS.get(PurePosixPath(path).suffix.lower(), "application/octet-stream")
 
 
 def identifier(record: RecordSet) -> str:
-    """The id of a record set: that of the file `train/noun.json` is `train-noun`."""
+    """The id of a record set: `train-noun` for the file `train/noun.json`."""
     name = record.name if record.files is not None else PurePosixPath(record.name).with_suffix("").as_posix()
     return name.replace("/", "-")
 
 
 def record_set(record: RecordSet) -> dict[str, Any]:
-    """A record set with a field a column."""
+    """The RecordSet in JSON-LD, with one field per column."""
     name = identifier(record)
     source = {"fileObject": {"@id": record.name}}
     if record.files is not None:
@@ -150,7 +153,7 @@ def record_set(record: RecordSet) -> dict[str, Any]:
 
 
 def extraction(column: Column) -> dict[str, Any]:
-    """Where in its file a field's value stands, and what is taken of it."""
+    """The `extract` and `transform` of a field: where its value is in the file, and which part of it is used."""
     found = {"column": column.name}
     if column.path:
         found = {"jsonPath": column.path}

@@ -1,4 +1,4 @@
-"""All that the data card and the Croissant metadata state about a published set."""
+"""The facts that the data card and the Croissant metadata state about a published set."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from negcap.pipelines.publish.publication import Format, Publication, RecordSet
 
 @dataclass(frozen=True)
 class Facts:
-    """A published set: its options, counts and checks, and the files that were written.
+    """A published set: its options, counts, results of the checks, and the files that were written.
 
-    counts: captions, images and each operator's negatives by (split, what); leaks, missing: captions left out because
-    they stand in the train split, or have no image file; provenance: the Parquet metadata of the source table.
+    counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; leaks,
+    missing: number of captions left out because they are in the train split too, or because their image file is
+    missing; provenance: the Parquet metadata of the source table; records, files: what was written.
     """
 
     config: PublishConfig
@@ -39,17 +40,17 @@ class Facts:
 
     @property
     def splits(self) -> list[str]:
-        """The splits that something is published of."""
+        """The splits with at least one published caption."""
         return [name for name in self.publication.selection.splits if self.counts[name, "captions"]]
 
     @property
     def splits_of(self) -> dict[str, list[str]]:
-        """The splits in which each operator has negatives."""
+        """By operator, the splits in which it has published negatives."""
         return {name: [split for split in self.splits if self.counts[split, name]] for name in self.operators}
 
     @property
     def use(self) -> str:
-        """How to read the set, naming a file, a split and an operator that are there."""
+        """How to read the set, in Markdown, with the names of an actual file, split and operator of it."""
         split = "test" if "test" in self.splits else self.splits[0]
         operator = next((name for name, splits in self.splits_of.items() if split in splits), "")
         file = next((record.name for record in self.records if record.files is None), "")
@@ -57,22 +58,22 @@ class Facts:
 
     @property
     def operators(self) -> list[str]:
-        """The operators that something is published of."""
+        """The operators with at least one published negative."""
         names = self.publication.selection.operators
         return [name for name in names if any(self.counts[split, name] for split in self.splits)]
 
     def total(self, what: str) -> int:
-        """A count over all splits."""
+        """The count of "captions", "images" or an operator's negatives, over all splits."""
         return sum(self.counts[split, what] for split in self.splits)
 
     @property
     def negatives(self) -> int:
-        """All negatives."""
+        """The number of negatives of all operators and splits."""
         return sum(self.total(name) for name in self.operators)
 
     @property
     def description(self) -> str:
-        """The set in one sentence, with its counts."""
+        """One sentence that describes the set, with its counts."""
         what = f"{self.total('captions'):,} English captions of {self.total('images'):,} images"
         if not self.operators:
             return f"{what}, without negatives."
@@ -83,7 +84,7 @@ class Facts:
 
     @property
     def biases(self) -> list[str]:
-        """The accuracies of the blind baselines, a line an operator."""
+        """The accuracies (%) of the blind baselines, one line per operator, and why others were not measured."""
         return [
             f"{report.name}: accuracy in % of models that never see the images (50 is chance): "
             + ", ".join(f"{label} {value.percent:.1f}" for label, value in report.baselines.items())

@@ -15,19 +15,19 @@ from negcap.pipelines.publish import (
     webdataset,
 )
 from negcap.pipelines.publish.publication import Format
-from negcap.pipelines.publish.selection import everything
+from negcap.pipelines.publish.selection import all_captions
 
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(
         sugarcrepe.write,
-        "SugarCrepe, a JSON file an operator",
+        "SugarCrepe, one JSON file per operator",
         "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
         per_caption=1,
     ),
     "sugarcrepe++": Format(
         sugarcrepe_pp.write,
-        "SugarCrepe++, a JSON file an operator",
+        "SugarCrepe++, one JSON file per operator",
         "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
         per_caption=1,
@@ -36,7 +36,7 @@ FORMATS: dict[str, Format] = {
     ),
     "aro": Format(
         aro.write,
-        "ARO, a JSON file an operator",
+        "ARO, one JSON file per operator",
         "`VG_Relation` reads the file of an operator as `visual_genome_relation.json`, `VG_Attribution` as "
         "`visual_genome_attribution.json`, with the images in `images/` beside it.",
         per_caption=1,
@@ -44,31 +44,31 @@ FORMATS: dict[str, Format] = {
     ),
     "crepe": Format(
         crepe.write,
-        "CREPE, a CSV an operator with all negatives of a caption in a row",
+        "CREPE, one CSV per operator with all negatives of a caption in one row",
         "`pd.read_csv('$file', dtype={'image_id': str}, converters={'hard_negs': ast.literal_eval})`; the image of "
         "a row is `{image_id}.jpg`, cropped to the box.",
         images="sizes",
     ),
     "negclip": Format(
         negclip.write,
-        "NegCLIP training data, a TSV a split",
+        "NegCLIP training data, one TSV per split",
         "`pd.read_csv('$file', sep='\\t', index_col=0, converters={'neg_caption': ast.literal_eval, 'neg_image': "
         "ast.literal_eval})`. Run the training in the folder that the paths are relative to.",
     ),
     "open_clip": Format(
         open_clip.write,
-        "OpenCLIP training data, a TSV a split, true captions only",
+        "OpenCLIP training data, one TSV per split, true captions only",
         "`--train-data $file --dataset-type csv`. Run the training in the folder that the paths are relative to.",
         negatives=False,
-        prepare=everything,
+        prepare=all_captions,
     ),
     "vse-c": Format(
         vse_c.write,
-        "VSE-C, a folder a family in the layout of VSE++: five captions an image",
-        "Line i of `$file` has its negatives in the file `i.txt` of the folder `${split}_ex` beside it, none where "
-        "that is empty; lines 5j to 5j + 4 belong to line j of `${split}_images.txt`. All counted from 0. With image "
+        "VSE-C, one folder per family in the layout of VSE++: five captions per image",
+        "Line i of `$file` has its negatives in the file `i.txt` of the folder `${split}_ex` beside it, which is empty "
+        "if there are none; lines 5j to 5j + 4 belong to line j of `${split}_images.txt`. All count from 0. With image "
         "features as `${split}_ims.npy`, the folder is VSE-C's `--data_path`/`--data_name`.",
-        prepare=vse_c.five,
+        prepare=vse_c.first_five,
     ),
     "webdataset": Format(
         webdataset.write,
@@ -80,23 +80,23 @@ FORMATS: dict[str, Format] = {
     ),
     "huggingface": Format(
         huggingface.write,
-        "Parquet files for the Hugging Face hub, a row a negative",
+        "Parquet files for the Hugging Face hub, one row per negative",
         "`datasets.load_dataset('path/of/this/folder', '$operator', split='$split')` loads the negatives of one "
-        "operator, `load_dataset('path/of/this/folder', split='$split')` those of all.",
+        "operator, `load_dataset('path/of/this/folder', split='$split')` those of all operators.",
         embeds=True,
-        front=huggingface.front,
+        card_fields=huggingface.card_fields,
     ),
     "coco": Format(
         coco.write,
-        "COCO captions, a JSON file a split",
+        "COCO captions, one JSON file per split",
         "`pycocotools.coco.COCO('$file')`; every annotation has its `negatives` beside the `caption`.",
-        prepare=everything,
+        prepare=all_captions,
     ),
 }
 
 
 def format_named(name: str) -> Format:
-    """The format of a name. Raises ValueError listing the valid ones."""
+    """The format called `name`. Raises ValueError with the valid names for an unknown one."""
     if name not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, was: {name}")
     return FORMATS[name]

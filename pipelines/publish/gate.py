@@ -1,4 +1,4 @@
-"""The gate: negatives that can be guessed without the image are not published."""
+"""A check before publishing: negatives that can be guessed without the image are refused."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CUES = 3
-FIXED = ("format rule", "shorter is true", "language model")  # none learns from negatives: reversed, they tell as much
+FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
 LEAST_PAIRS = 100
 REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
 Measure = Callable[[str, Sequence[Pair]], BlindReport]
 
 
 class Finding(NamedTuple):
-    """The baseline that tells most of an operator's captions from their negatives, and what follows from it.
+    """The baseline that best separates an operator's captions from their negatives, and the decision it leads to.
 
-    reversed: it takes the other text for the true one, so that its accuracy is 100 % minus the baseline's.
+    reversed: the baseline's predictions are inverted, so that `accuracy` is 100 % minus the baseline's own; outcome:
+    REFUSED, TOO_FEW or PASSED.
     """
 
     operator: str
@@ -35,10 +36,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The accuracies of the blind baselines on what is published, and the highest that is allowed, in %.
+    """The accuracies of models without the images on the negatives to be published, and the accuracy allowed, in %.
 
-    reports: by operator, then of all together; unmeasured: why an operator of enough pairs has no report; few: the
-    number of pairs of operators that have no report because they have too few.
+    reports: one per operator, then one of all together; unmeasured: by operator with at least 100 pairs but no report,
+    the reason; few: by operator with fewer than 100 pairs and no report, their number.
     """
 
     limit: float
@@ -48,26 +49,25 @@ class Verdict:
 
     @property
     def findings(self) -> list[Finding]:
-        """Each operator's most telling baseline, as `finding` judges it."""
+        """For each report, the baseline that separates best, and the decision (see `finding`)."""
         return [finding(report, self.limit) for report in self.reports]
 
     @property
     def refused(self) -> list[str]:
-        """The operators that may not be published: those told too often, and those that cannot be measured."""
+        """The operators that must not be published: guessed too often without the images, or not measurable."""
         return [found.operator for found in self.findings if found.outcome == REFUSED] + list(self.unmeasured)
 
     @property
     def doubtful(self) -> dict[str, int]:
-        """The operators of too few pairs to tell whether their negatives can be guessed, with their pairs."""
+        """By operator, the number of pairs if it is too small to decide whether the negatives can be guessed."""
         found = {f.operator: f.accuracy.pairs for f in self.findings if f.outcome == TOO_FEW}
         return {**found, **self.few}
 
 
 def finding(report: BlindReport, limit: float) -> Finding:
-    """Judge the baseline with the highest lower bound of its 95 % interval.
+    """Judge the baseline whose 95 % interval has the highest lower bound.
 
-    Refused where that bound is above the limit (%): the accuracy is then above it with some certainty. Of fewer than
-    100 pairs that are not refused, it is said that they are too few to tell.
+    The outcome is REFUSED if that bound is above `limit` (%), else TOO_FEW for fewer than 100 pairs, else PASSED.
     """
     name, accuracy, turned = max(_both_ways(report), key=lambda found: (found[1].low, found[1].percent))
     few = TOO_FEW if accuracy.pairs < LEAST_PAIRS else PASSED
@@ -75,9 +75,10 @@ def finding(report: BlindReport, limit: float) -> Finding:
 
 
 def _both_ways(report: BlindReport) -> Iterator[tuple[str, Accuracy, bool]]:
-    """The baselines; those that learn from no negative reversed where they are wrong more often than right.
+    """Each baseline's name, accuracy and whether it is inverted.
 
-    30 % for "the shorter is true" is 70 % for "the longer is true".
+    Those that are not trained on negatives are inverted if they are wrong more often than right: 30 % for "the shorter
+    is true" is 70 % for "the longer is true".
     """
     for name, found in report.baselines.items():
         turned = name in FIXED and found.percent < 50
@@ -87,7 +88,7 @@ def _both_ways(report: BlindReport) -> Iterator[tuple[str, Accuracy, bool]]:
 
 
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
-    """An operator and a pair for every operator with negatives of this caption: a random one of those published."""
+    """(operator, pair) for every operator with negatives of this caption; the negative is a random published one."""
     by_operator: dict[str, list[tuple[str, Pair]]] = {}
     for negative in example.negatives:
         pair = Pair(example.text, negative.text, example.image_id)
@@ -97,9 +98,9 @@ def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
-    """Measure the blind baselines on every operator's pairs, then on all together, against the limit (%).
+    """Measure the blind baselines on every operator's pairs, then on all together, and compare with `limit` (%).
 
-    measure: from a name and its pairs to a report, as `blind`. Raises ImportError without scikit-learn.
+    measure: makes the report of a name and its pairs, like `blind`. Raises ImportError without scikit-learn.
     """
     reports, unmeasured, few = [], {}, {}
     for operator, rows in with_all(pairs).items():
@@ -114,7 +115,7 @@ def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: 
 
 
 def verdict_table(verdict: Verdict) -> Table:
-    """What was measured, a row an operator: its most telling baseline with the 95 % interval, and the outcome."""
+    """A table with one row per operator: the baseline that separates best, its 95 % interval, and the outcome."""
     table = plain_table("operator", "pairs", "most telling baseline", "right, %", "95 % interval", "outcome")
     for column in (2, 5):
         table.columns[column].justify = "left"
@@ -130,7 +131,7 @@ def verdict_table(verdict: Verdict) -> Table:
 
 
 def cues_table(verdict: Verdict) -> Table:
-    """The words that give the refused operators away, with the pairs where one text alone has them."""
+    """The words that identify the negatives of refused operators, with the number of pairs where one text has them."""
     table = plain_table("operator", "strongest words (true : negative)")
     table.columns[1].justify = "left"
     for report in verdict.reports:
@@ -140,7 +141,10 @@ def cues_table(verdict: Verdict) -> Table:
 
 
 def cue(report: BlindReport) -> str:
-    """The strongest words of a report, else its n-grams: `three 812:3, a 40:55`."""
+    """The strongest words of a report, or its n-grams if it has none.
+
+    `three 812:3`: 812 pairs have "three" only in the true text, 3 only in the negative.
+    """
     if report.words:
         return ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES])
     sides = (("true", report.true_cues), ("negative", report.false_cues))

@@ -1,6 +1,7 @@
-"""A folder for the Hugging Face hub: `data/{operator}/{split}-00000-of-000NN.parquet`, a row a negative.
+"""A folder for the Hugging Face hub: `data/{operator}/{split}-00000-of-000NN.parquet`, one row per negative.
 
-The dataset card's head makes a config of each operator, and one of all, `default`: the hub's viewer shows a menu.
+The head of the dataset card defines one config per operator, and `default` with all of them: the hub's viewer shows
+them as a menu.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from negcap.pipelines.publish.publication import FLOAT, IMAGE, Column, Files, Fi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS, GROUP = 100_000, 10_000  # in a file, in one of its row groups
+ROWS, GROUP = 100_000, 10_000  # rows per file, rows per row group
 ROWS_WITH_IMAGES, GROUP_WITH_IMAGES = 2_000, 100
 DEFAULT = "default"
 NOT_IN_A_SPLIT = re.compile(r"[^\w.]")
@@ -39,14 +40,14 @@ SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d
 
 
 def split_name(split: str) -> str:
-    """A split's name as the hub takes it, of letters, digits, dots and underscores: `val-1` -> `val_1`."""
+    """A split's name in the characters that the hub allows (letters, digits, dots, underscores): `val-1` -> `val_1`."""
     return NOT_IN_A_SPLIT.sub("_", split)
 
 
-def front(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The configs for the head of the dataset card: all operators together, then each by itself.
+def card_fields(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The field `configs` for the head of the dataset card: all operators together, then one config per operator.
 
-    splits: of every operator, the splits that it has negatives in.
+    splits: by operator, the splits in which it has negatives.
     """
     together = list(dict.fromkeys(split for some in splits.values() for split in some))
     configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
@@ -66,10 +67,13 @@ def front(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 class ParquetRows:
-    """A split of an operator as Parquet files of at most so many rows, written a row group at a time."""
+    """The rows of one operator and split as Parquet files, written one row group at a time.
+
+    A file has at most 100,000 rows, or 2,000 with images.
+    """
 
     def __init__(self, stem: Path, with_images: bool) -> None:
-        """Files `{stem}-00000-of-000NN.parquet`; with_images: the images stand in the rows."""
+        """Write files `{stem}-00000-of-000NN.parquet`; with_images: the rows contain the image files' bytes."""
         self.stem = stem
         self.schema = schema(with_images)
         self.most, self.group = (ROWS_WITH_IMAGES, GROUP_WITH_IMAGES) if with_images else (ROWS, GROUP)
@@ -79,7 +83,7 @@ class ParquetRows:
         self.writer: Any = None
 
     def add(self, row: Sequence[Any]) -> None:
-        """Write a row, its values in the order of COLUMNS."""
+        """Add a row, its values in the order of COLUMNS."""
         self.rows.append(row)
         self.total += 1
         full = self.total % self.most == 0
@@ -107,7 +111,7 @@ class ParquetRows:
         self.writer = None
 
     def close(self) -> None:
-        """Write what is left, and name the files by their number."""
+        """Write the remaining rows, and rename the files now that their number is known."""
         if self.rows:
             self._flush()
         self._end_file()
@@ -116,7 +120,7 @@ class ParquetRows:
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write the Parquet files of every operator and split."""
+    """Write the Parquet files of every operator and split; one record set per operator."""
     with Files(folder, lambda stem: ParquetRows(stem, publication.with_images)) as files:
         for example in publication.examples():
             image: Any = example.image
@@ -139,7 +143,7 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
 
 
 def schema(with_images: bool) -> pa.Schema:
-    """The columns, and what `datasets` needs to know to show images."""
+    """The Arrow schema of the columns, with the metadata from which `datasets` knows which column holds images."""
     import pyarrow as pa
 
     image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])

@@ -1,4 +1,4 @@
-"""Leaks: captions and images of the train split that stand in another split too."""
+"""Leaks: captions and images of the train split that are in another split too."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The captions (folded, hashed) and images of the train split."""
+class TrainSplit:
+    """The captions (as hashes by `text_hash`) and the image_ids of the train split."""
 
     texts: frozenset[bytes]
     images: frozenset[str]
 
     def leaks(self, example: Example, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
-        """The captions of an example (siblings: of its image) that the train split has, unless it is of that split.
+        """Which captions of an example are in the train split too; nothing for an example of the train split itself.
 
-        For each: its caption_id, whether its `image` or the `caption` itself is there, and the path or text.
+        siblings: check the other captions of its image too. Yields caption_id, "image" or "caption" (what of it is in
+        the train split), and the image's path or the caption's text.
         """
         if example.split in TRAIN:
             return
         for caption_id, text in [(example.caption_id, example.text), *(example.siblings if siblings else ())]:
             if example.image_id in self.images:
                 yield caption_id, "image", example.image
-            elif folded(text) in self.texts:
+            elif text_hash(text) in self.texts:
                 yield caption_id, "caption", text
 
 
-def folded(text: str) -> bytes:
+def text_hash(text: str) -> bytes:
     """A hash of a text's words and punctuation that ignores case and spacing."""
     return blake2b(" ".join(WORDS.findall(text.casefold())).encode(), digest_size=12).digest()
 
 
-def trained(run: Path) -> Trained:
-    """Read the train split of a run. Raises as `read_columns`."""
+def read_train_split(run: Path) -> TrainSplit:
+    """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
     texts: set[bytes] = set()
     images: set[str] = set()
     for shard in list_shards(run / "captions"):
         rows: dict[str, list[Any]] = read_columns(shard, ["image_id", "split", "text"]).to_pydict()
         for image_id, split, text in zip(rows["image_id"], rows["split"], rows["text"], strict=True):
             if split in TRAIN:
-                texts.add(folded(text))
+                texts.add(text_hash(text))
                 images.add(image_id)
-    return Trained(frozenset(texts), frozenset(images))
+    return TrainSplit(frozenset(texts), frozenset(images))

@@ -1,8 +1,8 @@
-"""NegCLIP: a TSV a split with an index column, `title filepath neg_caption neg_image`.
+"""NegCLIP: one TSV per split with an index column and `title filepath neg_caption neg_image`.
 
-Yuksekgonul et al. 2023; https://github.com/vinid/neg_clip reads `neg_caption` and `neg_image` as Python lists and draws
-one of each; `neg_image` are positions of rows in the same file. Theirs are nearest neighbours of image features; here
-they are rows of the images whose captions are most alike (tf-idf cosine).
+Yuksekgonul et al. 2023; https://github.com/vinid/neg_clip reads `neg_caption` and `neg_image` as Python lists and
+samples one entry of each; `neg_image` holds row numbers of the same file. The paper takes nearest neighbours by image
+features; here they are the images whose captions are most similar (tf-idf cosine).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COLUMNS = (
     Column("title", "the true caption"),
     Column("filepath", "the image, opened as it is written"),
     Column("neg_caption", "its negatives, as a Python list of strings"),
-    Column("neg_image", "rows of images alike, as a Python list of positions from 0"),
+    Column("neg_image", "rows of similar images, as a Python list of positions from 0"),
 )
 NEIGHBOURS = 3
 COMMON = 0.1
@@ -28,19 +28,19 @@ WORD = re.compile(r"\w+")
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{split}.tsv`. Raises ValueError for a split of a single image."""
+    """Write `{split}.tsv`; one record set per file. Raises ValueError for a split with only one image."""
     splits: dict[str, list[list[Example]]] = {}
     for examples in publication.by_image():
         for split in dict.fromkeys(example.split for example in examples):
             splits.setdefault(split, []).append([example for example in examples if example.split == split])
     for split, images in splits.items():
         _write(images, publication.prefix, folder / f"{split}.tsv")
-    return [RecordSet(f"{split}.tsv", "captions, their negatives and images alike", COLUMNS) for split in splits]
+    return [RecordSet(f"{split}.tsv", "captions, their negatives and similar images", COLUMNS) for split in splits]
 
 
 def _write(images: Sequence[Sequence[Example]], prefix: str, file: Path) -> None:
     if len(images) < 2:
-        raise ValueError(f"negclip needs two images a split, {file.stem} has {len(images)}")
+        raise ValueError(f"negclip needs at least two images per split, {file.stem} has {len(images)}")
     alike = neighbours(
         [" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images]
     )
@@ -57,9 +57,10 @@ def _write(images: Sequence[Sequence[Example]], prefix: str, file: Path) -> None
 
 
 def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]:
-    """For every text the `count` others most like it (all, where there are fewer), the nearest first; ties by position.
+    """For every text, the positions of the `count` most similar others (all if there are fewer), nearest first.
 
-    Cosine of tf-idf vectors over the words of at least two texts and at most a tenth of them (or two).
+    Similarity is the cosine of tf-idf vectors over words that are in at least two texts, and in at most a tenth of all
+    (or two, if that is more). Ties go to the lower position.
     """
     import numpy as np
     from scipy.sparse import csr_matrix

@@ -1,4 +1,4 @@
-"""OpenCLIP: a TSV a split, `filepath title`: true captions only, as its `--dataset-type csv` reads them."""
+"""OpenCLIP: one TSV per split, `filepath title`: true captions only, as its `--dataset-type csv` reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = (
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{split}.tsv`."""
+    """Write `{split}.tsv`; one record set per file."""
     header = [column.name for column in COLUMNS]
     with Files(folder, lambda file: TableRows(file, header, "\t")) as files:
         for example in publication.examples():

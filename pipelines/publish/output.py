@@ -1,4 +1,4 @@
-"""The folder that is published: what may stand there before, how it is put in place, and its digests."""
+"""The output folder: check that it may be written, replace an earlier publication, and compute digests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 
 
 class File(NamedTuple):
-    """A published file."""
+    """A published file: its path in the output folder, its size in bytes and its SHA-256 in hex."""
 
     path: str
     size: int
@@ -20,7 +20,7 @@ class File(NamedTuple):
 
 
 def check_output(output: Path, overwrite: bool) -> None:
-    """Raise FileExistsError for a folder with something in it, unless it may be overwritten."""
+    """Raise FileExistsError if `output` is a file, or a folder that is not empty and must not be overwritten."""
     if output.exists() and not output.is_dir():
         raise FileExistsError(f"output must be a folder, was: {output}")
     if output.is_dir() and any(output.iterdir()) and not overwrite:
@@ -30,13 +30,17 @@ def check_output(output: Path, overwrite: bool) -> None:
 
 
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
-    """Path, size and sha256 of every file of a folder, or of those named."""
+    """Path, size and SHA-256 of every file below a folder, or only of those in `names` if given."""
     paths = [folder / name for name in names] or sorted(path for path in folder.rglob("*") if path.is_file())
     return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
 
 
-def put(staged: Path, output: Path) -> list[str]:
-    """Move what was written into place, after removing an earlier publication there; other files stay."""
+def move_into_place(staged: Path, output: Path) -> list[str]:
+    """Move all files of `staged` to `output` and return their relative paths.
+
+    The files that an earlier publication left in `output` (listed in its SHA256SUMS) are removed first; other files
+    stay. Raises ValueError if a link in `output` would lead a file out of it.
+    """
     output.mkdir(exist_ok=True)
     written = sorted(path for path in staged.rglob("*") if path.is_file())
     for path in written:

@@ -1,4 +1,4 @@
-"""What a format is given to write, and how it describes the files that it wrote."""
+"""The input of a format's writer, and the description of the files that it wrote."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObje
 class Column(NamedTuple):
     """A field of a record set, and where in a file a Croissant reader finds it.
 
-    By default in the table column of its name. path: at this JSON path; property: in a property of the file
-    (`content`, `filename`, `fullpath`). From the value found there, member takes what stands at a JSON path in it, and
-    regex its first group. repeated: a record has a list of such values.
+    By default it is the table column of this name. path: it is at this JSON path instead; property: it is a property
+    of the file (`content`, `filename`, `fullpath`). member, regex: the field is only a part of the value found there,
+    the one at the JSON path `member` in it, or the first group of `regex`. repeated: a record has a list of such
+    values. type: a schema.org type.
     """
 
     name: str
@@ -36,9 +37,9 @@ class Column(NamedTuple):
 
 
 class FileSet(NamedTuple):
-    """Files that a glob pattern names, in the published folder or inside of archives in it.
+    """Files that match a glob pattern, in the published folder or inside the `archives` in it.
 
-    listed: the metadata describe every file by itself too, with its digest; False where there are thousands.
+    listed: whether the metadata also describe every file separately, with its digest; False if there are thousands.
     """
 
     pattern: str
@@ -47,7 +48,7 @@ class FileSet(NamedTuple):
 
 
 class RecordSet(NamedTuple):
-    """Records of one file, or of the file set `files`: then `name` is only a name."""
+    """The records of one file, whose path is `name`; or of the file set `files`, and `name` is only a label."""
 
     name: str
     description: str
@@ -57,10 +58,10 @@ class RecordSet(NamedTuple):
 
 @dataclass(frozen=True)
 class Publication:
-    """A selection with its images.
+    """A selection of captions and negatives, with its images.
 
-    images: the folder of the image files, if one is given; boxes: the part of an image that its captions are of, by
-    image_id; with_images: the image files are published too; license: the terms, for formats that state them.
+    images: the folder of the image files, or None; boxes: by image_id, the region of the image that its captions
+    describe; with_images: whether the image files are published too; license: its name, for formats that state it.
     """
 
     selection: Selection
@@ -71,27 +72,27 @@ class Publication:
 
     @property
     def prefix(self) -> str:
-        """The folder before an image's path, in formats whose readers open the path as it is written."""
+        """What precedes an image's path in formats whose readers open the path as it is written: `images/` or ""."""
         return f"{IMAGES}/" if self.with_images else ""
 
     def by_image(self) -> Iterator[list[Example]]:
-        """The examples of each image; their paths are those found in the image folder, where one is given."""
+        """The examples of each image; image paths are as found in the image folder, if there is one."""
         for examples in self.selection.images():
             yield [example._replace(image=located(example.image, self.images)) for example in examples]
 
     def examples(self) -> Iterator[Example]:
-        """All examples, one after the other."""
+        """All examples, one by one, in the order of the run."""
         for examples in self.by_image():
             yield from examples
 
     def place(self, split: str) -> str:
-        """The folder of a split's files, with its slash: `test/`; empty where one split alone is published."""
+        """The folder of a split's files, with its slash: `test/`; empty if only one split is published."""
         return "" if len(self.selection.splits) == 1 else f"{split}/"
 
     def box(self, example: Example) -> Box:
-        """The part of the image that an example is of: the box given for it, else the whole image.
+        """The region of the image that an example describes: the box given for the image, else the whole image.
 
-        Raises ValueError with neither a box nor an image folder.
+        Raises ValueError if there is neither a box nor an image folder.
         """
         given = self.boxes.get(example.image_id)
         if given is not None:
@@ -102,7 +103,7 @@ class Publication:
 
 
 def located(image: str, images: Images | None) -> str:
-    """An image's path as it is published. Raises ValueError for one that leads out of its folder."""
+    """The path under which an image is published. Raises ValueError for one that leads out of the image folder."""
     return inside(image) if images is None else images.find(image) or image
 
 
@@ -114,12 +115,12 @@ class Format:
     """A file format that other programs read.
 
     write: writes the files into a folder and returns their record sets; what: the format in a phrase; use: how to
-    read it, in Markdown, where `$file` stands for the first file, `$split` for a split and `$operator` for an operator
-    that are there. per_caption: negatives a caption and operator by default, None: all. negatives: it holds some.
-    images: what is needed of the images: nothing but their names, their sizes, or their files. siblings: other
-    captions of an image stand in it too. embeds: published image files stand inside of the format's own files.
-    prepare: which captions of an image it can hold. front: further fields for the head of the data card, from the
-    splits that each operator has negatives in.
+    read it, in Markdown, with the placeholders `$file` (the first file), `$split` and `$operator`. per_caption:
+    default number of negatives per caption and operator, None for all. negatives: whether it contains negatives.
+    images: what it needs to know of the images: only their names, their sizes, or their files. siblings: whether its
+    rows contain other captions of the image too. embeds: whether published image files are inside the format's own
+    files. prepare: keeps those captions of an image that the format can hold. card_fields: further fields for the head
+    of the data card, computed from the splits in which each operator has negatives.
     """
 
     write: Write
@@ -131,17 +132,17 @@ class Format:
     siblings: bool = False
     embeds: bool = False
     prepare: Prepare = with_negatives
-    front: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
+    card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
 
 
 class JsonRows:
-    """A JSON file of one list or one object, written row by row, a row a line.
+    """A JSON file of one list or one object, written row by row, one row per line.
 
-    ASCII, as some who read it open it in whatever encoding their system has.
+    It is plain ASCII, since some readers open it in the default encoding of their system.
     """
 
     def __init__(self, file: Path, brackets: str = "[]") -> None:
-        """Open the file, and the folders that it is in."""
+        """Create the file, and its folders; brackets: "[]" for a list, "{}" for an object."""
         file.parent.mkdir(parents=True, exist_ok=True)
         self.brackets = brackets
         self.rows = 0
@@ -149,15 +150,15 @@ class JsonRows:
         self.file.write(self.start())
 
     def start(self) -> str:
-        """What stands before the rows."""
+        """The text before the rows."""
         return self.brackets[0]
 
     def end(self) -> str:
-        """What stands behind the rows."""
+        """The text after the rows."""
         return self.brackets[1]
 
     def add(self, value: Any) -> None:
-        """Write a row; in an object its key is its number."""
+        """Write a row; in an object its key is its number, from "0"."""
         key = f'"{self.rows}": ' if self.brackets == "{}" else ""
         start = ",\n" if self.rows else "\n"
         self.file.write(start + key + json.dumps(value))
@@ -170,10 +171,10 @@ class JsonRows:
 
 
 class TableRows:
-    """A table as text with a header, written row by row as pandas writes it: fields with quotes are quoted."""
+    """A text table with a header, written row by row with the quoting that pandas uses."""
 
     def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
-        """Open the file, and the folders that it is in."""
+        """Create the file, and its folders, and write the header."""
         file.parent.mkdir(parents=True, exist_ok=True)
         self.file: IO[str] = file.open("w", encoding="utf-8", newline="")
         self.rows = csv.writer(self.file, delimiter=delimiter, lineterminator="\n")
@@ -189,10 +190,10 @@ class TableRows:
 
 
 class Files(dict[str, Any]):
-    """Open files by their path in the published folder, all closed at the end of a `with`."""
+    """The open files by their path in the published folder; all are closed at the end of the `with` block."""
 
     def __init__(self, folder: Path, open: Callable[[Path], Any]) -> None:
-        """Files of `folder`, each opened by `open` when it is first asked for."""
+        """A missing key opens that file of `folder` by calling `open` with its path."""
         super().__init__()
         self.folder, self.open = folder, open
 

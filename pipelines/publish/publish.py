@@ -1,4 +1,4 @@
-"""Publish a run: select, check, write a format with data card and metadata, and put the folder in place as a whole."""
+"""Publish a run: select, check, write the format with data card and metadata, and move the finished folder in place."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from negcap.pipelines.publish.croissant import write_croissant
 from negcap.pipelines.publish.facts import Facts
 from negcap.pipelines.publish.formats import format_named
 from negcap.pipelines.publish.gate import LEAST_PAIRS, Verdict, cues_table, judge_negatives, pairs_of, verdict_table
-from negcap.pipelines.publish.leaks import TRAIN, Trained, trained
-from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, put
+from negcap.pipelines.publish.leaks import TRAIN, TrainSplit, read_train_split
+from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, move_into_place
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import KeptReports, Pair, read_corpus
@@ -30,7 +30,10 @@ Say = Callable[[str], None]
 
 
 class RefusedError(Exception):
-    """A check that failed: `lines` say which; `verdict` has the measures, where the negatives can be guessed."""
+    """A check failed, so that nothing is published.
+
+    `lines` say which check; `verdict` has the accuracies if it is the one on guessable negatives, else it is None.
+    """
 
     def __init__(self, lines: Sequence[str], verdict: Verdict | None = None) -> None:
         super().__init__("\n".join(lines))
@@ -39,7 +42,7 @@ class RefusedError(Exception):
 
 
 def print_refusal(refused: RefusedError, stream: TextIO) -> None:
-    """Print why nothing was published: what was measured and the words that give most away, as tables, then advice."""
+    """Print why nothing was published: tables of the accuracies and of the words that identify negatives; advice."""
     if refused.verdict is not None:
         print_table(console_of(stream), verdict_table(refused.verdict))
         print_table(console_of(stream), cues_table(refused.verdict))
@@ -51,8 +54,9 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
 class Survey:
     """What one pass over a selection found.
 
-    counts: images, captions and each operator's negatives, by (split, what); pairs: one a caption, by operator; leaks:
-    by caption_id, `image` or `caption` and its path or text; missing: by caption_id, the image that has no file.
+    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; pairs: by
+    operator, one pair per caption; leaks: by caption_id, "image" or "caption" (what of it is in the train split too)
+    and the path or text; missing: by caption_id, the path of an image whose file is missing.
     """
 
     counts: Counter[tuple[str, str]]
@@ -62,16 +66,17 @@ class Survey:
 
 
 def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> list[str]:
-    """Write a run's captions and negatives to `output` in a format; the paths written.
+    """Write a run's captions and negatives to the folder `output` in a format; returns the paths written, relative.
 
-    Nothing is written unless all checks pass. Raises RefusedError when a check fails (guessable negatives, train
-    captions in another split), ValueError and OSError for bad input: see `select`, `Images`, `PublishConfig`.
+    say: called with each message for the user. Nothing is written unless all checks pass. Raises RefusedError when a
+    check fails (guessable negatives, train captions in another split), ValueError and OSError for bad input: see
+    `select`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
     check_output(output, overwrite)
     output = output.resolve()
     publication = prepare(run, config, kind)
-    train = trained(run) if set(publication.selection.splits) - set(TRAIN) else None
+    train = read_train_split(run) if set(publication.selection.splits) - set(TRAIN) else None
     found = survey(publication, train, config.seed, kind.siblings)
     out = keep_out(found, config, say)
     if out:
@@ -95,14 +100,18 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         (staged / SUMS).write_text(sums, encoding="utf-8", newline="\n")
         write_croissant(staged / CROISSANT, facts)
         write_card(staged / CARD, replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS)))))
-        staged.chmod(0o755)  # a temporary folder is its owner's alone
-        return put(staged, output)
+        staged.chmod(0o755)  # only its owner can read a temporary folder
+        return move_into_place(staged, output)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
-    """The selection that the config asks for, with its images. Raises as `select`, `Images` and `read_boxes`."""
+    """The selection that the config describes, with its images.
+
+    Raises ValueError for operators with a format that has no negatives, and what `select`, `Images` and `read_boxes`
+    raise.
+    """
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     draws = Draws(config.per_caption or kind.per_caption, config.pick, config.seed)
@@ -113,8 +122,12 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     return Publication(selection, images, boxes, config.copy_images, config.license)
 
 
-def survey(publication: Publication, train: Trained | None, seed: int, siblings: bool = False) -> Survey:
-    """Count a publication's examples, take a pair a caption and operator, and find what must stay out."""
+def survey(publication: Publication, train: TrainSplit | None, seed: int, siblings: bool = False) -> Survey:
+    """Count a publication's examples, collect one pair per caption and operator, and find leaks and missing images.
+
+    train: the train split to compare with, None for no comparison; siblings: compare the other captions of an image
+    too.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     pairs: dict[str, list[Pair]] = {name: [] for name in publication.selection.operators}
     leaks: dict[str, tuple[str, str]] = {}
@@ -136,16 +149,16 @@ def survey(publication: Publication, train: Trained | None, seed: int, siblings:
 
 
 def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
-    """The caption_ids to leave out, where the config allows it.
+    """The caption_ids to leave out, if the config allows it.
 
-    Raises RefusedError for captions or images of the train split, FileNotFoundError for image files that are missing.
+    Otherwise raises RefusedError for captions or images of the train split, FileNotFoundError for missing image files.
     """
     if found.leaks:
         lines = []
         for what in ("image", "caption"):
             names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
             if names:
-                lines.append(f"{len(names):,} {what}s of the train split stand in another split: {name_some(names)}")
+                lines.append(f"{len(names):,} {what}s of the train split are in another split too: {name_some(names)}")
         if not config.skip_leaks:
             raise RefusedError([*lines, "--skip-leaks leaves their captions out"])
         for line in lines:
@@ -160,9 +173,9 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
-    """Measure how far captions are told from negatives without the images; see `gate.finding`.
+    """Measure how well captions can be told from negatives without the images; see `gate.finding`.
 
-    Raises RefusedError where that is more than is allowed, and not allowed all the same.
+    Raises RefusedError if an operator is refused and the config does not allow it (`allow_blind`).
     """
     if not found.pairs:
         return Verdict(config.max_blind)
@@ -181,7 +194,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
 
 
 def copy_images(publication: Publication, folder: Path) -> RecordSet:
-    """Copy the images of a publication into `folder`/images under their names."""
+    """Copy a publication's images to `folder`/images, keeping their relative paths; returns their RecordSet."""
     assert publication.images is not None
     for examples in publication.by_image():
         target = folder / IMAGES / examples[0].image
@@ -195,7 +208,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
 
 
 def provenance(run: Path, publication: Publication) -> dict[str, str]:
-    """The Parquet metadata of the published table: versions, parser, seed and configuration that made it."""
+    """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
     import pyarrow.parquet as pq
 
     shard = list_shards(run / (publication.selection.table or "captions"))[0]

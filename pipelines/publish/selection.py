@@ -1,4 +1,4 @@
-"""The rows of a run that are published: captions of some splits with some of their negatives, image by image."""
+"""The rows of a run to publish: captions of some splits with some of their negatives, image by image."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from negcap.schemas.negatives import POSITIVE
 
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
-DIGITS = 4  # of p_true
+DIGITS = 4  # decimals of p_true
 
 
 class Negative(NamedTuple):
-    """A negative of a caption. p_true: how likely it is true of the image after all, where that is estimated."""
+    """A negative of a caption. p_true: estimated probability that it is true of the image after all, or None."""
 
     negative_id: str
     operator: str
@@ -40,9 +40,9 @@ class Sibling(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A caption, the other captions of its image, and the negatives of it that are published.
+    """A caption, the other captions of its image, and its published negatives.
 
-    `image` is the path of its image, as the source gives it or as the image folder has it.
+    `image` is the path of its image, as found in the image folder if there is one, else as the source gives it.
     """
 
     caption_id: str
@@ -58,17 +58,20 @@ Prepare = Callable[[list[Example]], list[Example]]
 
 
 def with_negatives(examples: list[Example]) -> list[Example]:
-    """Keep an image's captions that have negatives."""
+    """Those captions of an image that have negatives."""
     return [example for example in examples if example.negatives]
 
 
-def everything(examples: list[Example]) -> list[Example]:
-    """Keep all captions of an image."""
+def all_captions(examples: list[Example]) -> list[Example]:
+    """All captions of an image, also those without negatives."""
     return examples
 
 
 class Draws(NamedTuple):
-    """Which negatives of a caption and operator: at most `per_caption` (None: all), the first draws or random ones."""
+    """Which negatives of each caption and operator: at most `per_caption` (None: all).
+
+    pick: the first ones drawn ("first") or a random choice with `seed` ("random").
+    """
 
     per_caption: int | None = None
     pick: Pick = "first"
@@ -82,8 +85,8 @@ ALL = Draws()
 class Selection:
     """Splits, operators and negatives of a run.
 
-    draws: which negatives of each operator; prepare: of an image's captions, those that a format can hold; table:
-    negatives or refined, empty for captions alone; left_out: caption_ids that are not published.
+    draws: which negatives of each caption and operator; prepare: keeps those captions of an image that a format can
+    hold; table: "negatives", "refined", or "" for captions without negatives; left_out: caption_ids not to publish.
     """
 
     run: Path
@@ -97,8 +100,8 @@ class Selection:
     def images(self) -> Iterator[list[Example]]:
         """Yield the examples of each image, in the order of the run.
 
-        Raises ValueError for a shard that lacks a column or a negative whose caption is not there,
-        DamagedShardError for one that cannot be read.
+        Raises ValueError for a shard without a required column or for a negative whose caption is missing,
+        DamagedShardError for a shard that cannot be read.
         """
         negatives = {shard.name: shard for shard in list_shards(self.run / self.table)} if self.operators else {}
         for shard in list_shards(self.run / "captions"):
@@ -140,7 +143,7 @@ class Selection:
         ]
 
     def _negatives(self, shard: Path | None) -> dict[str, list[Negative]]:
-        """A shard's chosen negatives by caption, in the order of the operators, then of their numbers."""
+        """A shard's chosen negatives by caption_id, in the order of `operators`, then of their draw."""
         if shard is None:
             return {}
         rows = read_columns(shard, NEGATIVES, ["p_true"]).filter(self._wanted()).to_pydict()
@@ -190,10 +193,11 @@ def select(
     prepare: Prepare = with_negatives,
     table: str = "negatives",
 ) -> Selection:
-    """The selection of these splits and operators; none named: all there are, without those that make true captions.
+    """Select captions and negatives of some splits and operators.
 
-    Raises ValueError for a split the run lacks, an operator without rows in the splits or one that makes true
-    captions, a split that cannot name a file, and as `operators_of`; FileNotFoundError as that and `splits_of`.
+    splits, operators: all if empty, except operators that make true captions (paraphrases). The other arguments are
+    the fields of `Selection`. Raises ValueError for a split the run lacks or whose name cannot be a file name, for an
+    operator that makes true captions or has no rows in the splits, and what `operators_of` and `splits_of` raise.
     """
     there = splits_of(run)
     for name in splits:

@@ -1,7 +1,7 @@
-"""SugarCrepe: a JSON an operator, `{"0": {"filename", "caption", "negative_caption"}}`.
+"""SugarCrepe: one JSON file per operator, `{"0": {"filename", "caption", "negative_caption"}}`.
 
-Hsieh et al. 2023, read by https://github.com/RAIVNLab/sugar-crepe and by CLIP_benchmark, which both count the keys
-from "0".
+Hsieh et al. 2023; https://github.com/RAIVNLab/sugar-crepe and CLIP_benchmark read it, and expect keys that count from
+"0".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{operator}.json`, in a folder a split where there are several."""
+    """Write `{operator}.json`, in one folder per split if there are several; one record set per file."""
     with Files(folder, lambda file: JsonRows(file, "{}")) as files:
         for example in publication.examples():
             for negative in example.negatives:

@@ -1,6 +1,6 @@
-"""SugarCrepe++: a JSON an operator, a list of `{"id", "filename", "caption", "caption2", "negative_caption"}`.
+"""SugarCrepe++: one JSON file per operator, a list of `{"id", "filename", "caption", "caption2", "negative_caption"}`.
 
-Dumpala et al. 2024: two true captions against one negative. Here the second is another caption of the image.
+Dumpala et al. 2024: two true captions against one negative. Here the second true one is another caption of the image.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ COLUMNS = (
 )
 
 
-def others(example: Example) -> list[str]:
-    """The image's captions that say it in other words."""
+def other_wordings(example: Example) -> list[str]:
+    """The other captions of the image whose text differs (ignoring case)."""
     return [text for _, text in example.siblings if text.casefold() != example.text.casefold()]
 
 
 def with_another(examples: list[Example]) -> list[Example]:
-    """An image's captions that have negatives, where another caption says it in other words."""
-    return [example for example in with_negatives(examples) if others(example)]
+    """Those captions of an image that have negatives and another caption with a different text."""
+    return [example for example in with_negatives(examples) if other_wordings(example)]
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{operator}.json`, in a folder a split where there are several."""
+    """Write `{operator}.json`, in one folder per split if there are several; one record set per file."""
     seed = publication.selection.draws.seed
     with Files(folder, JsonRows) as files:
         for example in publication.examples():
-            second = record_rng(seed, "caption2", example.caption_id).choice(others(example))
+            second = record_rng(seed, "caption2", example.caption_id).choice(other_wordings(example))
             for negative in example.negatives:
                 file = files[f"{publication.place(example.split)}{negative.operator}.json"]
                 row = {"filename": example.image, "caption": example.text, "caption2": second}

@@ -1,9 +1,9 @@
-"""VSE-C: a folder a family with `{split}_caps.txt` and `{split}_ex/{i}.txt`, the negatives of line i, one a line.
+"""VSE-C: one folder per family with `{split}_caps.txt`, and in `{split}_ex/{i}.txt` the negatives of line i.
 
-Shi et al. 2018, in the precomp layout of VSE++: five lines an image, in the order of its features; `{split}_images.txt`
-names the images. https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every line i, in its training
-(data.py, PrecompTrainCaptionExtendedDataset) as in its evaluation (evaluation.py, eval_with_single_extended): so there
-is a file a caption, an empty one where it has no negatives of the family.
+Shi et al. 2018, in the "precomp" layout of VSE++: five lines per image, in the order of the image features;
+`{split}_images.txt` names the images. https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every line
+i, both in training (data.py, PrecompTrainCaptionExtendedDataset) and in evaluation (evaluation.py,
+eval_with_single_extended): so there is one file per caption, which is empty if it has no negatives of the family.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from negcap.pipelines.publish.publication import INTEGER, Column, FileSet, Publi
 from negcap.pipelines.publish.selection import Example
 
 CAPTIONS_PER_IMAGE = 5
-LINES = (Column("captions", "all captions, one a line, five lines an image", property="content"),)
+LINES = (Column("captions", "all captions, one per line, five lines per image", property="content"),)
 NEGATIVES = (
     Column("line", "line of the caption in the captions' file, from 0", INTEGER, property="filename", regex=r"(\d+)"),
-    Column("negatives", "its negatives, one a line; empty where it has none", property="content"),
+    Column("negatives", "its negatives, one per line; empty if it has none", property="content"),
 )
 
 
-def five(examples: list[Example]) -> list[Example]:
-    """The first five captions of an image in one split; nothing where it has fewer, as all need the same number."""
+def first_five(examples: list[Example]) -> list[Example]:
+    """The first five captions of an image, all of one split; none if it has fewer, since all images need five."""
     one = [example for example in examples if example.split == examples[0].split]
     return one[:CAPTIONS_PER_IMAGE] if len(one) >= CAPTIONS_PER_IMAGE else []
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write the captions, image names and negatives of every family that has any."""
+    """Write the captions, image names and negatives of every family that has negatives; two record sets per split."""
     families = {negative.family for example in publication.examples() for negative in example.negatives}
     return [record for family in sorted(families) for record in _write(publication, family, folder / family)]
 

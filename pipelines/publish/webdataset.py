@@ -1,4 +1,4 @@
-"""WebDataset: tar files `{split}-00000.tar`; a sample a caption: the image, `.txt` and `.neg.json`."""
+"""WebDataset: tar files `{split}-00000.tar`; one sample per caption: the image, `.txt` and `.neg.json`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from negcap.pipelines.publish.publication import IMAGE, Column, FileSet, Publica
 
 SAMPLES = 5000
 SUFFIXES = {".jpeg": ".jpg", "": ".jpg"}
-KEY = Column("key", "number of the sample, which its members share", property="filename", regex=r"(\d+)\.")
+KEY = Column("key", "number of the sample, the same for all its members", property="filename", regex=r"(\d+)\.")
 PICTURE = Column("image", "the image", IMAGE, property="content")
-MEMBERS = {  # by suffix: a Croissant record set each, as its readers take the members of an archive one kind at a time
+MEMBERS = {  # by suffix; one Croissant record set each, since Croissant readers handle one kind of archive member each
     ".txt": ("captions", Column("caption", "the true caption", property="content")),
     ".neg.json": ("negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")),
 }
 
 
 class Shards:
-    """A split's tar files, a new one after every 5,000 samples; the bytes depend on nothing but the samples."""
+    """A split's tar files, each with up to 5,000 samples; their bytes depend only on the samples."""
 
     def __init__(self, folder: Path, split: str) -> None:
-        """Tar files of `split` in `folder`."""
+        """Files `{split}-00000.tar`, … are created in `folder`, the first with the first sample."""
         self.folder, self.split = folder, split
         self.names: list[str] = []
         self.suffixes: set[str] = set()
@@ -32,7 +32,7 @@ class Shards:
         self.tar: tarfile.TarFile | None = None
 
     def add(self, parts: dict[str, bytes]) -> None:
-        """Add a sample: the bytes of its parts by their suffix."""
+        """Add a sample: the contents of its members by their suffix."""
         if self.tar is None or self.samples % SAMPLES == 0:
             self.close()
             self.names.append(f"{self.split}-{self.samples // SAMPLES:05d}.tar")
@@ -45,13 +45,13 @@ class Shards:
         self.samples += 1
 
     def close(self) -> None:
-        """Close the last file."""
+        """Close the tar file that is being written, if any."""
         if self.tar is not None:
             self.tar.close()
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write the shards of every split."""
+    """Write the tar files of every split; per split, one RecordSet for each kind of archive member."""
     assert publication.images is not None
     splits: dict[str, Shards] = {}
     for example in publication.examples():

@@ -172,7 +172,7 @@ def test_neighbours_share_rare_words() -> None:
 
 def test_negclip_needs_two_images(toy: Toy, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", *rows(1, 1))
-    with pytest.raises(ValueError, match="negclip needs two images a split, test has 1"):
+    with pytest.raises(ValueError, match="negclip needs at least two images per split, test has 1"):
         published(toy._replace(run=run), tmp_path / "out", "negclip", images=None)
 
 
