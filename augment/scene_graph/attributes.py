@@ -1,4 +1,4 @@
-"""The attributes of a scene graph: what a caption says of one thing."""
+"""The attributes of a scene graph: properties and states of one object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _MODIFIERS = ("amod", "nummod")
 
 
 def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]) -> tuple[Attribute, ...]:
-    """The attributes of a caption's things; `states` are (object, token) pairs of verbs that stand alone."""
+    """The attributes of a caption's objects, by object, in text order.
+
+    states: (object, token) pairs of verbs that relate their subject to nothing ("a dog **sleeps**") and so are
+    attributes.
+    """
     found: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
     found.update(states)
     tokens, lowered = caption.tokens, caption.lowered
@@ -55,14 +59,14 @@ def _coordinated(caption: Caption, index: int) -> list[int]:
 
 
 def _is_empty(caption: Caption, word: int) -> bool:
-    """Whether a modifier is no attribute that a photo shows: "several", "one", "full of"."""
+    """Whether a modifier is not an attribute that a photo shows: "several", "one", "full of"."""
     lower = caption.lowered[word]
     behind = caption.lowered[word + 1] if word + 1 < len(caption.tokens) else ""
     return lower in QUANTIFIERS or lower == "full" and behind == "of"
 
 
 def _span(caption: Caption, token: Token) -> tuple[int, int]:
-    """The tokens of one attribute: "light brown", "apple - shaped", "sitting down"."""
+    """The token span of an attribute: "light brown", "apple - shaped", "sitting down"."""
     lowered, start, end = caption.lowered, token.index, token.index + 1
     if end < len(lowered) and caption.tokens[end].dep == "prt" and caption.tokens[end].head == token.index:
         end += 1

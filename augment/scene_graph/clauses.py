@@ -1,4 +1,4 @@
-"""Clauses: the subjects and objects of verbs, through relative clauses, coordination and passives."""
+"""Clauses: the subjects and objects of verbs, also through relative clauses, coordination and passives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "au
 
 
 class Clauses:
-    """Reads subjects and objects of the verbs of one caption."""
+    """Finds the subjects and objects of the verbs of one caption."""
 
     def __init__(self, caption: Caption, nouns: Nouns) -> None:
         self.caption = caption
@@ -19,7 +19,9 @@ class Clauses:
         self._subjects: dict[int, list[int]] = {}
 
     def subjects(self, index: int) -> list[int]:
-        """The things that are the subject of token `index`, a verb or predicate; of a passive the patients."""
+        """The objects (head tokens) that are the subject of token `index`, a verb or predicate; for a passive, the
+        patients.
+        """
         found = self._subjects.get(index)
         if found is None:
             self._subjects[index] = []  # ends the recursion of a circular parse
@@ -27,7 +29,7 @@ class Clauses:
         return found
 
     def is_passive(self, verb: Token) -> bool:
-        """Whether a verb is a passive, with an auxiliary or as a participle behind its noun."""
+        """Whether a verb is passive: with an auxiliary, or a participle after its noun."""
         if verb.tag not in ("VBN", "VBD"):
             return False
         for child in self.caption.children[verb.index]:
@@ -43,7 +45,11 @@ class Clauses:
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
     def gap(self, index: int) -> list[int]:
-        """The things that fill the gap of a relative clause with its own subject: "the sofa the man is sitting on"."""
+        """The objects (head tokens) that fill the gap of a relative clause: the sofa in "the sofa the man is sitting
+        on".
+
+        Empty if token `index` does not head a relative clause with its own subject.
+        """
         verb = self.caption.tokens[index]
         if verb.dep not in ("relcl", "acl"):
             return []

@@ -1,4 +1,4 @@
-"""The relations of a scene graph: verbs, prepositions and possessives between things."""
+"""The relations of a scene graph: verbs, prepositions and possessives between objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from negcap.augment.slots.verbs import verbs
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
-    """The relations of a caption in text order, and (object, verb) pairs of verbs that are attributes."""
+    """The relations of a caption in text order, and (object, verb) token pairs of verbs that are attributes."""
     reader = _Reader(caption, nouns)
     attached: dict[int, list[Phrase]] = {}
     for phrase in phrases(caption):
@@ -38,7 +38,7 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
 
 @cache
 def is_stuff(noun: str) -> bool:
-    """Whether a noun names a food, a liquid or another stuff, by its first sense."""
+    """Whether a noun's first WordNet sense is a food, liquid or other substance, or the noun is listed in STUFF."""
     wordnet = WordNet.load()
     senses = wordnet.senses(noun, "n")
     return noun in STUFF or bool(senses) and not wordnet.closure(senses[0]).isdisjoint(map(wordnet.synset, STUFF_KINDS))
@@ -51,7 +51,7 @@ class _Reader:
         self.found: list[Relation] = []
 
     def add(self, subjects: Iterable[int], objects: Iterable[int], tokens: tuple[int, ...], name: str) -> bool:
-        """Relate every subject to every object; whether there was any."""
+        """Relate all subjects to all objects; returns whether any relation was added."""
         before = len(self.found)
         for subject in subjects:
             for object in objects:
@@ -60,12 +60,15 @@ class _Reader:
         return len(self.found) > before
 
     def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
-        """Relate the first of several things to the others, a plural to itself: "dogs face each other"."""
+        """Relate the first subject to the others, a single plural to itself: "dogs face each other".
+
+        Returns whether there was any subject.
+        """
         self.found += [Relation(subjects[0], other, tokens, name) for other in subjects[1:] or subjects]
         return bool(subjects)
 
     def noun(self, token: Token, its: list[Phrase]) -> None:
-        """Phrases of a noun, an adjective or a form of "be"."""
+        """Add the relations of the phrases attached to a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
         clause = self.clauses.subjects(token.index)
         for phrase in its:
@@ -88,13 +91,13 @@ class _Reader:
                 self.add(subjects, objects, phrase.tokens, phrase.name)
 
     def _is_stuff(self, noun: int) -> bool:
-        """Whether a noun without determiner is what something holds or is made of: "a pool of water"."""
+        """Whether the noun at token `noun`, without determiner, is a substance: "a pool of water"."""
         tokens = self.caption.tokens
         deps = {tokens[child].dep for child in self.caption.children[noun]}
         return deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_stuff(tokens[noun].lemma)
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
-        """Add the relations of a verb; (object, verb) pairs where it relates its subject to nothing."""
+        """Add the relations of a verb; returns (object, verb) pairs if it relates its subject to nothing."""
         caption, clauses = self.caption, self.clauses
         subjects = clauses.subjects(verb.index)
         words: tuple[int, ...] = (verb.index,)

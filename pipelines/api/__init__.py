@@ -1,12 +1,11 @@
-"""Negative captions for vision and language: false of the image, fluent, and not to be told without seeing it.
+"""Negative captions for vision and language: false of the image, fluent, and not recognizable without seeing it.
 
     >>> import negcap
     >>> negcap.negatives(["A dog sleeps on a red couch."])  # -> pandas.DataFrame
 
-`negatives` makes them of sentences or tables, `Augmenter` of batches while a model trains, `build` writes a whole run
-as Parquet, `read` reads a table of a run, `graph` gives the scene graph of a sentence. Importing this package is cheap:
-pandas, spaCy and the rest are imported by the
-functions that need them.
+`negatives` makes negatives of sentences or tables; `Augmenter` makes them of batches during training; `build` writes a
+whole run as Parquet; `read` reads a table of a run; `graph` returns the scene graph of a sentence. Importing this
+package is cheap: pandas, spaCy and other large packages are imported by the functions that need them.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["info", "{tmp}/bad.json"], "bad.json: a run must be a folder, is a file"),
         (["build", "{sample}", "--output", "{tmp}/bad.json"], "bad.json: the output must be a folder, is a file"),
         (["publish", "{tmp}/out", "--output", "{tmp}/p", "--license", "x"], "Missing option '--format'. Choose from: "),
-        (["show", "{tmp}/out", "--operator", "paraphrase", "--operator", "noun"], "paraphrase stands in the table"),
+        (["show", "{tmp}/out", "--operator", "paraphrase", "--operator", "noun"], "paraphrase is in the table"),
         (["build", "{sample}", "--output", "{tmp}/out", "--per-family", "0"], "per_family must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--min-count", "0"], "min_count must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--limit", "0"], "limit must be >= 1, was: 0"),
