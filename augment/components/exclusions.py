@@ -26,7 +26,7 @@ WORDS = 1 << 13  # number of mentioned words whose results are cached
 WRITTEN = {value: word for word, value in NUMBERS.items()}
 
 
-class Row(NamedTuple):
+class Exclusion(NamedTuple):
     """The components that may be true of an image, one row of the table `component_exclusions`.
 
     kind: noun, attribute or relation. of: the object that the attributes describe or that is the object of the
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     ids: list[int]
 
 
-def tabulate(rows: Sequence[Row]) -> pa.Table:
+def tabulate(rows: Sequence[Exclusion]) -> pa.Table:
     """The rows as a `component_exclusions` table."""
     import pyarrow as pa
 
@@ -62,14 +62,14 @@ class Exclusions:
             self._verbs.setdefault(verb, set()).add(number)
             self._prepositions.setdefault(preposition, set()).add(number)
 
-    def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Row]:
+    def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Exclusion]:
         """The rows of one image: first nouns, then one row per described object, then one per related object, by name.
 
         captions: all captions of the image; graphs: their scene graphs, in the same order.
         """
         image = captions[0].image_id
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
-        yield Row(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
+        yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
         described = set[tuple[str, str]]().union(*map(mentioned_attributes, captions))
         for noun, count in frozenset().union(*map(mentioned_quantities, captions)):
             if count in WRITTEN:
@@ -115,7 +115,7 @@ class Exclusions:
 
 def _rows(
     image: str, kind: str, of: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
-) -> Iterator[Row]:
+) -> Iterator[Exclusion]:
     """One row per object in `of`, with the ids that may be true of it.
 
     `mentioned` holds (attribute or relation, noun) pairs, the noun "" if the parse gives none; a pair counts for an
@@ -128,4 +128,4 @@ def _rows(
             ids.setdefault(noun, set()).update(numbers)
     for object in sorted(of):
         same = [its for noun, its in ids.items() if not noun or noun == object or may_corefer(noun, object)]
-        yield Row(image, kind, object, sorted(frozenset().union(*same)))
+        yield Exclusion(image, kind, object, sorted(frozenset().union(*same)))

@@ -35,7 +35,7 @@ def words(relation: str) -> tuple[str, str]:
 
 
 @cache
-def exclude(one: str, other: str) -> bool:
+def are_incompatible(one: str, other: str) -> bool:
     """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
 
     True only if the tables say so: for two prepositions that share no overlap set, alone or after the same verb of the
@@ -45,13 +45,13 @@ def exclude(one: str, other: str) -> bool:
     if bool(preposition) != bool(preposition2) or bool(verb) != bool(verb2):
         return False
     if not preposition:
-        return _is_verb(verb) and _is_verb(verb2) and verbs.exclude(verb, verb2, OBJECT)
+        return _is_verb(verb) and _is_verb(verb2) and verbs.are_incompatible(verb, verb2, OBJECT)
     apart = not prepositions().overlap(preposition, preposition2)
     if not verb:
         return apart
     if verb == verb2:
         return apart and verb in verbs.verbs().body
-    return verbs.exclude(verb, verb2, f"prep:{preposition}")
+    return verbs.are_incompatible(verb, verb2, f"prep:{preposition}")
 
 
 @cache

@@ -34,13 +34,13 @@ class Ragged:
     offsets: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
         """Build it from a list of rows."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
         return cls(np.array([id for row in rows for id in row], np.int64), offsets)
 
-    def inside(self, rows: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    def sample_inside(self, rows: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
         first, size = self.offsets[rows, None], np.diff(self.offsets)[rows, None]
         drawn = np.full((len(rows), k), NOTHING)
@@ -49,7 +49,7 @@ class Ragged:
         drawn[full] = self.values[at[full]]
         return drawn
 
-    def outside(self, rows: np.ndarray, k: int, rng: np.random.Generator, limit: int) -> np.ndarray:
+    def sample_outside(self, rows: np.ndarray, k: int, rng: np.random.Generator, limit: int) -> np.ndarray:
         """Sample `k` ids below `limit` that are not in each row, uniformly with replacement: shape (len(rows), k).
 
         NOTHING for a row with all ids. The r-th id outside a row is r plus the number of values in it whose value minus
@@ -78,7 +78,7 @@ class Sampler:
     """
 
     def __init__(self, components: pa.Table, vocabulary: pa.Table, exclusions: pa.Table) -> None:
-        """Read the tables; `components` may be any rows of its table. Raises KeyError if `exclusions` lacks an image."""
+        """Read the tables; `components` may be part of its table. Raises KeyError if `exclusions` lacks an image."""
         self.words: dict[str, list[str]] = {"noun": [], "attribute": [], "relation": []}
         rivals: dict[str, list[list[int]]] = {kind: [] for kind in self.words}
         columns = (vocabulary[name].to_pylist() for name in ("kind", "words", "rivals"))
@@ -91,23 +91,27 @@ class Sampler:
         images = components["image_id"].to_pylist()
         row_of = {image: row for row, image in enumerate(dict.fromkeys(images))}
         self._image = np.array([row_of[image] for image in images], np.int64)
-        self._nouns = Ragged.of([excluded[image, "noun", ""] for image in row_of])
+        self._nouns = Ragged.from_rows([excluded[image, "noun", ""] for image in row_of])
         self.pair_caption, pairs = _mentioned(components, "attribute", images)
         self.triple_caption, triples = _mentioned(components, "relation", images)
-        self._attributes = Ragged.of(list(_allowed(pairs, self.words["attribute"], rivals["attribute"], excluded)))
-        self._relations = Ragged.of(list(_allowed(triples, self.words["relation"], rivals["relation"], excluded)))
+        self._attributes = Ragged.from_rows(
+            list(_allowed(pairs, self.words["attribute"], rivals["attribute"], excluded))
+        )
+        self._relations = Ragged.from_rows(
+            list(_allowed(triples, self.words["relation"], rivals["relation"], excluded))
+        )
 
     def nouns(self, captions: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Ids of nouns that are not in the images of these captions (row numbers): shape (len(captions), k)."""
-        return self._nouns.outside(self._image[captions], k, rng, len(self.words["noun"]))
+        return self._nouns.sample_outside(self._image[captions], k, rng, len(self.words["noun"]))
 
     def attributes(self, pairs: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Ids of attributes that are false of the objects of these pairs: shape (len(pairs), k)."""
-        return self._attributes.inside(pairs, k, rng)
+        return self._attributes.sample_inside(pairs, k, rng)
 
     def relations(self, triples: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Ids of relations that do not hold between subject and object of these triples: shape (len(triples), k)."""
-        return self._relations.inside(triples, k, rng)
+        return self._relations.sample_inside(triples, k, rng)
 
 
 def _mentioned(components: pa.Table, kind: str, images: Sequence[str]) -> tuple[np.ndarray, list[tuple[str, Key]]]:

@@ -37,7 +37,7 @@ def default_min_count(captions: int) -> int:
 
 
 def count(components: pa.Table) -> pa.Table:
-    """The frequency of each word, pair and triple in a `components` table: columns kind, first, second, third, count."""
+    """The count of each word, pair and triple in a `components` table: columns kind, first, second, third, count."""
     import pyarrow as pa
 
     objects, attributes, relations = (
@@ -94,8 +94,8 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     ids = [i for kind in COMPONENT_KINDS for i in range(len(rows[kind]))]
     rivals = [
         *([] for _ in rows["noun"]),
-        *_rivals(list(number["attribute"]), exclusive),
-        *_rivals(list(number["relation"]), relations.exclude),
+        *_rivals(list(number["attribute"]), are_incompatible),
+        *_rivals(list(number["relation"]), relations.are_incompatible),
         *([] for _ in chain(rows["attribute_noun"], rows["triple"])),
     ]
     kept = [(kind, *row) for kind in COMPONENT_KINDS for row in rows[kind]]
@@ -116,16 +116,16 @@ def is_usable(noun: str, concreteness: Concreteness, theta: float) -> bool:
     return noun not in vague and head(noun) not in vague and score is not None and score >= theta
 
 
-def exclusive(one: str, other: str) -> bool:
+def are_incompatible(one: str, other: str) -> bool:
     """Whether two attributes cannot both be true of a thing; different numbers above one are incompatible."""
     value, value2 = NUMBERS.get(one), NUMBERS.get(other)
     if value is not None or value2 is not None:
         return value != value2 and min(value or 1, value2 or 1) > 1
-    return attributes.exclude(one, other)
+    return attributes.are_incompatible(one, other)
 
 
-def _rivals(words: Sequence[str], exclude: Callable[[str, str], bool]) -> list[list[int]]:
-    return [[number for number, other in enumerate(words) if exclude(other, word)] for word in words]
+def _rivals(words: Sequence[str], incompatible: Callable[[str, str], bool]) -> list[list[int]]:
+    return [[number for number, other in enumerate(words) if incompatible(other, word)] for word in words]
 
 
 class ComponentVocabulary:

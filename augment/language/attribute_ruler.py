@@ -19,7 +19,7 @@ KEY: list[int | str] = ["ORTH", "TAG", "DEP", "POS"]
 
 
 def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether all rules of a ruler (its `patterns`) match single tokens by attributes in `LOOKED_AT` and set only POS."""
+    """Whether all rules (a ruler's `patterns`) match single tokens by attributes in `LOOKED_AT` and set only POS."""
     return all(
         rule["attrs"].keys() == {"POS"}
         and all(len(tokens) == 1 and tokens[0].keys() <= LOOKED_AT for tokens in rule["patterns"])
@@ -28,7 +28,7 @@ def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
 
 
 class CachedAttributeRuler:
-    """A pipeline component that runs `ruler`, whose rules must be `is_cacheable`, only for tokens not yet in the cache."""
+    """A pipeline component that runs `ruler`, whose rules must be `is_cacheable`, only for uncached tokens."""
 
     ruler: Callable[[Doc], Doc]
 

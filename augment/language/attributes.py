@@ -17,7 +17,7 @@ WARMTH = frozenset({"heat"})
 
 @dataclass(frozen=True)
 class Attributes:
-    """The table: the dimensions (colour, size, …) of each word, pairs of words that may both be true, and vague words."""
+    """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words."""
 
     dimensions: dict[str, frozenset[str]]
     compatible: frozenset[tuple[str, str]]
@@ -51,7 +51,7 @@ def attributes() -> Attributes:
 
 
 @cache
-def exclude(one: str, other: str) -> bool:
+def are_incompatible(one: str, other: str) -> bool:
     """Whether two attributes cannot both be true of a thing: red~blue, wet~dry; not red~pink, young~tall.
 
     True for words of a common dimension, unless the table lists them as compatible; for a word that is not in the
@@ -72,7 +72,7 @@ def _opposites(word: str) -> frozenset[str]:
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Whether a thing that a caption describes as `other` may also be `one`: equal words, or compatible by the table."""
+    """Whether a thing that is described as `other` may also be `one`: equal words, or compatible by the table."""
     return one == other or (one, other) in attributes().compatible
 
 

@@ -91,8 +91,8 @@ class Coreferent(NamedTuple):
     related: int
     all: int
 
-    def of(self, entry: int) -> Coreference | None:
-        """The answer for one entry, by its number: "related" goes before "overlap"."""
+    def reason(self, entry: int) -> Coreference | None:
+        """Why entry number `entry` may be true, "related" before "overlap"; None if it is in neither set."""
         if not self.all >> entry & 1:
             return None
         return "related" if self.related >> entry & 1 else "overlap"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHIPPED = data_path("english_parser")
 UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
-REMEMBERING = "negcap_remembering_ruler"
+CACHED_RULER = "negcap_cached_attribute_ruler"
 
 
 def load(spacy_model: str | None = None) -> Language:
@@ -36,11 +36,11 @@ def load(spacy_model: str | None = None) -> Language:
 @cache
 def _load(spacy_model: str | None) -> Language:
     # The shipped parser's networks are thinc's own; importing torch would cost every worker a second and 250 MB.
-    with _replaced({"torch": None} if spacy_model is None else {}, _command_line()):
+    with _substituted({"torch": None} if spacy_model is None else {}, _command_line()):
         import spacy
 
     try:
-        with _quick_products():
+        with _numpy_products():
             nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
     except OSError as error:
         raise ValueError(
@@ -50,12 +50,12 @@ def _load(spacy_model: str | None) -> Language:
     missing = [name for name in NEEDED if name not in nlp.pipe_names]
     if missing:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
-    _keep_answers(nlp)
+    _cache_attribute_rulers(nlp)
     return nlp
 
 
 @contextmanager
-def _quick_products() -> Iterator[None]:
+def _numpy_products() -> Iterator[None]:
     """Let networks multiply with numpy's BLAS instead of thinc's, which is three times slower; no effect on a GPU."""
     from thinc.api import NumpyOps, get_current_ops, use_ops
 
@@ -67,7 +67,7 @@ def _quick_products() -> Iterator[None]:
 
 
 @contextmanager
-def _replaced(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
+def _substituted(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
     """Temporarily put these objects in place of modules that are not imported yet; None makes their import fail."""
     absent = {name: module for group in modules for name, module in group.items() if name not in sys.modules}
     sys.modules.update(absent)  # type: ignore[arg-type]
@@ -92,18 +92,18 @@ def _command_line() -> dict[str, ModuleType]:
     return {"spacy.cli": package, "spacy.cli.info": info}
 
 
-def _keep_answers(nlp: Language) -> None:
+def _cache_attribute_rulers(nlp: Language) -> None:
     """Replace attribute rulers by a CachedAttributeRuler where their rules allow it; the parses stay the same."""
     from spacy.language import Language
 
-    if not Language.has_factory(REMEMBERING):
-        Language.factory(REMEMBERING, func=lambda nlp, name: CachedAttributeRuler())
+    if not Language.has_factory(CACHED_RULER):
+        Language.factory(CACHED_RULER, func=lambda nlp, name: CachedAttributeRuler())
     rulers = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "attribute_ruler"]
     for name in rulers:
         ruler: Any = nlp.get_pipe(name)
         if is_cacheable(ruler.patterns):
-            remembering: Any = nlp.replace_pipe(name, REMEMBERING)
-            remembering.ruler = ruler
+            cached: Any = nlp.replace_pipe(name, CACHED_RULER)
+            cached.ruler = ruler
 
 
 def identity(spacy_model: str | None = None) -> str:
@@ -113,7 +113,7 @@ def identity(spacy_model: str | None = None) -> str:
 
 
 def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
-    """Parse independent texts, for tests and interactive use; each is its own image, and its id is its position from 0."""
+    """Parse independent texts, for tests and interactive use; caption and image ids are positions, from 0."""
     import pyarrow as pa
 
     ids = [str(i) for i in range(len(texts))]

@@ -80,7 +80,7 @@ class _Text:
             self.columns["DEP"][at] = self.strings.add(dep)
 
     def second_clause(self, finite: int, verb: int) -> None:
-        """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree in number."""
+        """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree."""
         noun, first = finite - 1, self.head(verb)
         listed = self.head(noun)
         if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:

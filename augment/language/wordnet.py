@@ -31,10 +31,10 @@ SUFFIXES = {
 }
 # Senses in use: the first, and those tagged at least USE_COUNT times and in a share USE_SHARE of the lemma's tags:
 # "dog" is an animal and no chap, "glass" a material and a vessel. WordNet's corpora are small: of a noun with fewer
-# than USE_THIN tags in all ("kite", whose first sense is a bad cheque), all senses that are things are in use as well.
+# than FEW_TAGS tags in all ("kite", whose first sense is a bad cheque), all senses that are things are in use as well.
 USE_COUNT = 2
 USE_SHARE = 0.05
-USE_THIN = 5
+FEW_TAGS = 5
 
 
 @cache
@@ -97,7 +97,7 @@ class WordNet:
     def senses_in_use(self, lemma: str, pos: str) -> tuple[int, ...]:
         """The senses that are common in everyday text, most frequent first.
 
-        See `USE_COUNT`, `USE_SHARE`, `USE_THIN`. The first sense is always included, unless it is a proper name that
+        See `USE_COUNT`, `USE_SHARE`, `FEW_TAGS`. The first sense is always included, unless it is a proper name that
         was never tagged (Crane, the writer) and other senses follow.
         """
         used = self._used.get((lemma, pos))
@@ -110,7 +110,7 @@ class WordNet:
             used = tuple(
                 synset
                 for rank, (synset, count) in enumerate(pairs)
-                if not rank or count >= least or (total < USE_THIN and self._is_thing(synset))
+                if not rank or count >= least or (total < FEW_TAGS and self._is_thing(synset))
             )
             self._used[lemma, pos] = used
         return used
@@ -146,7 +146,7 @@ class WordNet:
         return tuple(self._lemmas[code] for code in self._lemma[self._first[synset] : self._first[synset + 1]].tolist())
 
     def relation(self, name: str, synset: int) -> tuple[int, ...]:
-        """The synsets that `synset` has the relation `name` to, one of `RELATIONS`. Raises ValueError for another name."""
+        """The synsets to which `synset` has the relation `name`. Raises ValueError for a name not in `RELATIONS`."""
         if name not in self._relations:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, was: {name}")
         return _item(self._relations[name], synset)
@@ -267,7 +267,7 @@ class WordNet:
         return found
 
     def first_above(self, anchors: Sequence[int]) -> np.ndarray:
-        """For each synset, the index of the first of `anchors` in its closure, len(anchors) if none: shape (synsets,)."""
+        """The index of the first of `anchors` in the closure of each synset, len(anchors) if none: shape (synsets,)."""
         above = [self._relations[name] for name in ABOVE]
         below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(offsets)) for offsets, _ in above])
         order = np.argsort(below, kind="stable")

@@ -36,8 +36,8 @@ CLASS_SMOOTHING = 4.0
 FORM = "form:"
 # The minimum share of an entry's uses for a form to count as usual. It is higher for the bare form: headlines omit
 # articles ("dog on couch"), so only a noun that is often bare is a mass noun.
-LEAST_SHARE = 0.03
-LEAST_SHARE_OF_FORM = {"bare": 0.25}
+MIN_SHARE = 0.03
+MIN_SHARE_OF_FORM = {"bare": 0.25}
 CONTEXTS = 4096  # number of contexts whose gains are cached, over all kinds of entries
 SLOTS = 64  # number of slots whose gains are cached, for operators that use the same slots
 
@@ -74,7 +74,7 @@ class Entries:
         return {name: i for i, name in enumerate(self.names)}
 
     def has_form(self, entry: str, form: str) -> bool:
-        """Whether an entry has a form ("bare", "a", …) in at least a share LEAST_SHARE of its uses in the corpus."""
+        """Whether an entry has a form ("bare", "a", …) in at least a share MIN_SHARE of its uses in the corpus."""
         number, prior = self.number.get(entry), self.priors.get(form)
         return number is not None and prior is not None and prior[number] > -inf
 
@@ -210,7 +210,7 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     for code, name in enumerate(labels):
         if name.startswith(FORM):
             form, here = name.removeprefix(FORM), label == code
-            least = LEAST_SHARE_OF_FORM.get(form, LEAST_SHARE)
+            least = MIN_SHARE_OF_FORM.get(form, MIN_SHARE)
             priors[form] = read_only(_prior(counts, entry[here], seen[here], least))
         else:
             number[code] = contexts.setdefault(name, len(contexts))

@@ -23,7 +23,7 @@ from negcap.schemas.negatives import POSITIVE
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 
 
-def nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Propose no candidate."""
     return iter(())
 
@@ -38,7 +38,7 @@ class Operator(NamedTuple):
     propose: Propose
     family: str
     share: float
-    fallback: Propose = nothing
+    fallback: Propose = propose_nothing
     fallback_limit: int | None = None
 
 

@@ -12,7 +12,7 @@ from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.articles import article_before, with_article
-from negcap.augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
+from negcap.augment.language.attributes import NOT_OF_PERSONS, are_incompatible, attributes
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.overlaps import is_person
 from negcap.augment.language.semantic_classes import is_animal
@@ -110,4 +110,4 @@ def _not_added(names: tuple[str, ...], never: frozenset[str]) -> list[int]:
 @cached(4096)
 def _compatible(entry: str, names: tuple[str, ...]) -> list[int]:
     """The entry numbers of the attributes that may be true of the same thing as `entry`."""
-    return [number for number, name in enumerate(names) if not exclude(name, entry)]
+    return [number for number, name in enumerate(names) if not are_incompatible(name, entry)]

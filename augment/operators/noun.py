@@ -26,9 +26,9 @@ from negcap.augment.slots.nouns import NounSlot, noun_slots
 # Exponent of probabilities: without it, the many very unlikely nouns together would be sampled too often.
 SHARPNESS = 1.25
 # A noun is implausible (used only if all others are rejected) below this ratio to the caption's likeliest replacement,
-LEAST_RATIO = 0.001
+MIN_RATIO = 0.001
 # or if its lift given the governor of the slot is below this.
-LEAST_LIFT = 0.25
+MIN_LIFT = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
 
@@ -73,9 +73,9 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[NounSlot], list[
         if nouns.classes[own] != PERSON and _is_coloured(caption, slot):
             probabilities[nouns.classes == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
-        misfits = implausible_nouns(caption, slot, nouns, LEAST_LIFT)
+        misfits = implausible_nouns(caption, slot, nouns, MIN_LIFT)
         implausible.append(misfits | implausible_with_adjective(caption, slot, nouns))
-    least = LEAST_RATIO * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
+    least = MIN_RATIO * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     weights = [
         nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
         for slot, one in zip(slots, likely, strict=True)
@@ -90,7 +90,7 @@ def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
 
 
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
-    """A function that makes the candidate with a given noun of the lexicon in a slot, adjusting article and pronouns."""
+    """A function that makes the candidate with a noun of the lexicon in this slot, adjusting article and pronouns."""
     surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
     first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text

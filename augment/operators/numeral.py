@@ -36,7 +36,7 @@ MUTUAL = frozenset("together each both another others".split())
 WITHIN = frozenset("of in on at inside along down through across around into onto".split())
 # A number above one is implausible ("on ten couches"; used only if all others are rejected) below this ratio to the
 # probability of the likeliest number above one.
-LEAST_RATIO = 0.1
+MIN_RATIO = 0.1
 ENTRIES = 1024  # number of entries whose masks are cached
 
 
@@ -84,7 +84,7 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], l
         if not _may_be_one(caption, slot):
             likely[_single(entries.names)] = 0.0
         mask = np.full(len(likely), not _is_implausible(caption, slot, context.lexicon))
-        mask[several] &= likely[several] >= LEAST_RATIO * np.maximum.reduce(likely[several], initial=0.0)
+        mask[several] &= likely[several] >= MIN_RATIO * np.maximum.reduce(likely[several], initial=0.0)
         slots.append(slot)
         slot_weights.append(entries.balanced(likely, own))
         plausible.append(mask)

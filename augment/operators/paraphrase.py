@@ -64,7 +64,7 @@ def _number(caption: Caption, chunk: Chunk) -> str:
 
 
 def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
-    """Whether two phrases can be swapped whole: determined alike, without pronouns, and nothing after may modify one."""
+    """Whether two phrases can be swapped whole: equally determined, no pronouns, and nothing else modifies one."""
     tokens, lowered = caption.tokens, caption.lowered
     if any(tokens[i].tag in PRONOUNS for chunk in (one, other) for i in range(chunk.start, chunk.end)):
         return False

@@ -16,17 +16,17 @@ from negcap.augment.slots.nouns import NounSlot
 POSTURES = frozenset("sit stand lie lay rest lean hang".split())
 OF_ANYTHING = frozenset({"colour", "pattern", "size"})  # dimensions that every thing has
 # Minimum lift of a noun after an adjective for the two to fit.
-LEAST_ADJECTIVE_LIFT = 0.4
+MIN_ADJECTIVE_LIFT = 0.4
 
 
-def implausible_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least_lift: float) -> np.ndarray:
+def implausible_nouns(caption: Caption, slot: NounSlot, nouns: Entries, min_lift: float) -> np.ndarray:
     """A mask of the nouns that do not fit a slot: shape (entries,).
 
-    Nouns with a lift below `least_lift` given the governor ("reads a ladder"); for a slot with a person or animal that
+    Nouns with a lift below `min_lift` given the governor ("reads a ladder"); for a slot with a person or animal that
     does or wears something, all nouns that are not alive ("a bathroom skis downhill"); for a location that heads the
     caption, all other nouns ("a parking meter with a desk and chairs").
     """
-    implausible = nouns.lift(slot.contexts[:2]) < least_lift
+    implausible = nouns.lift(slot.contexts[:2]) < min_lift
     own = nouns.classes[nouns.number[slot.entry]]
     if is_location(slot.entry) and caption.tokens[slot.root].dep in ("ROOT", "nsubj", "attr"):
         implausible = implausible | ~_locations(nouns.names)
@@ -39,7 +39,7 @@ def implausible_with_adjective(caption: Caption, slot: NounSlot, nouns: Entries)
     """A mask of the nouns that do not fit the adjective before a slot: shape (entries,). "a foggy sofa"."""
     if not slot.start or caption.tokens[slot.start - 1].dep != "amod":
         return np.zeros(len(nouns.names), bool)
-    found = nouns.lift(slot.contexts[2:3]) < LEAST_ADJECTIVE_LIFT
+    found = nouns.lift(slot.contexts[2:3]) < MIN_ADJECTIVE_LIFT
     if OF_ANYTHING.isdisjoint(attributes().dimensions.get(caption.lowered[slot.start - 1], ())):
         other = nouns.classes != nouns.classes[nouns.number[slot.entry]]
         found = found | (other & (nouns.counts_in(slot.contexts[2]) == 0))

@@ -29,7 +29,7 @@ from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
 # Minimum probability of a preposition in its slot: less likely ones are implausible, so the text gives them away.
 FLOOR = 0.003
 # Minimum lift given its governor and given its object, for the same reason.
-LEAST_LIFT = 0.5
+MIN_LIFT = 0.5
 WITHOUT = "without"
 
 
@@ -46,7 +46,7 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
 
 @cached_on_context
 def preposition_choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
-    """The preposition slots of a caption and, for each, the weight of every preposition: shape (entries,), read-only."""
+    """The slots of a caption and, for each, the sampling weight of every preposition: shape (entries,), read-only."""
     entries = context.lexicon.prepositions
     slots, slot_weights = [], []
     for slot in preposition_slots(caption):
@@ -114,7 +114,7 @@ def _implausible(slot: PrepositionSlot, others: np.ndarray, entries: Entries) ->
     """
     table = prepositions()
     lifts = (entries.lift_among(slot.contexts[i : i + 2], others) for i in (0, 2))
-    implausible = np.minimum(*lifts) < LEAST_LIFT
+    implausible = np.minimum(*lifts) < MIN_LIFT
     if slot.entry not in table.directional:
         implausible |= _directional(entries.names) & (entries.counts_in(slot.contexts[0]) == 0)
     own = table.owned.get(slot.contexts[0].partition(":")[2], ())
@@ -129,7 +129,7 @@ def _directional(names: tuple[str, ...]) -> np.ndarray:
 
 @cached(1 << 13)
 def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
-    """A mask of the entries that are incompatible with `entry` before a noun and may replace it; (entries,), read-only."""
+    """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it."""
     table = prepositions()
     worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
     sorts = {"person": is_person, "animal": is_animal, "building": is_building}

@@ -65,7 +65,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
 
 
 class Choice(NamedTuple):
-    """The replacements for one slot: entry names, a function that makes a candidate of a name, and weights (entries,)."""
+    """The replacements for one slot: entry names, their weights (entries,), and a maker of candidates."""
 
     names: Sequence[str]
     candidate: Callable[[str], Candidate | None]

@@ -19,7 +19,7 @@ from negcap.augment.operators.plausible import implausible_nouns
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 # Minimum lift of a noun given the governor of the position that it moves to.
-LEAST_LIFT = 0.1
+MIN_LIFT = 0.1
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 
 
@@ -27,7 +27,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
     Only pairs whose heads fit each other's position: the lift of each given the other's governor is at least
-    LEAST_LIFT, and both or neither name locations (negcap.augment.operators.plausible). Yields at most `draws`
+    MIN_LIFT, and both or neither name locations (negcap.augment.operators.plausible). Yields at most `draws`
     candidates.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
@@ -37,7 +37,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         for slot in noun_slots(caption)
         if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
     ]
-    implausible = {slot: implausible_nouns(caption, slot, nouns, LEAST_LIFT) for slot in slots}
+    implausible = {slot: implausible_nouns(caption, slot, nouns, MIN_LIFT) for slot in slots}
     pairs = [
         (one, other)
         for one, other in combinations(slots, 2)

@@ -9,7 +9,7 @@ from random import Random
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate
-from negcap.augment.language.attributes import exclude
+from negcap.augment.language.attributes import are_incompatible
 from negcap.augment.lexicon.sampling import accepts
 from negcap.augment.operators.attribute import attribute_edits
 from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
@@ -25,7 +25,7 @@ def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) 
     are the likelihood of both attributes in their contexts before and after. Tries at most `draws` pairs.
     """
     slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
-    pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and exclude(a.entry, b.entry)]
+    pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and are_incompatible(a.entry, b.entry)]
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         gain = _gain(one, other, context)

@@ -13,12 +13,12 @@ from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.sampling import sample
-from negcap.augment.slots.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
+from negcap.augment.slots.verbs import OBJECT, VerbSlot, are_incompatible, inflected, verb_slots, verbs
 
 # Minimum probability of a verb in its slot: less likely ones are implausible and recognisable from the text alone.
 FLOOR = 0.008
 # Minimum lift given its subject and given its object, for the same reason.
-LEAST_LIFT = 0.3
+MIN_LIFT = 0.3
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -43,7 +43,7 @@ def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], li
         weights = entries.sampling_weights(slot.contexts, slot.pattern, entries.number.get(slot.entry), FLOOR)
         weights[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
         for contexts in (slot.contexts[:2], slot.contexts[2:4]) if weights.any() else ():
-            weights[entries.lift(contexts) < LEAST_LIFT] = 0.0
+            weights[entries.lift(contexts) < MIN_LIFT] = 0.0
         if slot.pattern == OBJECT:
             object = next(caption.dependents(slot.index, "dobj"), None)
             weights[_never_takes(object.lemma if object else "", entries.names)] = 0.0
@@ -72,4 +72,4 @@ def _never_takes(noun: str, names: tuple[str, ...]) -> list[int]:
 @cached(4096)
 def _compatible(entry: str, pattern: str, names: tuple[str, ...]) -> list[int]:
     """The entry numbers of the verbs that may be true of the same subject as `entry`."""
-    return [number for number, name in enumerate(names) if not exclude(name, entry, pattern)]
+    return [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]

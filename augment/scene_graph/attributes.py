@@ -28,18 +28,18 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
         index = token.index
         if token.dep in _MODIFIERS or lowered[index] == "both":
             if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
-                for object in nouns.things(token.head)[:1]:
+                for object in nouns.objects_of(token.head)[:1]:
                     found.update((object, word) for word in _coordinated(caption, index))
         elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
                 found.update((object, word) for word in _coordinated(caption, index))
         elif token.dep == "pobj" and in_colour(caption, token):
             holder = tokens[tokens[token.head].head]
-            things = nouns.things(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
+            things = nouns.objects_of(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
             found.update((object, index) for object in things[:1])
             found.difference_update((object, holder.index) for object in things)
         elif lowered[index] in FORMS and index in nouns.stands_for:
-            found.update((object, index) for object in nouns.things(index)[:1])
+            found.update((object, index) for object in nouns.objects_of(index)[:1])
     spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}
     within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
     return tuple(

@@ -55,7 +55,7 @@ class Clauses:
             return []
         for child in self.caption.children[index]:
             if self.caption.tokens[child].dep in ("nsubj", "nsubjpass"):
-                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.things(verb.head)[:1]
+                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.objects_of(verb.head)[:1]
         return []
 
     def _read(self, index: int) -> list[int]:
@@ -67,16 +67,16 @@ class Clauses:
                     break
                 if tokens[child].lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
                     return self.subjects(token.head)
-                return self.nouns.things(child)
+                return self.nouns.objects_of(child)
         if token.pos in ("NOUN", "PROPN", "PRON"):
-            return self.nouns.things(index)
+            return self.nouns.objects_of(index)
         if token.head == index:
             existing = [c for c in self.caption.children[index] if tokens[c].dep == "attr"]
             if existing and any(tokens[c].dep == "expl" for c in self.caption.children[index]):
-                return self.nouns.things(existing[0])
+                return self.nouns.objects_of(existing[0])
             return []
         if token.dep in ("relcl", "acl", "amod"):
-            return self.nouns.doers(token.head, index)
+            return self.nouns.clause_subjects(token.head, index)
         if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
             return self.subjects(token.head)
         return []

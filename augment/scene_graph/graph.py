@@ -16,7 +16,7 @@ class Object(NamedTuple):
 class Attribute(NamedTuple):
     """An attribute of the object with head token `object`: tokens `start` to `end` (exclusive), with head word `token`.
 
-    value: the text in lower case, with a few spelling variants unified.
+    value: the text in lower case, a few words normalised ("wood" -> "wooden").
     """
 
     object: int

@@ -82,7 +82,7 @@ class Nouns:
             objects[index] = Object(index, start, name)
         return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
-    def things(self, index: int) -> list[int]:
+    def objects_of(self, index: int) -> list[int]:
         """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
         found = []
         seen = 0
@@ -100,7 +100,7 @@ class Nouns:
                     pending.append(child)
         return found
 
-    def doers(self, index: int, clause: int) -> list[int]:
+    def clause_subjects(self, index: int, clause: int) -> list[int]:
         """The subjects (head tokens) of a clause or phrase with head token `clause` that is attached to noun `index`.
 
         In a coordination, all conjuncts before the clause: "a man and a woman holding umbrellas". There are three
@@ -114,10 +114,10 @@ class Nouns:
             first = tokens[first].head
             own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
             if own or is_person(tokens[first].lemma) != person:
-                return self.things(index)[:1]
+                return self.objects_of(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
-        found = self.things(first)
+        found = self.objects_of(first)
         if len(found) < 2:
             return found
         return [thing for thing in found if thing < clause]

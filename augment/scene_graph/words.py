@@ -52,6 +52,6 @@ CONTAINERS = frozenset(
     """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
     statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
 )
-# Substances that a field, a pool or a bowl may contain: words below these WordNet synsets, and the words in STUFF.
-STUFF_KINDS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
-STUFF = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())
+# Substances that a field, a pool or a bowl may contain: words below these WordNet synsets, and the words in SUBSTANCES.
+SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
+SUBSTANCES = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())

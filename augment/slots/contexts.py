@@ -29,7 +29,7 @@ def after(caption: Caption, index: int) -> str:
 
 
 def governor(caption: Caption, token: Token) -> str:
-    """The dependency label and governor of a noun, e.g. `dobj:hold`, `pobj:sit in`; conjuncts have that of the first."""
+    """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
     token = first_conjunct(caption, token)
     head = caption.tokens[token.head]
     if token.dep == "pobj":

@@ -12,7 +12,7 @@ from negcap.augment.slots.contexts import before, broader
 
 
 class PrepositionUse(NamedTuple):
-    """A preposition at tokens `start` to `end` (exclusive), its entry in data/prepositions.toml, and its noun object."""
+    """A preposition at tokens `start` to `end` (exclusive), its entry in the table, and its noun object."""
 
     start: int
     end: int

@@ -90,7 +90,7 @@ def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
 
 
 @cache
-def exclude(one: str, other: str, pattern: str) -> bool:
+def are_incompatible(one: str, other: str, pattern: str) -> bool:
     """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
 
     pattern: as in VerbSlot. Both must be in the table and not listed as compatible, and neither may entail the other
@@ -121,7 +121,7 @@ def may_be_same(one: str, other: str) -> bool:
 
 
 def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
-    """The verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
+    """Verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens, known = caption.tokens, prepositions().entries
     for token in tokens:

@@ -74,10 +74,10 @@ class Associations:
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
         self._pairs, self._usual = pairs, (pairs.true + 0.5) / (pairs.all + 1.0)
-        self.odds = np.log(self._usual / (1 - self._usual))
+        self.log_odds = np.log(self._usual / (1 - self._usual))
         self._class_of_word, of_word = _classes(words)
         self._class_of_entry, of_entry = _classes(entries)
-        self.person = (self._class_of_entry == PERSON).astype(float)
+        self.is_person = (self._class_of_entry == PERSON).astype(float)
         self._of_entry = of_entry.T
         mentioned = (of_word @ pairs.mentioned)[:, None]
         self._by_class = (of_word @ pairs.together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
@@ -92,7 +92,7 @@ class Associations:
         """
         rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
-            return np.zeros(len(self.odds))
+            return np.zeros(len(self.log_odds))
         for row in rows:
             if not self._known[row]:
                 self._gains[row], self._known[row] = self._gain(row), True

@@ -27,10 +27,10 @@ GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio"
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`."""
     entry = context.lexicon.nouns.number[candidate.replacement]
-    found = context.coreferent_in_caption.of(entry)
+    found = context.coreferent_in_caption.reason(entry)
     if found:
         return f"{found}_in_caption"
-    found = context.coreferent_in_siblings.of(entry)
+    found = context.coreferent_in_siblings.reason(entry)
     return f"{found}_in_sibling" if found else None
 
 
@@ -73,7 +73,7 @@ def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Reject if both prepositions may be true at once, or a caption of the image has the new one with the same object."""
+    """Reject if both prepositions may be true, or a caption of the image has the new one with the same object."""
     object = caption.tokens[candidate.slots[1]].lemma
     table = prepositions()
     if not table.exchanged(candidate.replaced, candidate.replacement, object):
@@ -125,7 +125,7 @@ def _mentions_attribute(attribute: str, noun: str, context: Context) -> str | No
 
 
 def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Reject if this caption or a sibling has the new verb, a compatible one, or a noun that implies it ("a surfer")."""
+    """Reject if this caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
     new = candidate.replacement
     for reason, mentions in (("caption_says_so", context.own), ("sibling_says_so", context.siblings)):
         if any(verbs.may_be_same(new, verb) for verb in mentions.verbs if verb != candidate.replaced):
@@ -141,7 +141,7 @@ def _implied_verbs(noun: str) -> frozenset[str]:
     return WordNet.load().derived(noun, "n", "v") | {noun}
 
 
-def accept(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_nothing(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Never reject: a paraphrase is true by its form."""
     return None
 
@@ -154,7 +154,7 @@ CHECKS = {
     "attribute": check_attribute,
     "attribute_swap": check_attribute_swap,
     "verb": check_verb,
-    "none": accept,
+    "none": check_nothing,
 }
 
 
@@ -175,7 +175,7 @@ def refusal(
     reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
     if reason is not None or image is None:
         return reason, None
-    p_true = image.of(candidate, caption)
+    p_true = image.p_true(candidate, caption)
     if p_true is not None and p_true > image.max_p_true and not _is_lower(candidate):
         return "likely_true", p_true
     return None, p_true

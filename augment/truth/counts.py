@@ -47,7 +47,7 @@ class EntailedEntries:
 
     def by_nouns(self, nouns: frozenset[str]) -> np.ndarray:
         """The numbers of the noun entries that these nouns entail."""
-        return self._nouns.of(nouns)
+        return self._nouns.entries(nouns)
 
     def by_verbs(self, caption: Caption) -> np.ndarray:
         """The numbers of the verb entries that a caption mentions."""

@@ -32,8 +32,8 @@ class Entailment:
             for synset in above:
                 self._below.setdefault(synset, []).append(number)
 
-    def of(self, nouns: Iterable[str]) -> np.ndarray:
-        """The numbers of the entries that any of the nouns makes true, in order."""
+    def entries(self, nouns: Iterable[str]) -> np.ndarray:
+        """The numbers, ascending, of the entries that any of these nouns makes true."""
         return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
 
     @cached(NOUNS)

@@ -128,8 +128,11 @@ class ImageTruth:
     captions: tuple[Caption, ...]
     max_p_true: float
 
-    def of(self, candidate: Candidate, caption: Caption) -> float | None:
-        """The probability that a further caption makes a candidate for `caption` true; None without an estimate."""
+    def p_true(self, candidate: Candidate, caption: Caption) -> float | None:
+        """Probability that another caption of the image would make `candidate` true; None if not estimated.
+
+        caption: the caption of the image that the candidate was proposed for.
+        """
         kind = KIND_OF_CHANGE.get(candidate.change)
         if kind is None or kind not in self.truth.calibration:
             return None
@@ -151,7 +154,7 @@ class ImageTruth:
     def _p_words(self, kind: str) -> list[float]:
         """The calibrated probability of each entry of a kind of word."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
-        logits = odds * known.odds + score * self._score(kind) + person * known.person
+        logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
         return sigmoid(logits + (bias + number * self._log_captions)).round(DIGITS).tolist()
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
@@ -165,7 +168,7 @@ class ImageTruth:
             return [1.0, self.truth.log_odds(kind, change), log1p(agreeing), self._log_captions]
         known = self.truth.associations[kind]
         entry = known.entries[candidate.replacement]
-        return [1.0, known.odds[entry], self._score(kind)[entry], known.person[entry], self._log_captions]
+        return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], self._log_captions]
 
     @cached(IMAGES)
     def _score(self, kind: str) -> np.ndarray:
@@ -187,7 +190,7 @@ class ImageTruth:
 
 
 def _change(kind: str, candidate: Candidate, caption: Caption) -> tuple[str, str, str] | None:
-    """Old value, thing and new value of a candidate; None if it adds a value, or the caption mentions the thing twice."""
+    """Old value, thing and new value of a candidate; None if it adds a value or the thing is mentioned twice."""
     thing = caption.tokens[candidate.slots[-1]].lemma
     if not candidate.replaced or not is_mentioned_once(kind, thing, caption):
         return None

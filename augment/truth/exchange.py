@@ -25,7 +25,7 @@ SYMMETRIC_VERBS = {
 def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
 
-    "A trick on a bike on a ramp": objects of the same preposition and governor may be in either order. "A girl is
+    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
     behind a car and a boy is behind the car": two clauses state the same of each.
     """
     first = first_conjunct(caption, one), first_conjunct(caption, other)

@@ -42,7 +42,7 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
     The calibration is fitted on the first IMAGES of them; kinds without candidates have no estimate. `spread(function,
     calls)` runs `tally` and `label` for each fold: use `in_turn` to run them here; a stage runs them in workers.
     """
-    parses = several(parses)
+    parses = with_siblings(parses)
     images = parses["image_id"].unique()
     folds = by_fold(parses, images)
     counts = encoded(add(spread(tally, [[part] for part in folds])))
@@ -56,7 +56,7 @@ def in_turn(lexicon: Lexicon) -> Spread:
     return lambda function, calls: [function(*tables, lexicon) for tables in calls]
 
 
-def several(table: pa.Table) -> pa.Table:
+def with_siblings(table: pa.Table) -> pa.Table:
     """The captions of images that have at least two."""
     _, image, captions = np.unique(table["image_id"].to_numpy(), return_inverse=True, return_counts=True)
     return table.filter(captions[image] > 1)
@@ -93,7 +93,7 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
 
 
 def uncalibrated(counts: pa.Table, lexicon: Lexicon) -> Truth:
-    """Estimates from counts with prior coefficients, for computing features, which do not depend on the coefficients."""
+    """Estimates from counts with prior coefficients, to compute features, which do not depend on these."""
     return Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Augmenter", "__version__", "build", "graph", "negatives", "read"]
 
-_PLACES = {
+_MODULES = {
     "Augmenter": "_augmenter",
     "build": "_functions",
     "graph": "_functions",
@@ -35,9 +35,9 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("negcap")
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module negcap has no attribute {name}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"negcap.{_PLACES[name]}"), name)
+    return getattr(import_module(f"negcap.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -52,13 +52,13 @@ class Augmenter:
         """
         from negcap._functions import operator_names
         from negcap.augment.generate import Settings
-        from negcap.pipelines.stages.build import LEARNED, OWN, configure
+        from negcap.pipelines.stages.build import LEXICON_VERBS, OWN, configure
 
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
         if lexicon == OWN:
             raise ValueError("lexicon must be reference or a run: single batches are too small to count")
-        for verb in LEARNED:
+        for verb in LEXICON_VERBS:
             configure(verb, {"lexicon": fspath(lexicon)})
         self.n = n
         self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
@@ -129,13 +129,13 @@ def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
-    from negcap.pipelines.stages.build import LEARNED, configure
+    from negcap.pipelines.stages.build import LEXICON_VERBS, configure
     from negcap.pipelines.tables.corpus import given_table
     from negcap.schemas.balance import BALANCE
     from negcap.schemas.lexicon import LEXICON
     from negcap.schemas.truth import TRUTH
 
-    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEARNED]
+    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)
     entries, truth, balance = (given_table(*pair) for pair in zip(folders, schemas, strict=True))
     plain = Lexicon.from_table(entries)

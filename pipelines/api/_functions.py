@@ -79,7 +79,7 @@ def negatives(
     made = verbs.make_in_memory(captions_table(captions, verbs.configure("ingest", options)), options)
     frame = made["negatives"].to_pandas()
     if frame.empty:
-        warnings.warn(verbs.why_none(made), stacklevel=2)
+        warnings.warn(verbs.explain_no_negatives(made), stacklevel=2)
     return (frame, made["rejections"].to_pandas()) if rejections else frame
 
 
@@ -158,10 +158,10 @@ def build(
             pq.write_table(arrow_table(captions), source)
         workers_of_run = executor(workers, scheduler)
         try:
-            told = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
+            notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
         finally:
             workers_of_run.close()
-    for warning in told:
+    for warning in notes:
         warnings.warn(warning, stacklevel=2)
     return run
 

@@ -44,12 +44,12 @@ class BalanceConfig:
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
-    """The candidates of one shard for the sample; empty if the table is given instead of fitted."""
+    """The captions of one shard that may be in the sample; empty if the table is given instead of fitted."""
     return sample_images(parses, config.sample if config.lexicon == "own" else 0)
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """The candidates of one shard for a sample of about `sample` captions.
+    """The captions of one shard that may be in a sample of about `sample` captions.
 
     Adds two columns to the parses: `train` (0 in a train split, else 1) and `order` (a hash of the image id).
     """
@@ -67,12 +67,12 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
-    """The sample, from the candidates of several shards."""
+    """The sample, from the captions that several shards offer for it."""
     return first_images(tables, config.sample)
 
 
 def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
-    """The rows of the first images, sorted by `train` and `order`: the fewest images with at least `sample` captions."""
+    """The rows of the first images by `train` and `order`: the fewest images with at least `sample` captions."""
     import pyarrow as pa
 
     table = pa.concat_tables(tables)
@@ -88,21 +88,21 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
     return table.combine_chunks()
 
 
-def of_train(table: pa.Table) -> pa.Table:
+def in_train_splits(table: pa.Table) -> pa.Table:
     """The rows of a sample that are in train splits; all rows if none is."""
     import pyarrow.compute as pc
 
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
 
 
-def images_of(table: pa.Table) -> list[list[Caption]]:
+def captions_by_image(table: pa.Table) -> list[list[Caption]]:
     """The captions of a sample as one list per image; only those in train splits, if there are any."""
     from negcap.augment.caption import by_image, from_parses
 
-    return by_image(from_parses(of_train(table)))
+    return by_image(from_parses(in_train_splits(table)))
 
 
-def cut(table: pa.Table, size: int) -> list[pa.Table]:
+def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
     """Cut a sample into parts of at least `size` captions (the last may have fewer), never within an image."""
     import numpy as np
 
@@ -115,12 +115,12 @@ def cut(table: pa.Table, size: int) -> list[pa.Table]:
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The possible exchanges in a part of the sample: columns `kind` (an index into BALANCED) and those of Exchanges."""
+    """The exchanges in a part of the sample: columns `kind` (an index into BALANCED) and those of Exchanges."""
     import pyarrow as pa
 
     from negcap.augment.exchanges import BALANCED, exchanges
 
-    images = images_of(table)
+    images = captions_by_image(table)
     entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
     tables = []
     for number, kind in enumerate(BALANCED):
@@ -145,8 +145,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     from negcap.augment.lexicon import balance
     from negcap.augment.lexicon.balance import Exchanges
 
-    table = of_train(table)
-    parts = cut(table, PART)
+    table = in_train_splits(table)
+    parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
     entries = load_lexicon(lexicon)

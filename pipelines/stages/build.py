@@ -40,10 +40,10 @@ COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta"
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 # With fewer captions, counts by context are too sparse: `auto` then uses the reference lexicon.
-FEWEST_CAPTIONS = 5_000
+MIN_OWN_CAPTIONS = 5_000
 
 
-def planned(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
+def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
     """The stages that build a run, in order.
 
     `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
@@ -75,7 +75,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
                 values[name] = _existing(Path(values[name]), name)
     lexicon = values.pop("lexicon", None)
     if lexicon not in (None, AUTO, OWN):
-        counting = next((name for name in COUNTING if name in values), None)
+        counting = next((name for name in COUNTING_OPTIONS if name in values), None)
         if counting:
             raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
         values = {"lexicon": _given(lexicon, verb)}
@@ -95,12 +95,12 @@ def choose_lexicon(options: Mapping[str, Any], captions: int) -> str:
     lexicon = options.get("lexicon")
     if lexicon not in (None, AUTO):
         return str(lexicon)
-    own = captions >= FEWEST_CAPTIONS or any(options.get(name) is not None for name in COUNTING)
+    own = captions >= MIN_OWN_CAPTIONS or any(options.get(name) is not None for name in COUNTING_OPTIONS)
     return OWN if own else REFERENCE
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
-    """The path of a table of a given lexicon: in the package for `reference`, else in a run. Raises FileNotFoundError."""
+    """The path of a table of a given lexicon: in the package (`reference`) or in a run. Raises FileNotFoundError."""
     path = data_path("reference_lexicon") / f"{table}.parquet" if lexicon == REFERENCE else Path(lexicon) / table
     if not path.exists():
         raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {lexicon}")
@@ -146,7 +146,7 @@ def build(
     interrupted build continues where it stopped. Returns warnings about the captions for the user. Raises ValueError if
     there are no captions or an option has an invalid value.
     """
-    verbs = planned(run, options)
+    verbs = planned_verbs(run, options)
     ingesting = configure("ingest", options)
     for verb in verbs[1:]:  # find invalid options before anything is run
         configure(verb, options)
@@ -158,7 +158,7 @@ def build(
     if source is not None:
         warnings = ingest(source, run, ingesting, progress, overwrite).warnings
     for verb in verbs[1:]:
-        if verb == LEARNED[0]:
+        if verb == LEXICON_VERBS[0]:
             options = {**options, "lexicon": choose_lexicon(options, count_captions(run))}
         make(verb, run, configure(verb, options), executor, progress, overwrite)
     return warnings
@@ -184,13 +184,13 @@ def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, 
     """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
     options = {**options, "lexicon": choose_lexicon(options, captions.num_rows)}
-    for verb in ("parse", *LEARNED, "negatives"):
+    for verb in ("parse", *LEXICON_VERBS, "negatives"):
         stage = import_module(f"negcap.pipelines.stages.{verb}").STAGE
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables
 
 
-def why_none(tables: Mapping[str, pa.Table]) -> str:
+def explain_no_negatives(tables: Mapping[str, pa.Table]) -> str:
     """A message why a build made no negatives, and what helps."""
     if not tables["parses"].num_rows:
         return "no negatives: none of the captions is in English"

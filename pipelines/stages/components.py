@@ -122,12 +122,12 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
     return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 
-def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
-    """The exclusions of the images of a shard: components that may be true of them. Counters: captions, images, rows."""
-    from negcap.augment.components.exclusions import Row, tabulate
+def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
+    """The components that may be true of each image of a shard. Counters: captions, images, rows."""
+    from negcap.augment.components.exclusions import Exclusion, tabulate
 
     exclusions = load_exclusions(component_vocabulary)
-    rows: list[Row] = []
+    rows: list[Exclusion] = []
     images = 0
     captions, graphs = _graphs(parses, config)
     for _, group in groupby(zip(captions, graphs, strict=True), key=lambda pair: pair[0].image_id):
@@ -153,7 +153,7 @@ STAGES = (
         name="component_exclusions",
         input="parses",
         outputs={"component_exclusions": COMPONENT_EXCLUSIONS},
-        apply=exclude,
+        apply=find_exclusions,
         whole=("component_vocabulary",),
     ),
 )

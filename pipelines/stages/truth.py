@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
-from negcap.pipelines.stages.balance import first_images, of_train, sample_images
+from negcap.pipelines.stages.balance import first_images, in_train_splits, sample_images
 from negcap.pipelines.tables.corpus import given_table, load_lexicon
 from negcap.schemas.truth import TRUTH
 
@@ -35,12 +35,12 @@ class TruthConfig:
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
-    """The candidates of one shard for the sample; empty if the table is given instead of counted."""
+    """The captions of one shard that may be in the sample; empty if the table is given instead of counted."""
     return sample_images(parses, config.truth_sample if config.lexicon == "own" else 0)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
-    """The sample, from the candidates of several shards."""
+    """The sample, from the captions that several shards offer for it."""
     return first_images(tables, config.truth_sample)
 
 
@@ -50,12 +50,12 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
     from negcap.augment.truth import fit
 
-    table = fit.several(of_train(table))
-    truth = fit.estimate(table, lambda function, calls: spread(partial(with_lexicon, function), calls))
+    table = fit.with_siblings(in_train_splits(table))
+    truth = fit.estimate(table, lambda function, calls: spread(partial(call_with_lexicon, function), calls))
     return StageResult({"truth": truth}, {"captions": len(table)})
 
 
-def with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
+def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
     """Call `function` with tables and the lexicon, in a worker. `given` are the tables, and last the config, unused."""
     *tables, _ = given
     return function(*tables, load_lexicon(lexicon))

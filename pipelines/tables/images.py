@@ -24,7 +24,7 @@ class Box(NamedTuple):
     height: int
 
 
-def inside(image: str) -> str:
+def safe_path(image: str) -> str:
     """Return the relative path `image` if it stays inside its folder, as `val/a.jpg` does.
 
     Raises ValueError for an empty or absolute path, and for one with `..`, a backslash or a control character.
@@ -51,7 +51,7 @@ class Images:
 
         None if there is no such file. Raises ValueError as `safe_path` does.
         """
-        path = PurePosixPath(inside(image))
+        path = PurePosixPath(safe_path(image))
         for name in dict.fromkeys((str(path), path.name)):
             for suffix in ("", *SUFFIXES):
                 if (self.folder / (name + suffix)).is_file():
@@ -64,11 +64,11 @@ class Images:
 
     def box(self, name: str) -> Box:
         """The rectangle of the whole image `name`, a path that `find` returned. Raises ValueError if it is no image."""
-        return _whole(self.folder / name)
+        return _full_box(self.folder / name)
 
 
 @lru_cache(maxsize=65536)
-def _whole(file: Path) -> Box:
+def _full_box(file: Path) -> Box:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -102,7 +102,7 @@ def read_boxes(file: Path) -> dict[str, Box]:
     return boxes
 
 
-def name_some(names: Iterable[str]) -> str:
+def abbreviate(names: Iterable[str]) -> str:
     """The names, abbreviated after the first five: `a.jpg, b.jpg, c.jpg, d.jpg, e.jpg, … (12 in all)`."""
     named = list(names)
     return ", ".join(named[:SHOWN]) + (f", … ({len(named):,} in all)" if len(named) > SHOWN else "")
