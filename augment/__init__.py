@@ -1,1 +1,1 @@
-"""Making negative captions: pure functions over parsed captions; no files but those in augment/data."""
+"""Make negative captions: pure functions of parsed captions, which read no files except those in augment/data."""

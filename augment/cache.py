@@ -1,7 +1,7 @@
-"""Bounded caches for answers that several operators ask for: the standard library's `lru_cache`, with types kept.
+"""Bounded caches for results that several operators need: `functools.lru_cache` with type hints kept.
 
-`Caption`, `Context`, `Lexicon` and the like are frozen and compare by identity, so that hashing one costs nothing. An
-array that a cached function returns is shared: make it read-only with `read_only`.
+`Caption`, `Context`, `Lexicon` and similar classes are frozen and compare by identity, so they are cheap cache keys.
+Arrays that a cached function returns are shared: make them read-only with `read_only`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# More than an image has captions; every caption that is kept costs memory and makes garbage collection slower.
+# Number of captions whose results are kept: enough for one image. More cost memory and slow down garbage collection.
 CAPTIONS = 256
 CONTEXTS = 64
 
 
 def cached(size: int) -> Callable[[Function], Function]:
-    """A decorator: keep the `size` answers of a function or method that were used last."""
+    """A decorator that caches the `size` most recently used results of a function or method."""
 
     def decorate(function: Function) -> Function:
         return cast(Function, lru_cache(maxsize=size)(function))
@@ -28,16 +28,16 @@ def cached(size: int) -> Callable[[Function], Function]:
 
 
 def cached_on_caption(read: Function) -> Function:
-    """Keep the answers of a function of a caption alone, for the captions used last."""
+    """Cache the results of a function of a caption, for the most recently used captions."""
     return cached(CAPTIONS)(read)
 
 
 def cached_on_context(read: Function) -> Function:
-    """Keep the answers of a function of a caption and its context, for all operators that call it."""
+    """Cache the results of a function of a caption and its context, for the most recently used contexts."""
     return cached(CONTEXTS)(read)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The array itself, which nobody can write to any more."""
+    """Make an array read-only, in place, and return it."""
     array.setflags(write=False)
     return array

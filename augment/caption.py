@@ -1,4 +1,4 @@
-"""A parsed caption: what operators read, and what is made of the rows of a `parses` table."""
+"""A caption with its parse, which is the input of all operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 class Token(NamedTuple):
-    """One token; offsets are characters of the caption's text, `head` and `index` are token indices."""
+    """One token. `start` and `end` (exclusive) are character offsets in the caption; `index` and `head` are token
+    indices.
+
+    lemma: in lower case. tag: Penn Treebank tag. pos: universal part of speech. dep: dependency label. A root is its
+    own head.
+    """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
     start: int
@@ -32,7 +37,7 @@ class Token(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A base noun phrase: tokens `start` to `end` (exclusive) with head noun `root`."""
+    """A base noun phrase: tokens `start` to `end` (exclusive); `root` is the token index of its head noun."""
 
     start: int
     end: int
@@ -41,9 +46,9 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """A caption with its parse; `tokens` and `chunks` are in text order. Two captions are equal if they are one object.
+    """A caption with its parse; `tokens` and `chunks` are in text order.
 
-    That makes a caption a cheap key of caches (see negcap.augment.cache).
+    Captions compare by identity, which makes them cheap cache keys (see negcap.augment.cache).
     """
 
     caption_id: str
@@ -54,7 +59,7 @@ class Caption:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each token the indices of its dependents, in text order."""
+        """For each token, the indices of its dependents, in text order."""
         children: list[list[int]] = [[] for _ in self.tokens]
         for token in self.tokens:
             if token.head != token.index:
@@ -63,7 +68,7 @@ class Caption:
 
     @cached_property
     def lowered(self) -> tuple[str, ...]:
-        """Every token's text in lower case."""
+        """The text of each token in lower case."""
         return tuple([token.text.lower() for token in self.tokens])
 
     @cached_property
@@ -72,18 +77,18 @@ class Caption:
         return tuple(token for token in self.tokens if token.tag in ("PRP", "PRP$"))
 
     def dependents(self, index: int, *deps: str) -> Iterator[Token]:
-        """The dependents of token `index` whose label is one of `deps`."""
+        """The dependents of token `index` whose dependency label is one of `deps`, in text order."""
         for child in self.children[index]:
             if self.tokens[child].dep in deps:
                 yield self.tokens[child]
 
     def span(self, start: int, end: int) -> str:
-        """The text of tokens `start` to `end` (exclusive), as written."""
+        """The text from token `start` to token `end` (exclusive), as written."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
 
 
 def from_parses(parses: pa.Table) -> list[Caption]:
-    """The captions of a `parses` table (see negcap.schemas.parses), in its order."""
+    """The captions of a `parses` table (see negcap.schemas.parses), in table order."""
     import pyarrow as pa
 
     parses = parses.combine_chunks()
@@ -138,5 +143,5 @@ def from_parses(parses: pa.Table) -> list[Caption]:
 
 
 def by_image(captions: Iterable[Caption]) -> list[list[Caption]]:
-    """The captions grouped by image; those of one image must follow one another."""
+    """One list of captions per image. Captions of the same image must be consecutive."""
     return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]

@@ -1,4 +1,4 @@
-"""What an operator knows beside its caption: the lexicon, and what the captions of the image mention."""
+"""What an operator knows besides its caption: the lexicon, and what all captions of the image mention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from negcap.augment.mentions import Mentions, mentioned_nouns
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The surroundings of a caption: a corpus' lexicon, what the caption itself mentions (`own`), and its siblings."""
+    """The context of a caption: the lexicon, what the caption mentions (`own`), and what its siblings mention."""
 
     lexicon: Lexicon
     own: Mentions
@@ -27,12 +27,12 @@ class Context:
 
     @cached_property
     def coreferent_in_caption(self) -> Coreferent:
-        """The lexicon's nouns that may name what a noun of the caption names."""
+        """The nouns of the lexicon that may name the same thing as a noun of the caption."""
         return self._coreferent(self.own)
 
     @cached_property
     def coreferent_in_siblings(self) -> Coreferent:
-        """The lexicon's nouns that may name what a noun of a sibling caption names."""
+        """The nouns of the lexicon that may name the same thing as a noun of a sibling caption."""
         return self._coreferent(self.siblings)
 
     def _coreferent(self, mentions: Mentions) -> Coreferent:
@@ -41,7 +41,7 @@ class Context:
 
 
 def contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[Context]:
-    """The contexts of all the captions of one image."""
+    """The contexts of all captions of one image, in the order of `captions`."""
     captions = tuple(captions)
     return [
         Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]))

@@ -1,4 +1,4 @@
-"""Edits of a caption's text, and candidates made of them; `apply` is what builds a negative's text."""
+"""Edits of a caption's text, and the candidates for negatives that are made of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Edit(NamedTuple):
-    """Replace the characters `start` to `end` (exclusive) of the original text by `new`."""
+    """Replace the characters `start` to `end` (exclusive) of the caption by `new`."""
 
     start: int
     end: int
@@ -15,13 +15,13 @@ class Edit(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A proposed negative: disjoint edits in text order, and what was replaced by what.
+    """A proposed negative: what to edit, and which word replaces which.
 
-    `change` names the check of negcap.augment.truth.contradiction for it; `slots` are the token indices that the check
-    reads (a head, a counted noun, a preposition and its object, two swapped heads, an attribute and its noun). A word
-    that is added has `replaced` "".
-    Synsets are WordNet names ("dog.n.01") or preposition sets ("prepositions:6"), None where there is none. `refused`
-    is the reason of a refusal by the grammar.
+    change: the kind of change, which selects the check in negcap.augment.truth.contradiction. edits: disjoint, in text
+    order. slots: the token indices that this check reads (a head; a counted noun; a preposition and its object; two
+    swapped heads; an attribute and its noun). replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for
+    a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01") or preposition sets
+    ("prepositions:6"), None if there is none. refused: the reason if the edits would be ungrammatical, else None.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
@@ -35,7 +35,10 @@ class Candidate(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """A candidate that passed, the text it makes, and the estimated probability that it is true (None: no estimate)."""
+    """A candidate that passed all checks, and the text of the negative.
+
+    p_true: the estimated probability that the text is true of the image; None if not estimated.
+    """
 
     candidate: Candidate
     text: str
@@ -43,7 +46,7 @@ class Accepted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A candidate that was refused, and why (one of negcap.schemas.negatives.REASONS); p_true as for `Accepted`."""
+    """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS, p_true as in `Accepted`."""
 
     candidate: Candidate
     reason: str
@@ -51,9 +54,9 @@ class Refused(NamedTuple):
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
-    """The text with every edit carried out: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
+    """The text after the edits: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
 
-    Raises ValueError when edits overlap, are out of order or out of bounds.
+    Raises ValueError if edits overlap, are out of order or out of bounds.
     """
     made, position = "", 0
     for start, end, new in edits:
@@ -67,9 +70,9 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 
 def cased(new: str, old: str, *, first: bool = False) -> str:
-    """`new` in the casing of `old`: at a sentence start or in capitals as `old` is.
+    """`new` in the casing of `old`: in capitals or with an initial capital if `old` is.
 
-    `first`: `old` is the caption's first word, whose capital is not its own.
+    first: `old` is the first word of the caption, so its capital belongs to the position, not to the word.
     """
     if old.islower():
         return new

@@ -1,4 +1,7 @@
-"""The exchanges of words in some captions that are not refused: what negcap.augment.lexicon.balance is fitted on."""
+"""Find all possible exchanges of one word for another in captions: the data that balance factors are fitted on.
+
+See negcap.augment.lexicon.balance.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ Maker = Callable[[Any, str], Candidate | None]
 
 
 def _one_by_one(candidate: Callable[..., Candidate | None]) -> Callable[[Caption, Context], Maker]:
-    """What makes the candidates of a caption from what makes one of them."""
+    """Turn a function that makes one candidate into a function of (caption, context) that returns a Maker."""
     return lambda caption, context: partial(candidate, caption, context)
 
 
-# For every kind but nouns: what lists the slots of a caption with their weights, and what makes a candidate of a slot.
+# For each kind except nouns: a function that lists slots with weights, and one that returns a maker of candidates.
 PARTS: dict[str, tuple[Callable[..., Any], Callable[[Caption, Context], Maker]]] = {
     "numeral": (numeral_choices, numeral_candidates),
     "preposition": (preposition_choices, _one_by_one(preposition_candidate)),
@@ -43,10 +46,10 @@ BALANCED = ("noun", *PARTS)
 def exchanges(
     kind: str, images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
 ) -> Exchanges:
-    """The exchanges of entries of a kind in all captions of some images, with the weights of an unbalanced lexicon.
+    """All exchanges of entries of one kind in all captions of some images, weighted by an unbalanced lexicon.
 
-    Those that would be refused as negatives are left out; with `truth`, those that are too likely true as well. Raises
-    ValueError for a kind that is not BALANCED.
+    Exchanges that would be rejected as negatives are left out; with `truth`, also those that are too likely true.
+    Raises ValueError for a kind that is not in BALANCED.
     """
     if kind not in BALANCED:
         raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
@@ -74,9 +77,10 @@ def exchanges(
 
 
 def _nouns(caption: Caption, context: Context, image: ImageTruth | None) -> Iterator[tuple[str, bool, np.ndarray]]:
-    """For each noun slot its entry, whether plural, and the weights of the nouns that are not refused.
+    """For each noun slot: its entry, whether it is plural, and the weights of the nouns that are not rejected,
+    (entries,).
 
-    That a pronoun may be left without its noun is not checked.
+    Candidates that leave a pronoun without an antecedent are not excluded here.
     """
     slots, slot_weights = noun_choices(caption, context)
     refused = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)

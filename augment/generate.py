@@ -1,6 +1,7 @@
-"""From a caption to its negatives: operators propose candidates, each is checked, and those that pass are applied.
+"""From a caption to its negatives: operators propose candidates, each is checked, and edits of accepted ones are
+applied.
 
-No files, no processes: the stage `negatives` and the Python API both call what is here.
+Uses no files and no processes: both the stage `negatives` and the Python API call it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ EXTRA_DRAWS = 16
 class Settings:
     """How negatives are made.
 
-    seed: another seed, another choice. operators: names of `negcap.augment.operators.OPERATORS`. per_family: an
-    operator makes at most its `share` of this number of negatives of a caption. max_true: the highest estimated
-    probability that a negative is true of its image after all. Raises ValueError for an unknown or repeated operator,
-    per_family below 1, or max_true not between 0 and 1.
+    seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
+    operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
+    probability that a negative is true of its image. Raises ValueError for an unknown or repeated operator, per_family
+    below 1, or max_true not between 0 and 1.
     """
 
     seed: int = 0
@@ -56,12 +57,12 @@ class Settings:
         check_max_p_true(self.max_true)
 
     def quota(self, name: str) -> int:
-        """The most negatives a caption gets from one operator: its share of the family, whatever else runs."""
+        """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
         return ceil(self.per_family * OPERATORS[name].share)
 
 
 class Generated(NamedTuple):
-    """What one operator made of one caption: negatives (positives, for a paraphrase), and the candidates refused."""
+    """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
 
     accepted: list[Accepted]
     refused: list[Refused]
@@ -70,12 +71,12 @@ class Generated(NamedTuple):
 def generate_tables(
     parses: pa.Table, lexicon: Lexicon, settings: Settings, truth: Truth | None = None
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
-    """The tables negatives, positives and rejections of a `parses` table, and counters of what was made.
+    """The tables negatives, positives and rejections for a `parses` table, by name, and counters.
 
-    The captions of an image must follow one another. `lexicon` gives the replacements; with `truth`, what is too likely
-    to be true of the image is refused too. Counters: captions; per operator `<name>.captions` (with at least one),
-    `<name>.rows`; per family `family.<name>.captions`, `.rows`; `rejected.<operator>.<reason>`; `captions.without` any
-    negative.
+    The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, candidates that are
+    too likely true are rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result)
+    and `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`;
+    `rejected.<operator>.<reason>`; `captions.without` (captions without any negative).
     """
     negatives, positives, rejections = Rows(), Rows(), Rows()
     counts: Counter[str] = Counter()
@@ -104,7 +105,7 @@ def generate_tables(
 def generate_for_image(
     captions: Sequence[Caption], lexicon: Lexicon, settings: Settings, truth: Truth | None = None
 ) -> list[dict[str, Generated]]:
-    """What the operators of the settings make of each caption of one image, by operator; see `generate_tables`."""
+    """For each caption of one image, the results of the operators in the settings by name; see `generate_tables`."""
     image = truth.of_image(captions) if truth is not None else None
     return [
         {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
@@ -115,7 +116,7 @@ def generate_for_image(
 def apply_operator(
     name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
 ) -> Generated:
-    """Everything that `judged_candidates` yields, what was accepted and what was refused apart."""
+    """What an operator makes of a caption: everything that `judged_candidates` yields, accepted and refused apart."""
     made = Generated([], [])
     for judged in judged_candidates(name, caption, context, settings, image):
         if isinstance(judged, Accepted):
@@ -128,11 +129,10 @@ def apply_operator(
 def judged_candidates(
     name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
 ) -> Iterator[Accepted | Refused]:
-    """Let one operator propose, check every candidate, and apply those that pass, up to the operator's quota.
+    """Apply one operator to a caption, lazily: check its candidates in order and accept up to its quota.
 
-    Lazy: whoever needs fewer stops early. What a caption of the image says already is refused as well
-    (`sibling_says_so`). The random stream is that of the seed, the operator and the caption's id, so that neither order
-    nor other operators change the outcome.
+    A candidate whose text equals a caption of the image is rejected (`sibling_says_so`). The random stream depends only
+    on the seed, the operator and the caption's id, so neither order nor other operators change the result.
     """
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
@@ -162,7 +162,7 @@ def judged_candidates(
 
 
 def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:
-    """Add what was made of one caption to the counters that `generate_tables` describes."""
+    """Add the results for one caption to the counters that `generate_tables` describes."""
     families = set()
     for name, (accepted, _) in generated.items():
         rows, family = len(accepted), OPERATORS[name].family

@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 @cached_on_caption
 def mentioned_nouns(caption: Caption) -> frozenset[str]:
-    """The lemmas of a caption's nouns and its compounds; of its verbs too, since a surfing man implies a surf."""
+    """The lemmas of a caption's nouns and compounds, and of its verbs ("a man surfing" implies a surf)."""
     words = {token.lemma for token in caption.tokens if token.pos in ("NOUN", "PROPN", "VERB")}
     return frozenset(words.union(slot.entry for slot in noun_slots(caption)))
 
 
 @cached_on_caption
 def mentioned_quantities(caption: Caption) -> frozenset[tuple[str, int]]:
-    """(noun, quantity) pairs, 0 for a bare plural: "two dogs near trees" -> (dog, 2), (tree, 0)."""
+    """The (noun, number) pairs of a caption, 0 for a bare plural: "two dogs near trees" -> (dog, 2), (tree, 0)."""
     counted = {slot.noun: slot.value for slot in quantity_slots(caption)}
     return frozenset(
         (root.lemma, counted.get(root.index, 0 if root.tag == "NNS" else 1)) for root in chunk_heads(caption)
@@ -37,13 +37,13 @@ def mentioned_quantities(caption: Caption) -> frozenset[tuple[str, int]]:
 
 @cached_on_caption
 def mentioned_relations(caption: Caption) -> frozenset[tuple[str, str]]:
-    """(preposition, object) pairs: "a dog on a couch" -> (on, couch)."""
+    """The (preposition, object) pairs of a caption: "a dog on a couch" -> (on, couch)."""
     return frozenset((use.entry, use.object.lemma) for use in preposition_uses(caption))
 
 
 @cached_on_caption
 def mentioned_attributes(caption: Caption) -> frozenset[tuple[str, str]]:
-    """(attribute, noun) pairs, the noun "" where the parse does not tell whose it is ("a man in red" -> (red, ""))."""
+    """The (attribute, noun) pairs of a caption; the noun is "" if the parse gives none: "a man in red" -> (red, "")."""
     found = {slot.index: (slot.entry, caption.tokens[slot.noun].lemma) for slot in attribute_slots(caption)}
     known = attributes().dimensions
     for index, word in enumerate(caption.lowered):
@@ -59,40 +59,40 @@ def mentioned_verbs(caption: Caption) -> frozenset[str]:
 
 
 def chunk_heads(caption: Caption) -> list[Token]:
-    """The heads of a caption's base noun phrases that are common nouns."""
+    """The head tokens of a caption's base noun phrases, if they are common nouns."""
     roots = (caption.tokens[chunk.root] for chunk in caption.chunks)
     return [root for root in roots if root.tag in NOUN_TAGS]
 
 
 @dataclass(frozen=True, eq=False)
 class Mentions:
-    """What some captions of one image mention, together; each set is made when it is first read."""
+    """The union of what several captions of one image mention; each set is computed when first read."""
 
     captions: tuple[Caption, ...]
 
     @cached_property
     def nouns(self) -> frozenset[str]:
-        """See `mentioned_nouns`."""
+        """The union of `mentioned_nouns` of the captions."""
         return self._union(mentioned_nouns)
 
     @cached_property
     def quantities(self) -> frozenset[tuple[str, int]]:
-        """See `mentioned_quantities`."""
+        """The union of `mentioned_quantities` of the captions."""
         return self._union(mentioned_quantities)
 
     @cached_property
     def relations(self) -> frozenset[tuple[str, str]]:
-        """See `mentioned_relations`."""
+        """The union of `mentioned_relations` of the captions."""
         return self._union(mentioned_relations)
 
     @cached_property
     def attributes(self) -> frozenset[tuple[str, str]]:
-        """See `mentioned_attributes`."""
+        """The union of `mentioned_attributes` of the captions."""
         return self._union(mentioned_attributes)
 
     @cached_property
     def verbs(self) -> frozenset[str]:
-        """See `mentioned_verbs`."""
+        """The union of `mentioned_verbs` of the captions."""
         return self._union(mentioned_verbs)
 
     def _union(self, read: Callable[[Caption], frozenset[T]]) -> frozenset[T]:

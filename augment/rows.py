@@ -1,4 +1,4 @@
-"""Candidates as rows of the tables negatives, positives and rejections, made column by column."""
+"""Build the tables negatives, positives and rejections column by column."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 
 
 class Rows:
-    """Candidates, accepted or refused, collected in order for one table."""
+    """Collects accepted or rejected candidates, in order, for one table."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[int, str, int]] = []
         self._judged: list[Accepted | Refused] = []
 
     def add(self, row: int, operator: str, judged: Sequence[Accepted] | Sequence[Refused]) -> None:
-        """Add what one operator made of the caption in row number `row` of the parses."""
+        """Add the results of one operator for the caption in row number `row` of the parses."""
         if judged:
             self._batches.append((row, operator, len(judged)))
             self._judged.extend(judged)
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows as a table of `schema`; a candidate's number counts those of its caption and operator from 0."""
+        """The rows as a table of `schema`; their ids number the candidates of a caption and operator from 0."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -67,7 +67,7 @@ def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:
 
 
 def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
-    """The edits of each caption as the lists of structs that `negcap.schemas.negatives` describes."""
+    """The edits of each caption as lists of structs, as in `negcap.schemas.negatives`."""
     import pyarrow as pa
 
     lengths = list(map(len, edits))

@@ -1,1 +1,1 @@
-"""What the data looks like: one pyarrow schema a table, every column described."""
+"""The pyarrow schema of every table; each column has a description."""

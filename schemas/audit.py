@@ -1,4 +1,4 @@
-"""audit: every figure of an audit as a row, what is shown on its page."""
+"""audit: every number that an audit reports, one per row."""
 
 import pyarrow as pa
 
@@ -29,13 +29,13 @@ AUDIT = schema(
     "audit",
     1,
     field("table", pa.string(), "the table measured: captions, negatives, refined, positives or rejections"),
-    field("operator", pa.string(), "the operator; all for all together, empty where it is of the run"),
+    field("operator", pa.string(), "the operator; all: over all operators; empty: of the run as a whole"),
     field("measure", pa.string(), "one of: " + ", ".join(MEASURES)),
     field(
-        "item", pa.string(), "of what: a reason, baseline, word, n-gram, exchange or bin; empty where it is one value"
+        "item", pa.string(), "what is measured: a reason, baseline, word, n-gram, exchange or bin; empty if one value"
     ),
-    field("value", pa.float64(), "a count; for blind a percentage, for ngram_weight a weight, for p_true a mean"),
-    field("low", pa.float64(), "lower bound of its 95 % interval, where it has one", nullable=True),
-    field("high", pa.float64(), "upper bound", nullable=True),
-    field("n", pa.int64(), "pairs or rows it is measured on, where it is a share or a mean", nullable=True),
+    field("value", pa.float64(), "a count; blind: accuracy in %; ngram_weight: a weight; p_true: a mean"),
+    field("low", pa.float64(), "lower bound of the 95 % interval of value; null if it has none", nullable=True),
+    field("high", pa.float64(), "upper bound of that interval", nullable=True),
+    field("n", pa.int64(), "number of pairs or rows that a share or mean is computed over; else null", nullable=True),
 )

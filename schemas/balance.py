@@ -1,4 +1,4 @@
-"""balance: how much each entry's chances are corrected so that it enters captions as often as it leaves them."""
+"""balance: one factor per lexicon entry, so that entries enter captions as often as they leave them."""
 
 import pyarrow as pa
 
@@ -9,6 +9,10 @@ BALANCE = schema(
     2,
     field("kind", pa.string(), "kind of the entry, as in lexicon"),
     field("entry", pa.string(), "the entry, as in lexicon"),
-    field("plural", pa.bool_(), "whether the weight is that of a noun's plural"),
-    field("weight", pa.float64(), "multiplies its chances to replace, divides its chances to be replaced"),
+    field("plural", pa.bool_(), "true: the factor of the noun's plural form"),
+    field(
+        "weight",
+        pa.float64(),
+        "factor; multiplies the entry's weight as a replacement, divides its weight to be replaced",
+    ),
 )

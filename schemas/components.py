@@ -1,24 +1,24 @@
-"""components: the scene graph of every caption; and what may be sampled as negative components.
+"""Schemas of scene graph components, their vocabulary, and the components that may be true of an image.
 
-Sampling (UniVSE, supplementary A.1), from these three tables alone. Ids count from 0 within a kind.
+The three tables suffice to sample negative components (UniVSE, supplementary A.1). Ids count from 0 within a kind.
 
-- A noun that is not in an image: any `noun` of the vocabulary but the image's exclusions of kind `noun`.
-- A false attribute of a pair (attribute, object): a rival of the attribute, but the exclusions of kind `attribute` with
-  `of` = object. A false object of the pair: a noun that is not in the image.
-- A false relation of a triple: a rival of the relation, but the exclusions of kind `relation` with `of` = object. A
-  false subject or object: a noun that is not in the image.
+- A noun that is not in an image: any `noun` of the vocabulary except the image's exclusions of kind `noun`.
+- A false attribute of a pair (attribute, object): one of the attribute's `rivals`, except the image's exclusions of
+  kind `attribute` with `of` = object. A false object of the pair: a noun that is not in the image.
+- A false relation of a triple (subject, relation, object): one of the relation's `rivals`, except the image's
+  exclusions of kind `relation` with `of` = object. A false subject or object: a noun that is not in the image.
 
-The paper draws, uniformly, 16 nouns a caption; 8 attributes and 16 objects a pair; 4 relations, 2 subjects and 2
-objects a triple. What is not in the vocabulary, or has no rivals there, has no such negatives. Every image has a row of
-kind `noun`, every pair one of kind `attribute`, every triple one of kind `relation`; their lists may be empty.
-`negcap.augment.components.sampling` does all this with arrays.
+The paper samples uniformly 16 nouns per caption; 8 attributes and 16 objects per pair; 4 relations, 2 subjects and 2
+objects per triple. A component that is not in the vocabulary, or whose rivals are all excluded, has no such negatives.
+Each image has one row of kind `noun`, and one row of kind `attribute` or `relation` for each object that its captions
+describe or relate; the list of ids may be empty. `negcap.augment.components.sampling` implements this with arrays.
 """
 
 import pyarrow as pa
 
 from negcap.schemas.fields import field, schema
 
-_TOKEN = "index of its head in the tokens of parses"
+_TOKEN = "index of its head word in the tokens column of parses"
 
 
 def _list(type: pa.DataType) -> pa.DataType:
@@ -27,26 +27,28 @@ def _list(type: pa.DataType) -> pa.DataType:
 
 OBJECT = pa.struct(
     [
-        field("object", pa.string(), "head noun as lemma, compounds before it: `tennis racket`"),
+        field("object", pa.string(), "lemma of the head noun, after its compound modifiers: `tennis racket`"),
         field("token", pa.int32(), _TOKEN),
     ]
 )
 ATTRIBUTE = pa.struct(
     [
         field("attribute", pa.string(), "adjective, participle, numeral or noun modifier, lower case"),
-        field("object", pa.string(), "what it is said of, as in objects"),
+        field("object", pa.string(), "the object that it describes, as in objects"),
         field("token", pa.int32(), _TOKEN),
-        field("object_token", pa.int32(), "token of the object"),
+        field("object_token", pa.int32(), "token index of the object"),
     ]
 )
 RELATION = pa.struct(
     [
         field("subject", pa.string(), "as in objects"),
-        field("relation", pa.string(), "verb as lemma, preposition, or both: `wear`, `in front of`, `sit on`, `have`"),
+        field(
+            "relation", pa.string(), "lemma of the verb, preposition, or both: `wear`, `in front of`, `sit on`, `have`"
+        ),
         field("object", pa.string(), "as in objects"),
-        field("tokens", _list(pa.int32()), "tokens of the relation's words; none for a possessive"),
-        field("subject_token", pa.int32(), "token of the subject"),
-        field("object_token", pa.int32(), "token of the object"),
+        field("tokens", _list(pa.int32()), "token indices of the relation's words; empty for a possessive"),
+        field("subject_token", pa.int32(), "token index of the subject"),
+        field("object_token", pa.int32(), "token index of the object"),
     ]
 )
 
@@ -56,9 +58,9 @@ COMPONENTS = schema(
     field("caption_id", pa.string(), "key into captions"),
     field("image_id", pa.string(), "key of the image"),
     field("split", pa.string(), "as in captions"),
-    field("objects", _list(OBJECT), "the things it names, in text order"),
-    field("attributes", _list(ATTRIBUTE), "what it says of one thing, by thing, in text order"),
-    field("relations", _list(RELATION), "what it says of two things, in text order of the words"),
+    field("objects", _list(OBJECT), "things that the caption names, in text order"),
+    field("attributes", _list(ATTRIBUTE), "attributes with their objects; by object, in text order"),
+    field("relations", _list(RELATION), "relations between two objects, in text order of the relation's words"),
 )
 
 COMPONENT_KINDS = ("noun", "attribute", "relation", "attribute_noun", "triple")
@@ -67,11 +69,15 @@ COMPONENT_VOCABULARY = schema(
     "component_vocabulary",
     1,
     field("kind", pa.string(), "one of: " + ", ".join(COMPONENT_KINDS)),
-    field("id", pa.int32(), "its number within the kind, from 0, the most frequent first"),
+    field("id", pa.int32(), "number of the component within its kind, from 0, in order of falling frequency"),
     field("words", _list(pa.string()), "one word; attribute and noun; or subject, relation, object"),
-    field("parts", _list(pa.int32()), "ids of the words in their own kinds"),
-    field("count", pa.int64(), "occurrences in the captions counted"),
-    field("rivals", _list(pa.int32()), "attributes or relations that cannot be true where it is, ids of its own kind"),
+    field("parts", _list(pa.int32()), "id of each of the words within its own kind"),
+    field("count", pa.int64(), "number of occurrences in the counted captions"),
+    field(
+        "rivals",
+        _list(pa.int32()),
+        "ids of the same kind: attributes or relations that cannot be true where this one is",
+    ),
 )
 
 COMPONENT_EXCLUSIONS = schema(
@@ -79,6 +85,10 @@ COMPONENT_EXCLUSIONS = schema(
     1,
     field("image_id", pa.string(), "key of the image"),
     field("kind", pa.string(), "one of: " + ", ".join(COMPONENT_KINDS[:3])),
-    field("of", pa.string(), "the object that attributes or relations are said of; empty for nouns"),
-    field("ids", _list(pa.int32()), "what may be true by the image's captions, ids of the vocabulary in order"),
+    field(
+        "of", pa.string(), "the object that the attributes describe or the relations have as object; empty for nouns"
+    ),
+    field(
+        "ids", _list(pa.int32()), "ids, ascending, of the components that may be true according to the image's captions"
+    ),
 )

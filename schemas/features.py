@@ -1,4 +1,4 @@
-"""features: what an image encoder starts from; rejected_images: the images without."""
+"""Schemas of image features (the input of an image encoder) and of images from which none could be extracted."""
 
 import json
 from math import prod
@@ -13,10 +13,10 @@ _TYPES = {"float16": pa.float16(), "float32": pa.float32()}
 
 
 def features(shape: tuple[int, ...], dtype: str = "float32") -> pa.Schema:
-    """The schema of features of one shape: (D,) pooled, (R, D) a grid of R regions.
+    """The schema of image features of one shape: (D,) if pooled, (R, D) for a grid of R regions.
 
-    A shard's metadata says also `backbone`, what made them, and `shape` as JSON. Raises ValueError for a dtype that is
-    not one of DTYPES, or a shape without numbers.
+    Shard metadata also has `backbone`, the model that made the features, and `shape` as JSON. Raises ValueError for a
+    dtype that is not in DTYPES, or a shape that is empty or has a number below 1.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, was: {dtype}")
@@ -29,13 +29,13 @@ def features(shape: tuple[int, ...], dtype: str = "float32") -> pa.Schema:
         field(
             "feature",
             pa.fixed_shape_tensor(_TYPES[dtype], shape),
-            "float16 or float32, (D,) pooled or (R, D) a grid of R regions; one shape a table",
+            "float16 or float32 tensor: (D,) if pooled, (R, D) for a grid of R regions; the same in all rows",
         ),
     )
 
 
 def tensors(array: pa.Array, shape: tuple[int, ...]) -> pa.ExtensionArray:
-    """A flat array of n * prod(shape) numbers as a column of n tensors."""
+    """Reshape a flat array of n * prod(shape) numbers into a column of n tensors."""
     type = pa.fixed_shape_tensor(array.type, shape)
     return pa.ExtensionArray.from_storage(type, pa.FixedSizeListArray.from_arrays(array, prod(shape)))
 
@@ -58,8 +58,8 @@ IMAGE_REASONS = (
 REJECTED_IMAGES = schema(
     "rejected_images",
     1,
-    field("image_id", pa.string(), "key of the image, where its name gives one"),
-    field("image", pa.string(), "path or file name of the image, as the source gives it"),
+    field("image_id", pa.string(), "key of the image; empty if its name gives none"),
+    field("image", pa.string(), "path or file name of the image, as in the source"),
     field("reason", pa.string(), "one of: " + ", ".join(IMAGE_REASONS)),
-    field("detail", pa.string(), "the rule and the value, for a reader"),
+    field("detail", pa.string(), "the rule that is broken and the value, as a message"),
 )

@@ -1,4 +1,4 @@
-"""Describe a table's columns and check tables against them before they are written."""
+"""Describe the columns of tables, and check tables against their schema before they are written."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import pyarrow as pa
 
 
 def field(name: str, type: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
-    """A described column; the description travels in the Parquet file's own schema."""
+    """A column with a description, which is stored in the schema of the Parquet file."""
     return pa.field(name, type, nullable=nullable, metadata={"description": description})
 
 
 def schema(table: str, version: int, *fields: pa.Field) -> pa.Schema:
-    """The schema of `table`; name and version are schema metadata."""
+    """The schema of `table`; its name and version are stored as schema metadata."""
     return pa.schema(fields, metadata={"table": table, "schema_version": str(version)})
 
 
 def description(column: pa.Field) -> str:
-    """The sentence that `field` stored with a column."""
+    """The description that `field` stored with a column; "" if it has none."""
     return (column.metadata or {}).get(b"description", b"").decode()
 
 
 def check(table: pa.Table, schema: pa.Schema) -> None:
     """Raise ValueError unless `table` has exactly the columns, types and nullability of `schema`.
 
-    pyarrow lets missing columns, extra keys and nulls in non-nullable columns (also nested ones) through;
-    this looks itself, and names the table, the column and the rule.
+    pyarrow itself accepts missing columns, extra keys, and nulls in non-nullable columns, also in nested ones. The
+    message names the table, the column and the rule.
     """
     name = (schema.metadata or {}).get(b"table", b"table").decode()
     if table.schema.names != schema.names:
@@ -41,7 +41,7 @@ def check(table: pa.Table, schema: pa.Schema) -> None:
 
 
 def _null_paths(array: pa.Array, column: pa.Field, path: str) -> Iterator[str]:
-    """Names of the non-nullable (sub)columns that hold nulls."""
+    """Paths of the non-nullable columns and subcolumns that contain nulls: `edits[].start`."""
     if not column.nullable and array.null_count:
         yield path
     if pa.types.is_list(column.type):

@@ -1,4 +1,4 @@
-"""lexicon: what a corpus' own counts allow as replacements."""
+"""lexicon: the words that may replace others, with counts of where a corpus uses them."""
 
 import pyarrow as pa
 
@@ -13,13 +13,13 @@ LEXICON = schema(
     field(
         "entry",
         pa.string(),
-        "lemma of a head noun with its compounds or of a verb, a (multi-word) preposition, a quantity, or an adjective",
+        "lemma of a head noun with compounds, or of a verb; a (multi-word) preposition; a quantity; or an adjective",
     ),
     field(
         "place",
         pa.string(),
-        "where it stood (`pobj:sit in`, `dobj:throw`), the like of that (`pobj:in`, `dobj kind:verb.contact`), or how "
-        "it was written (`nns:dogs`); empty for the plain count",
+        "syntactic context (`pobj:sit in`, `dobj:throw`) or what it backs off to (`pobj:in`, "
+        "`dobj kind:verb.contact`), or the written form (`nns:dogs`); empty: the total count of the entry",
     ),
-    field("count", pa.int64(), "occurrences in the captions counted"),
+    field("count", pa.int64(), "number of occurrences in the counted captions"),
 )

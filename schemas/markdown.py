@@ -1,4 +1,4 @@
-"""The tables of a run as Markdown, for the documentation."""
+"""The columns of all tables as Markdown, for the documentation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """A section for each table: a heading with its name, then its columns with their types and meanings."""
+    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions."""
     parts = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
@@ -63,7 +63,10 @@ def markdown() -> str:
 
 
 def replaced(text: str, begin: str, end: str, section: str) -> str:
-    """`text` with what stands between the markers `begin` and `end` replaced. Raises ValueError if one is missing."""
+    """`text` with everything between the markers `begin` and `end` replaced by `section`.
+
+    Raises ValueError if `begin` is missing, or `end` does not follow it.
+    """
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(end)
     if not first or not last:

@@ -1,4 +1,6 @@
-"""negatives: false captions; refined: those that leave blind models at chance; positives: true; rejections: refused."""
+"""Schemas of negatives, refined negatives (not guessable without the image), positive controls, and rejected
+candidates.
+"""
 
 import pyarrow as pa
 
@@ -9,10 +11,10 @@ FAMILIES = ("noun", "numeral", "relation", "object", "attribute", POSITIVE)
 
 EDIT = pa.struct(
     [
-        field("start", pa.int32(), "offset of the edited span's first character in caption"),
-        field("end", pa.int32(), "offset behind its last character"),
-        field("old", pa.string(), "the span's text"),
-        field("new", pa.string(), "what stands there in the negative"),
+        field("start", pa.int32(), "character offset in caption where the edited span starts, from 0"),
+        field("end", pa.int32(), "character offset where it ends (exclusive)"),
+        field("old", pa.string(), "text of the span in caption"),
+        field("new", pa.string(), "text that replaces it"),
     ]
 )
 EDITS = pa.list_(pa.field("item", EDIT, nullable=False))
@@ -28,16 +30,25 @@ _KEYS = (
 )
 _CHANGE = (
     field("edits", EDITS, "disjoint edits of caption, in order"),
-    field("replaced", pa.string(), "what was replaced: lemma, quantity or preposition; both heads of a swap"),
-    field("replacement", pa.string(), "what replaced it"),
-    field("replaced_synset", pa.string(), "its WordNet synset or preposition sets", nullable=True),
+    field(
+        "replaced",
+        pa.string(),
+        "lemma, quantity or preposition that was replaced, both of a swap; empty if a word is added",
+    ),
+    field("replacement", pa.string(), "what replaces it, in the same form"),
+    field(
+        "replaced_synset",
+        pa.string(),
+        "WordNet synset of what was replaced; for a preposition, its sets in Table 8 of VSE-C",
+        nullable=True,
+    ),
     field("replacement_synset", pa.string(), "the same of the replacement", nullable=True),
 )
 
 _P_TRUE = field(
     "p_true",
     pa.float32(),
-    "how likely one more caption of the image would make it true, as the corpus goes; null where it cannot tell",
+    "estimated probability that another caption of the image would make it true; null if not estimated",
     nullable=True,
 )
 
@@ -47,7 +58,7 @@ NEGATIVES = schema(
     field(
         "negative_id",
         pa.string(),
-        "`<caption_id>#<operator>:<k>`; k counts the draws kept, likeliest first drawn",
+        "`<caption_id>#<operator>:<k>`; k numbers the negatives of a caption and operator from 0, in sampling order",
     ),
     *_KEYS,
     field("text", pa.string(), "the negative caption"),
@@ -62,7 +73,7 @@ POSITIVES = schema(
     1,
     field("positive_id", pa.string(), "`<caption_id>#<operator>:<k>`, as in negatives"),
     *_KEYS,
-    field("text", pa.string(), "the caption said otherwise: as true as the caption, a control for audits"),
+    field("text", pa.string(), "a paraphrase of the caption, true wherever the caption is: a control for audits"),
     *_CHANGE,
 )
 

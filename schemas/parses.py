@@ -1,4 +1,4 @@
-"""parses: every caption's tokens and noun chunks, stored once and read by all later stages."""
+"""parses: the tokens and base noun phrases of each caption, stored once and read by all later stages."""
 
 import pyarrow as pa
 
@@ -6,20 +6,20 @@ from negcap.schemas.fields import field, schema
 
 TOKEN = pa.struct(
     [
-        field("start", pa.int32(), "offset of the first character in text"),
-        field("end", pa.int32(), "offset behind the last character"),
+        field("start", pa.int32(), "character offset in text of the first character, from 0"),
+        field("end", pa.int32(), "character offset where the token ends (exclusive)"),
         field("lemma", pa.string(), "dictionary form, lower case"),
         field("tag", pa.string(), "Penn Treebank tag"),
         field("pos", pa.string(), "universal part of speech"),
         field("dep", pa.string(), "CLEAR dependency label, as in en_core_web"),
-        field("head", pa.int32(), "index of the governing token; its own index at a root"),
+        field("head", pa.int32(), "index of the governing token; a root has its own index"),
     ]
 )
 
 CHUNK = pa.struct(
     [
         field("start", pa.int32(), "index of the first token"),
-        field("end", pa.int32(), "index behind the last token"),
+        field("end", pa.int32(), "index after the last token (exclusive)"),
         field("root", pa.int32(), "index of the head noun"),
     ]
 )

@@ -1,4 +1,4 @@
-"""ranks: how a model ranked the truth of each query of an evaluation."""
+"""ranks: the rank that a model gives to the best true candidate of each query of an evaluation."""
 
 import pyarrow as pa
 
@@ -9,6 +9,6 @@ RANKS = schema(
     1,
     field("candidates", pa.string(), "what was ranked: plain, or an attack such as vse-c:noun or univse:object"),
     field("direction", pa.string(), "i2t: captions for an image; t2i: images for a caption"),
-    field("query", pa.string(), "image_id or caption_id"),
-    field("rank", pa.int32(), "1 + the false candidates that score as high as the best true one or higher"),
+    field("query", pa.string(), "image_id (i2t) or caption_id (t2i)"),
+    field("rank", pa.int32(), "1 + the number of false candidates that score at least as high as the best true one"),
 )

@@ -1,4 +1,4 @@
-"""truth: how often captions of one image say this and that, and the calibration of what is estimated from it."""
+"""truth: counts of what two captions of one image mention together, and the calibration of estimates from them."""
 
 import pyarrow as pa
 
@@ -10,14 +10,18 @@ TRUTH = schema(
     "truth",
     1,
     field("kind", pa.string(), "what is estimated, one of: " + ", ".join(KINDS)),
-    field("said", pa.string(), "what one caption says: a word; or a quantity, preposition or attribute; empty for any"),
-    field("of", pa.string(), "the noun that it says it of; empty for nouns and verbs"),
-    field("entry", pa.string(), "what another caption of the image makes true; empty for any"),
-    field("count", pa.int64(), "pairs of captions of one image"),
+    field(
+        "said", pa.string(), "what one caption mentions: a word, or a quantity, preposition or attribute; empty: any"
+    ),
+    field(
+        "of", pa.string(), "the noun that the quantity, preposition or attribute belongs to; empty for nouns and verbs"
+    ),
+    field("entry", pa.string(), "lexicon entry or value that another caption of the image makes true; empty: any"),
+    field("count", pa.int64(), "number of ordered pairs of captions of one image"),
     field(
         "coefficients",
         pa.list_(pa.field("item", pa.float64(), nullable=False)),
-        "of the calibration, in the one row of a kind that counts nothing",
+        "coefficients of the calibration, in one row per kind, whose count is 0; null in all other rows",
         nullable=True,
     ),
 )

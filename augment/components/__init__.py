@@ -1,1 +1,1 @@
-"""Scene graphs as tables, and what may stand in them as a negative component (UniVSE, supplementary A.1)."""
+"""Scene graphs as tables, and sampling of negative components (UniVSE, supplementary A.1)."""

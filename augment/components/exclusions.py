@@ -1,4 +1,4 @@
-"""Which components may be true of an image by its captions, and so are no negative components of it."""
+"""Find the components that may be true of an image according to its captions: they must not be sampled as negatives."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Ids = frozenset[int]
-WORDS = 1 << 13  # mentioned words whose answers are kept
+WORDS = 1 << 13  # number of mentioned words whose results are cached
 WRITTEN = {value: word for word, value in NUMBERS.items()}
 
 
-class Row(NamedTuple):
-    """A row of `component_exclusions`."""
+class Exclusion(NamedTuple):
+    """The components that may be true of an image, one row of the table `component_exclusions`.
+
+    kind: noun, attribute or relation. of: the object that the attributes describe or that is the object of the
+    relations; "" for nouns. ids: of the vocabulary, ascending.
+    """
 
     image_id: str
     kind: str
@@ -35,8 +39,8 @@ class Row(NamedTuple):
     ids: list[int]
 
 
-def tabulate(rows: Sequence[Row]) -> pa.Table:
-    """Rows as a `component_exclusions` table."""
+def tabulate(rows: Sequence[Exclusion]) -> pa.Table:
+    """The rows as a `component_exclusions` table."""
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True)) or [()] * 4
@@ -45,10 +49,10 @@ def tabulate(rows: Sequence[Row]) -> pa.Table:
 
 
 class Exclusions:
-    """The exclusions of images for one vocabulary of components."""
+    """Finds which components of a vocabulary may be true of an image."""
 
     def __init__(self, vocabulary: ComponentVocabulary) -> None:
-        """Index the nouns by what they mean, the relations by their verbs and prepositions."""
+        """Index the nouns by meaning, and the relations by their verbs and prepositions."""
         self._vocabulary = vocabulary
         self._nouns = CoreferenceIndex(vocabulary.words["noun"])
         self._verbs: dict[str, set[int]] = {}
@@ -58,11 +62,14 @@ class Exclusions:
             self._verbs.setdefault(verb, set()).add(number)
             self._prepositions.setdefault(preposition, set()).add(number)
 
-    def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Row]:
-        """The rows of one image: its nouns, then each of its described, then each of its related objects, by name."""
+    def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Exclusion]:
+        """The rows of one image: first nouns, then one row per described object, then one per related object, by name.
+
+        captions: all captions of the image; graphs: their scene graphs, in the same order.
+        """
         image = captions[0].image_id
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
-        yield Row(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
+        yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
         described = set[tuple[str, str]]().union(*map(mentioned_attributes, captions))
         for noun, count in frozenset().union(*map(mentioned_quantities, captions)):
             if count in WRITTEN:
@@ -83,13 +90,13 @@ class Exclusions:
 
     @cached(WORDS)
     def attributes(self, mentioned: str) -> Ids:
-        """The attributes that may be meant by a mentioned one."""
+        """The ids of the attributes that may be true if `mentioned` is."""
         words, negatives = self._vocabulary.words["attribute"], self._vocabulary.negatives["attribute"]
         return frozenset(number for number in negatives if attributes.may_be_same(words[number], mentioned))
 
     @cached(WORDS)
     def relations(self, mentioned: str) -> Ids:
-        """The relations that may be meant by a mentioned one: `relations.may_be_same` for all of them at once."""
+        """The ids of the relations that may be true if `mentioned` is: `relations.may_be_same` for all at once."""
         verb, preposition = relations.words(mentioned)
         found = self._with_preposition(preposition)
         return found & self._with_verb(verb) if verb else found
@@ -108,10 +115,11 @@ class Exclusions:
 
 def _rows(
     image: str, kind: str, of: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
-) -> Iterator[Row]:
-    """A row for each object in `of`: the ids meant by what is mentioned of it, of a noun that may corefer, or of "".
+) -> Iterator[Exclusion]:
+    """One row per object in `of`, with the ids that may be true of it.
 
-    `mentioned` holds (attribute or relation, noun) pairs, the noun "" where the parse does not tell it.
+    `mentioned` holds (attribute or relation, noun) pairs, the noun "" if the parse gives none; a pair counts for an
+    object if its noun may be the same thing. `meant` maps an attribute or relation to ids.
     """
     ids: dict[str, set[int]] = {}
     for word, noun in mentioned:
@@ -120,4 +128,4 @@ def _rows(
             ids.setdefault(noun, set()).update(numbers)
     for object in sorted(of):
         same = [its for noun, its in ids.items() if not noun or noun == object or may_corefer(noun, object)]
-        yield Row(image, kind, object, sorted(frozenset().union(*same)))
+        yield Exclusion(image, kind, object, sorted(frozenset().union(*same)))

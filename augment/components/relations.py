@@ -1,4 +1,4 @@
-"""Relations by their words, as scene graphs name them ("on", "sit on", "wear"): which exclude one another."""
+"""Relations between objects, named by their words ("on", "sit on", "wear"), and which of them are incompatible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INVERSE = {
 
 @cache
 def words(relation: str) -> tuple[str, str]:
-    """The verb and the preposition of a relation, "" for what it lacks: "sit next to" -> ("sit", "next to")."""
+    """The verb and the preposition of a relation, "" for a missing one: "sit next to" -> ("sit", "next to")."""
     table = prepositions()
     parts = relation.split()
     for start in range(len(parts)):
@@ -35,28 +35,28 @@ def words(relation: str) -> tuple[str, str]:
 
 
 @cache
-def exclude(one: str, other: str) -> bool:
+def are_incompatible(one: str, other: str) -> bool:
     """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
 
-    True only where the tables tell: two prepositions that share no overlap set, alone or behind the same verb of
-    the body; two verbs with an object, or two verbs of the body before a preposition, that exclude each other.
+    True only if the tables say so: for two prepositions that share no overlap set, alone or after the same verb of the
+    table `body`; for two incompatible verbs, both with an object, or both before a preposition.
     """
     (verb, preposition), (verb2, preposition2) = words(one), words(other)
     if bool(preposition) != bool(preposition2) or bool(verb) != bool(verb2):
         return False
     if not preposition:
-        return _is_verb(verb) and _is_verb(verb2) and verbs.exclude(verb, verb2, OBJECT)
+        return _is_verb(verb) and _is_verb(verb2) and verbs.are_incompatible(verb, verb2, OBJECT)
     apart = not prepositions().overlap(preposition, preposition2)
     if not verb:
         return apart
     if verb == verb2:
         return apart and verb in verbs.verbs().body
-    return verbs.exclude(verb, verb2, f"prep:{preposition}")
+    return verbs.are_incompatible(verb, verb2, f"prep:{preposition}")
 
 
 @cache
 def may_be_same(one: str, other: str) -> bool:
-    """Whether a caption that says `other` of two things may mean `one`: on~atop, on~sit on; not sit on~stand on."""
+    """Whether a caption that states `other` of two things may mean `one`: on~atop, on~sit on; not sit on~stand on."""
     (verb, preposition), (verb2, preposition2) = words(one), words(other)
     if one == other:
         return True
@@ -71,5 +71,5 @@ def _is_verb(word: str) -> bool:
 
 @cache
 def inverses(relation: str) -> tuple[str, ...]:
-    """The relations of the object to the subject that a relation implies: of "sit on" under, below, beneath …"""
+    """The relations of the object to the subject that a relation implies: "sit on" -> "under", "below", "beneath" …"""
     return _INVERSE.get(words(relation)[1], ())

@@ -1,4 +1,4 @@
-"""Scene graphs as the table `components`."""
+"""Write scene graphs as the table `components`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
-    """The components of a parses table's captions, row by row; `graphs` are theirs."""
+    """The table `components` for the captions of a `parses` table; `graphs` are their scene graphs, in table order."""
     import pyarrow as pa
 
     objects: list[tuple[str, int]] = []

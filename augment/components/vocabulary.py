@@ -1,4 +1,4 @@
-"""The vocabulary of components: a corpus' frequent nouns, attributes and relations, and which exclude each other."""
+"""The vocabulary of components: frequent nouns, attributes and relations of a corpus, and which are incompatible."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 def default_min_count(captions: int) -> int:
-    """Occurrences that make a word frequent: UniVSE's "more than 100" scaled to the corpus, at least 5."""
+    """The count from which a word is frequent: UniVSE's "more than 100" scaled to the number of captions, within 5 to
+    101.
+    """
     return min(PAPER_MIN_COUNT, max(FLOOR, round(PAPER_MIN_COUNT * captions / PAPER_CAPTIONS)))
 
 
 def count(components: pa.Table) -> pa.Table:
-    """How often a `components` table has every word, pair and triple: the columns kind, first, second, third, count."""
+    """The count of each word, pair and triple in a `components` table: columns kind, first, second, third, count."""
     import pyarrow as pa
 
     objects, attributes, relations = (
@@ -58,7 +60,7 @@ def count(components: pa.Table) -> pa.Table:
 
 
 def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
-    """The sum of several counts; `keys` are further columns to keep apart."""
+    """The sum of several tables of counts; `keys` are columns to group by in addition to the component."""
     import pyarrow as pa
 
     names = [*keys, "kind", *WORDS]
@@ -67,11 +69,11 @@ def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
 
 
 def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
-    """The `component_vocabulary` of the counts.
+    """The table `component_vocabulary` for a table of counts.
 
-    Nouns: at least `min_count` times, concreteness of at least `theta`, not vague (persons count as concrete).
-    Attributes and relations: at least `min_count` times. Pairs and triples: of those words, twice or more.
-    Raises ValueError when min_count is below 1.
+    Nouns need a count of at least `min_count` and a concreteness of at least `theta`, and must not be vague; words for
+    persons count as concrete. Attributes and relations need `min_count`. Pairs and triples consist of selected words
+    and occur at least twice. Raises ValueError if min_count is below 1.
     """
     import pyarrow as pa
 
@@ -92,8 +94,8 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     ids = [i for kind in COMPONENT_KINDS for i in range(len(rows[kind]))]
     rivals = [
         *([] for _ in rows["noun"]),
-        *_rivals(list(number["attribute"]), exclusive),
-        *_rivals(list(number["relation"]), relations.exclude),
+        *_rivals(list(number["attribute"]), are_incompatible),
+        *_rivals(list(number["relation"]), relations.are_incompatible),
         *([] for _ in chain(rows["attribute_noun"], rows["triple"])),
     ]
     kept = [(kind, *row) for kind in COMPONENT_KINDS for row in rows[kind]]
@@ -103,37 +105,37 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
 
 
 def _ids(number: Mapping[str, Mapping[str, int]], kind: str, words: Sequence[str]) -> list[Any]:
-    """The ids of an entry's words in their own kinds, None for a word without."""
+    """The ids of the words of a component within their own kinds; None for a word that is not in the vocabulary."""
     return [number[of].get(word) for of, word in zip(_PARTS[kind], words, strict=True)]
 
 
 def is_usable(noun: str, concreteness: Concreteness, theta: float) -> bool:
-    """Whether a noun names what a photo shows: concrete or a person, and not vague."""
+    """Whether a noun names something that a photo shows: it is concrete (score >= theta) or a person, and not vague."""
     vague = overlaps().vague
     score = theta if is_person(noun) else concreteness.score(noun)
     return noun not in vague and head(noun) not in vague and score is not None and score >= theta
 
 
-def exclusive(one: str, other: str) -> bool:
-    """Whether two attributes cannot both be true of a thing; numbers above one exclude each other."""
+def are_incompatible(one: str, other: str) -> bool:
+    """Whether two attributes cannot both be true of a thing; different numbers above one are incompatible."""
     value, value2 = NUMBERS.get(one), NUMBERS.get(other)
     if value is not None or value2 is not None:
         return value != value2 and min(value or 1, value2 or 1) > 1
-    return attributes.exclude(one, other)
+    return attributes.are_incompatible(one, other)
 
 
-def _rivals(words: Sequence[str], exclude: Callable[[str, str], bool]) -> list[list[int]]:
-    return [[number for number, other in enumerate(words) if exclude(other, word)] for word in words]
+def _rivals(words: Sequence[str], incompatible: Callable[[str, str], bool]) -> list[list[int]]:
+    return [[number for number, other in enumerate(words) if incompatible(other, word)] for word in words]
 
 
 class ComponentVocabulary:
-    """A `component_vocabulary` table's words by kind, indexed by id.
+    """The words of a `component_vocabulary` table by kind (noun, attribute, relation), indexed by id.
 
-    `negatives` holds the ids that may be a negative: all nouns, and attributes and relations that exclude another.
+    `negatives`: by kind, the ids usable as negatives: all nouns; attributes and relations incompatible with another.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        """Read the words of the first three kinds."""
+        """Read the rows of the kinds noun, attribute and relation."""
         self.words: dict[str, list[str]] = {kind: [] for kind in COMPONENT_KINDS[:3]}
         self.negatives: dict[str, set[int]] = {kind: set() for kind in COMPONENT_KINDS[:3]}
         for kind, words, rivals in zip(*(table[name].to_pylist() for name in ("kind", "words", "rivals")), strict=True):

@@ -1,6 +1,6 @@
-"""Tables that this package ships: WordNet, the parser, and lists of words in TOML that anyone may edit.
+"""Data files that the package ships: WordNet, the parser, and word lists in TOML, which users may edit.
 
-`data_path` is the only way to them: what a stage's rows depend on is found by looking for its calls in the sources.
+Access them only through `data_path`: calls with a literal name are how the code of a stage declares the files it reads.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ FOLDER = Path(__file__).parent
 
 
 def data_path(name: str) -> Path:
-    """The path of a file or folder that is shipped: data_path("verbs.toml"). Call it with a literal name.
+    """The path of a shipped file or folder: data_path("verbs.toml"). Call it with a literal name.
 
-    Raises FileNotFoundError when there is none of this name.
+    Raises FileNotFoundError if there is no such file.
     """
     path = FOLDER / name
     if not path.exists():

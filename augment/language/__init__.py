@@ -1,1 +1,1 @@
-"""English: parsing, grammar, WordNet, semantic classes, concreteness, and tables of what may be true at once."""
+"""English: parsing, grammar, WordNet, semantic classes, concreteness, and tables of words that may be true together."""

@@ -1,4 +1,4 @@
-"""The indefinite article: "a" or "an", by the sound that the next word begins with."""
+"""The indefinite article, "a" or "an", chosen by the sound that the next word begins with."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from negcap.augment.caption import Caption, Token
 from negcap.augment.edits import Edit, cased
 
 VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
-# Abbreviations that are read letter by letter though they could be words; `_LETTERS` tells the others.
+# Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.
 SPELLED = set(
     """eu hiv hov led leds nypd nyu sos suv suvs uab uae ucl ucla ufc ufo ufos uhf uk unc url urls usa usaf usb usc usda
     usmc uss ussr utv utvs uv ymca ywca""".split()
 )
 SPELLED_IN_CAPITALS = {"FAQ", "LA", "MIT", "RAF", "SAT", "UC", "UN", "UPS", "US"}
 READ_AS_WORDS = set("ft hm hmm hz lb lbs ltd mm mr mrs ms mt sgt shh sr st".split())
-# No English word begins so: there is no vowel (tv, lcd), or two consonants that cannot be spoken together (fbi, mri).
+# No English word matches: no vowel (tv, lcd), or two initial consonants that English does not combine (fbi, mri).
 _LETTERS = re.compile(
     r"[^aeiouy]+$|f[bcdfghkmnpqstvwxz]|h(?!mong)[b-df-hj-np-tv-xz]|l[bcdfgkmnpqrstvwxz]|m[bdfghjklmpqrstvxz]"
     r"|n[bcdfhjklmpqrstvwxz]|r[bcdfgjklmnpqrstvxz]|s[bdgjsx]|x[bcdfgjklmnpqrstvwz]"
@@ -53,7 +53,7 @@ def article(word: str) -> str:
 
 
 def _is_spelled(word: str) -> bool:
-    """Whether letters are read one by one: "L", "TV", "MRI", "suv"; not "NASA"."""
+    """Whether a word is read letter by letter: "L", "TV", "MRI", "suv"; not "NASA"."""
     lower = word.lower()
     if len(word) < 2:
         return len(word) == 1
@@ -63,7 +63,7 @@ def _is_spelled(word: str) -> bool:
 
 
 def article_before(caption: Caption, index: int) -> Token | None:
-    """The "a" or "an" directly before token `index`, None where there is none."""
+    """The token "a" or "an" directly before token `index`; None if there is none."""
     if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
         return None
     token = caption.tokens[index - 1]
@@ -71,7 +71,10 @@ def article_before(caption: Caption, index: int) -> Token | None:
 
 
 def with_article(token: Token | None, edit: Edit, following: str) -> tuple[Edit, ...]:
-    """An edit, behind that of the article `token` before it where `following` calls for the other one."""
+    """`edit`, preceded by an edit of the article `token` if the text `following` it needs the other form (a/an).
+
+    token: the article before the edit, None if there is none.
+    """
     if token is None or article(following) == token.lower:
         return (edit,)
     return Edit(token.start, token.end, cased(article(following), token.text, first=True)), edit

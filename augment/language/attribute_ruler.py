@@ -1,6 +1,6 @@
-"""spaCy's attribute ruler with a cache by token, for pipelines whose rules each set the part of speech of one token.
+"""spaCy's attribute ruler with a cache per token, for pipelines whose rules each set the part of speech of one token.
 
-Matching some 180 patterns takes a seventh of the time of a parse, and gives the same answer for the same token.
+Matching about 180 patterns takes a seventh of the parsing time, and always gives the same result for the same token.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-# What the rules may look at, and the attributes of a token that determine all of it.
+# Token attributes that the rules may use, and those that determine all of them.
 LOOKED_AT = {"ORTH", "TEXT", "LOWER", "TAG", "DEP", "POS"}
 KEY: list[int | str] = ["ORTH", "TAG", "DEP", "POS"]
 
 
 def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a ruler's `patterns` look at single tokens, at nothing beyond `LOOKED_AT`, and set POS alone."""
+    """Whether all rules (a ruler's `patterns`) match single tokens by attributes in `LOOKED_AT` and set only POS."""
     return all(
         rule["attrs"].keys() == {"POS"}
         and all(len(tokens) == 1 and tokens[0].keys() <= LOOKED_AT for tokens in rule["patterns"])
@@ -28,7 +28,7 @@ def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
 
 
 class CachedAttributeRuler:
-    """A pipeline component that calls `ruler`, whose rules are `is_cacheable`, only for tokens not cached yet."""
+    """A pipeline component that runs `ruler`, whose rules must be `is_cacheable`, only for uncached tokens."""
 
     ruler: Callable[[Doc], Doc]
 
@@ -36,7 +36,7 @@ class CachedAttributeRuler:
         self._known: dict[tuple[int, ...], int] = {}
 
     def __call__(self, doc: Doc) -> Doc:
-        """Set the parts of speech of a Doc's tokens."""
+        """Set the part of speech of each token of a Doc."""
         tokens = list(map(tuple, doc.to_array(KEY).tolist()))
         try:
             answers = [self._known[token] for token in tokens]

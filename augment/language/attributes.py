@@ -1,4 +1,4 @@
-"""Attributes of nouns: which exclude one another (data/attributes.toml), and which are part of a name."""
+"""Attributes of nouns: which are incompatible (data/attributes.toml), and which are part of a name ("hot dog")."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import combinations
 from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
 
-# Dimensions whose words have another sense of persons, or mean their age: "a black man", "a little boy".
+# Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
 NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
 WARMTH = frozenset({"heat"})
 
 
 @dataclass(frozen=True)
 class Attributes:
-    """The table: the dimensions (colour, size, …) of each word, pairs of words that may both be true, vague words."""
+    """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words."""
 
     dimensions: dict[str, frozenset[str]]
     compatible: frozenset[tuple[str, str]]
@@ -25,13 +25,13 @@ class Attributes:
 
     @property
     def words(self) -> frozenset[str]:
-        """Every word that stands in some dimension, vague ones excepted."""
+        """All words that have a dimension, except vague ones."""
         return frozenset(self.dimensions) - self.vague
 
 
 @cache
 def attributes() -> Attributes:
-    """The shipped table, once a process."""
+    """The shipped table data/attributes.toml, read once per process."""
     table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
     dimensions: dict[str, set[str]] = {}
     compatible: set[tuple[str, str]] = set()
@@ -51,10 +51,11 @@ def attributes() -> Attributes:
 
 
 @cache
-def exclude(one: str, other: str) -> bool:
+def are_incompatible(one: str, other: str) -> bool:
     """Whether two attributes cannot both be true of a thing: red~blue, wet~dry; not red~pink, young~tall.
 
-    By the table: of one dimension and in no common group. A word the table lacks has only WordNet's direct opposites.
+    True for words of a common dimension, unless the table lists them as compatible; for a word that is not in the
+    table, only if they are direct antonyms in WordNet.
     """
     table = attributes()
     if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
@@ -71,19 +72,21 @@ def _opposites(word: str) -> frozenset[str]:
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Whether a caption that says `other` of a thing may mean `one`: the same word, or a pair that may both be true."""
+    """Whether a thing that is described as `other` may also be `one`: equal words, or compatible by the table."""
     return one == other or (one, other) in attributes().compatible
 
 
 @cache
 def has_other_sense_of_persons(word: str) -> bool:
-    """Whether a word has another sense of persons, or means their age: "black", "little"."""
+    """Whether a word means something else, or age, when it describes persons: "black", "little"."""
     dimensions = attributes().dimensions.get(word)
     return dimensions is not None and dimensions <= NOT_OF_PERSONS
 
 
 @cache
 def is_part_of_name(word: str, noun: str) -> bool:
-    """Whether an adjective and its noun are a compound of WordNet, as "hot dog"; not "young man", who looks young."""
+    """Whether an adjective and its noun are a WordNet compound such as "hot dog"; never for a visible attribute ("young
+    man").
+    """
     dimensions = attributes().dimensions.get(word, WARMTH)
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))

@@ -1,4 +1,4 @@
-"""How concrete a noun is: a score derived from WordNet, or a published norm list given by the user."""
+"""How concrete a noun is: a score predicted from WordNet, or a list of norms given by the user."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from negcap.augment.language.wordnet import WordNet
 
 
 def features(noun: str) -> dict[str, float] | None:
-    """The features of a noun: the share of its senses below each of its hypernyms in WordNet, and the others below.
+    """The features of a noun for predicting concreteness; None for a word that is not a noun in WordNet.
 
-    A sense weighs its tag count + 1. Beside the hypernyms there are lexicographer files (of verb and adjective senses
-    too), the shares of the parts of speech, the shares of senses that have parts (things do) and that are proper names,
-    the mean number of ancestors / 10 and the letters / 10; nearly all lie in [0, 1]. None for what is no noun.
+    Each sense has weight tag count + 1. Features: for each WordNet hypernym, the share of senses below it; the share of
+    each lexicographer file (also of verb and adjective senses) and part of speech; the shares of senses with parts and
+    of proper names; the mean number of ancestors / 10; the number of letters / 10. Nearly all lie in [0, 1].
     """
     wordnet = WordNet.load()
     if not wordnet.senses(noun, "n"):
@@ -48,7 +48,7 @@ def features(noun: str) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class Concreteness:
-    """Scores by noun (a norm list), else by weights of `features`."""
+    """Concreteness scores of nouns: looked up in `norms` if given, else linear in the `features` of a noun."""
 
     norms: Mapping[str, float] | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -56,16 +56,16 @@ class Concreteness:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Concreteness:
-        """The shipped score, or the norm list in `path` (`word<TAB>score` a line, plain or gzipped).
+        """The shipped score, or the norms in the file `path`: one `word<TAB>score` per line, plain or gzipped.
 
-        Raises ValueError naming file and line where a list is not of this form.
+        Raises ValueError naming file and line if a file has another form, FileNotFoundError.
         """
         return _shipped() if path is None else cls(norms=read_norms(path))
 
     def score(self, noun: str) -> float | None:
-        """The noun's score, on the published list's scale (0.6 is VSE-C's threshold); None where nothing is known.
+        """The noun's score on the scale of the norms, where VSE-C's threshold is 0.6; None for an unknown noun.
 
-        A compound that is not known goes by its head: "tennis racket" by "racket".
+        An unknown compound has the score of its head: "tennis racket" that of "racket".
         """
         for word in (noun, noun.rpartition(" ")[2]):
             if self.norms is not None:
@@ -86,7 +86,10 @@ def _shipped() -> Concreteness:
 
 
 def read_norms(path: Path) -> dict[str, float]:
-    """A norm list as a dict of lower-case words. Raises ValueError naming file and line, FileNotFoundError."""
+    """Read a list of norms as a dict from lower-case words to scores.
+
+    Raises ValueError naming file and line, FileNotFoundError.
+    """
     norms = {}
     number = 0
     try:
@@ -106,7 +109,7 @@ def read_norms(path: Path) -> dict[str, float]:
 
 
 def _number(text: str) -> float | None:
-    """A finite number, or None."""
+    """The text as a finite number, or None."""
     try:
         value = float(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Which nouns may name the same thing of an image: related in WordNet, or overlapping by data/noun_overlaps.toml.
+"""Which nouns may name the same thing in an image: related in WordNet, or overlapping by data/noun_overlaps.toml.
 
-`coreference` answers for one pair. `CoreferenceIndex` answers for all entries of a lexicon at once: a set of entries is
-an int whose bit n stands for entry n, so that what the many nouns of an image refuse is the union of a few numbers.
+`coreference` answers for one pair of nouns, `CoreferenceIndex` for all entries of a lexicon at once. It represents a
+set of entries as an int whose bit n stands for entry n, so that union is a bitwise or.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from negcap.augment.language.wordnet import WordNet
 Coreference = Literal["related", "overlap"]
 Key = TypeVar("Key")
 CAPTIONS = 64
-NOUNS = 4096  # nouns whose answers are kept: the rare nouns of a large corpus have no end
-PAIRS = 1 << 14  # the same of pairs of nouns
+NOUNS = 4096  # number of nouns whose results are cached; a large corpus has far more
+PAIRS = 1 << 14  # number of pairs of nouns whose results are cached
 
 
 class Meaning(NamedTuple):
     """What a noun may name.
 
-    words: the noun and its head; synsets: their senses in use; above: these and all their hypernyms; same: the nouns
-    that the table puts in a group with it; implied: those that the table says it implies ("rider" a horse).
+    words: the noun and its head. synsets: their WordNet senses in use. above: these and all their hypernyms. same:
+    nouns in a common group of the table. implied: nouns that the table says it implies ("rider" implies "horse").
     """
 
     words: frozenset[str]
@@ -61,21 +61,21 @@ def related(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=PAIRS)
 def related_or_same_person(one: str, other: str) -> bool:
-    """Whether two nouns are related in WordNet, or are words for persons that may be the same one."""
+    """Whether two nouns are related in WordNet, or are words for persons that may be the same person."""
     return related(one, other) or persons_may_be_same(one, other)
 
 
 @lru_cache(maxsize=PAIRS)
 def may_corefer(one: str, other: str) -> bool:
-    """Whether two nouns may name the same thing of an image: dog and animal, couch and sofa, man and player."""
+    """Whether two nouns may name the same thing in an image: dog and animal, couch and sofa, man and player."""
     return related_or_same_person(one, other) or not meaning(one).words.isdisjoint(meaning(other).same)
 
 
 def coreference(replacement: str, mentioned: str) -> Coreference | None:
-    """Why `replacement` may be true of an image where `mentioned` is: related in WordNet, or overlap by the table.
+    """Why `replacement` may be true of an image that shows `mentioned`: "related" in WordNet, or "overlap" by the
+    table.
 
-    Wider than `may_corefer`: what a mentioned noun implies counts too ("rider" implies "horse"), and compounds are
-    looked up by their heads as well ("tennis racket" as "racket"). None where neither holds.
+    Wider than `may_corefer`: nouns that `mentioned` implies count too ("rider" implies "horse"). None if neither holds.
     """
     if related(replacement, mentioned):
         return "related"
@@ -86,20 +86,20 @@ def coreference(replacement: str, mentioned: str) -> Coreference | None:
 
 
 class Coreferent(NamedTuple):
-    """Sets of entries, as bits: those `related` to what is mentioned, and `all` that may be true by it."""
+    """Two sets of entries, as bits: those `related` in WordNet to mentioned nouns, and `all` that may be true."""
 
     related: int
     all: int
 
-    def of(self, entry: int) -> Coreference | None:
-        """The answer for one entry, by its number: "related" goes before "overlap"."""
+    def reason(self, entry: int) -> Coreference | None:
+        """Why entry number `entry` may be true, "related" before "overlap"; None if it is in neither set."""
         if not self.all >> entry & 1:
             return None
         return "related" if self.related >> entry & 1 else "overlap"
 
 
 class CoreferenceIndex:
-    """The `coreference` of every one of `names` with mentioned nouns."""
+    """Answers `coreference` for all entries `names` at once."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """Index the names by their meanings."""
@@ -112,7 +112,7 @@ class CoreferenceIndex:
 
     @cached(NOUNS)
     def with_noun(self, mentioned: str) -> Coreferent:
-        """The entries that may be true by one mentioned noun."""
+        """The entries that may be true of an image if a caption mentions this noun."""
         noun = meaning(mentioned)
         related = _union(self._words, noun.words)
         related |= _union(self._synsets, noun.above) | _union(self._above, noun.synsets)
@@ -123,12 +123,12 @@ class CoreferenceIndex:
 
     @cached(CAPTIONS)
     def with_any(self, mentioned: frozenset[str]) -> Coreferent:
-        """The entries that may be true by any of some mentioned nouns."""
+        """The entries that may be true of an image if its captions mention these nouns."""
         return union(map(self.with_noun, mentioned))
 
 
 def union(found: Iterable[Coreferent]) -> Coreferent:
-    """The entries that are in any of some sets."""
+    """The union of several results."""
     related = both = 0
     for one in found:
         related |= one.related
@@ -137,7 +137,7 @@ def union(found: Iterable[Coreferent]) -> Coreferent:
 
 
 def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:
-    """For each key the entries that have it; `keys` holds those of entry 0, 1, …"""
+    """For each key, the set of the entries that have it, as bits; `keys` are those of entry 0, 1, …"""
     found: dict[Key, int] = {}
     for entry, own in enumerate(keys):
         for key in own:
@@ -153,6 +153,6 @@ def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
 
 
 def entry_numbers(bits: int) -> np.ndarray:
-    """The entries in a set of them, in order: 0b101 -> [0, 2]."""
+    """The numbers of the entries in a set of bits, ascending: 0b101 -> [0, 2]."""
     raw = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

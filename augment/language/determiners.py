@@ -1,4 +1,4 @@
-"""Determiners: whether what precedes a noun counts it, makes it plural or a mass noun, or negates it."""
+"""Determiners: whether the words before a noun count it, mark it as plural or mass, or negate it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ NUMBERS = {
     for value, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
 }
 SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
-# Before plurals alone ("several sheep"), and before plurals or mass nouns ("some bread").
+# Words before plurals only ("several sheep"), and before plurals or mass nouns ("some bread").
 PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
 MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
 NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
 
 
 def singular_form(own: Sequence[Token], possessed: bool) -> str:
-    """How a singular noun is determined: "a", "some", "the" or "bare"; `own` are its dependents before it."""
+    """The form of a singular noun: "a", "some", "the" or "bare" (no determiner).
+
+    own: the dependents before it. possessed: whether a possessive precedes it.
+    """
     words = [token.lower for token in own]
     if not SINGULAR_DETERMINERS.isdisjoint(words):
         return "a"
@@ -36,7 +39,7 @@ def _negates(caption: Caption) -> bool:
 
 
 def is_negated(caption: Caption, noun: int) -> bool:
-    """Whether the noun at a token is negated: "no cat", "without a hat"."""
+    """Whether the noun at token index `noun` is negated: "no cat", "without a hat"."""
     if not _negates(caption):
         return False
     token = caption.tokens[noun]

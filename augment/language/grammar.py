@@ -1,4 +1,4 @@
-"""Agreement after an edit: the number of nouns and verbs, and the pronouns that stand for a noun."""
+"""Agreement after an edit: number of nouns and verbs, and pronouns that refer to a noun."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ _FORMS = {
 
 @cache
 def _inflect() -> Any:
-    """The engine of inflect.
+    """The engine of the package inflect.
 
-    inflect asks typeguard to check the arguments of its functions, which takes a second or more to prepare and costs
-    time at every call. While it is imported its functions are left as they are; all others get typeguard's decorator.
+    inflect lets typeguard check the arguments of its functions, which takes a second or more to set up and slows down
+    each call. During the import of inflect, typeguard's decorator leaves inflect's functions unchanged; all others are
+    decorated.
     """
     import typeguard
 
@@ -106,14 +107,14 @@ def third_person(verb: str) -> str:
 
 
 def _finite(caption: Caption, verb: Token) -> Token | None:
-    """The word of a verb group that shows agreement: its first auxiliary, else the verb."""
+    """The word of a verb group that shows agreement: the first auxiliary, or the verb if there is none."""
     for child in caption.dependents(verb.index, "aux", "auxpass"):
         return child if child.lower in _BE or child.lower in _BE_SINGULAR else None
     return verb
 
 
 def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
-    """The verbs that agree with a noun: its own, their conjuncts, those of its relative clauses."""
+    """The verbs that agree with a noun: its own, their conjuncts, and those of its relative clauses."""
     if any(True for _ in caption.dependents(noun.index, "conj")):
         coordinated = True
     else:
@@ -139,7 +140,7 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
 
 
 def _before_a_list(caption: Caption, noun: Token) -> list[Token]:
-    """The verb before a list, which agrees with its first noun: "there is a dog and a cat"."""
+    """The verb before a list, which agrees with the list's first noun: "there is a dog and a cat"."""
     head = caption.tokens[noun.head]
     exists = noun.dep in ("attr", "dobj") and any(True for _ in caption.dependents(head.index, "expl"))
     subject = noun.dep in ("nsubj", "nsubjpass") or exists
@@ -148,7 +149,10 @@ def _before_a_list(caption: Caption, noun: Token) -> list[Token]:
 
 
 def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] | None:
-    """The edits that make the verbs of token `noun` agree with its new number; None where no safe one is known."""
+    """The edits that make verbs agree with the noun at token index `noun` when its number changes.
+
+    plural: the new number. None if no edit is known to be safe.
+    """
     edits = []
     verbs = list(_verbs(caption, caption.tokens[noun]))
     if plural:
@@ -180,10 +184,10 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
 
 
 def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
-    """The edits that make the pronouns that may mean token `noun` agree with what replaces it.
+    """The edits that make pronouns agree with the word that replaces the noun at token index `noun`.
 
-    `old` is the gender of the noun (None when it is plural), `new` the replacing lemma, `plural` its number.
-    None where a pronoun would be left pointing at nothing: "A man holding his dog" -> "A tree holding his dog".
+    old: the gender of the noun, None if it is plural. new: the lemma that replaces it. plural: whether the replacement
+    is plural. None if a pronoun would lose its antecedent: "A man holding his dog" -> "A tree holding his dog".
     """
     edits = []
     for token in caption.pronouns:
@@ -227,7 +231,9 @@ def _may_mean(number: str, old: Gender | None) -> bool:
 
 
 def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
-    """Whether `noun` is the likeliest antecedent: the subject it agrees with, else the nearest noun before it."""
+    """Whether `noun` is the likeliest antecedent: the subject that agrees with the pronoun, else the nearest noun
+    before it.
+    """
     nouns = []
     for chunk in caption.chunks:
         root = caption.tokens[chunk.root]

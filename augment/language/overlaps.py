@@ -1,4 +1,4 @@
-"""Nouns that may name the same thing in a photo although WordNet does not relate them: data/noun_overlaps.toml."""
+"""Nouns that may name the same thing in a photo although WordNet does not relate them (data/noun_overlaps.toml)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Gender = Literal["male", "female", "any", "thing"]
 class Overlaps:
     """The table as sets.
 
-    groups: for each noun those that may name the same thing; implied: those that it implies ("rider" a horse); male to
-    any: words for persons; vague: nouns that name no thing of their own.
+    groups: for each noun, the nouns that may name the same thing. implied: for each noun, the nouns that it implies
+    ("rider" implies "horse"). male, female, child, adult, any: words for persons. vague: nouns that name no particular
+    thing.
     """
 
     groups: dict[str, frozenset[str]]
@@ -36,7 +37,7 @@ class Overlaps:
 
 @cache
 def overlaps() -> Overlaps:
-    """The shipped table, once a process."""
+    """The shipped table data/noun_overlaps.toml, read once per process."""
     table = tomllib.loads(data_path("noun_overlaps.toml").read_text("utf-8"))
     groups: dict[str, set[str]] = {}
     for members in table["groups"]:
@@ -56,13 +57,13 @@ def overlaps() -> Overlaps:
 
 
 def head(entry: str) -> str:
-    """The head word of a noun or compound: "tennis racket" -> "racket"."""
+    """The last word of a noun or compound: "tennis racket" -> "racket"."""
     return entry.rpartition(" ")[2]
 
 
 @cache
 def _persons() -> np.ndarray:
-    """Whether each synset is a person or a kind of person, shape (synsets,)."""
+    """For each synset, whether it is a person or a kind of person: shape (synsets,)."""
     wordnet = WordNet.load()
     return read_only(wordnet.first_above([wordnet.synset("person.n.01")]) == 0)
 
@@ -82,7 +83,7 @@ def is_person(noun: str) -> bool:
 
 @cache
 def gender(noun: str) -> Gender:
-    """The gender that pronouns for a noun have: male, female, any (a person of unknown gender) or thing."""
+    """The gender of pronouns for a noun: male, female, any (a person of unknown gender) or thing."""
     table = overlaps()
     for word in (noun, head(noun)):
         if word in table.male:
@@ -93,13 +94,13 @@ def gender(noun: str) -> Gender:
 
 
 def persons_may_be_same(a: str, b: str) -> bool:
-    """Whether two words for persons may name the same one: player and man, child and boy; not man and woman."""
+    """Whether two words for persons may name the same person: player and man, child and boy; not man and woman."""
     return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
 
 
 @cache
 def other_persons(word: str) -> frozenset[str]:
-    """The words for persons that exclude `word`: of the other gender, or of another age."""
+    """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
     table = overlaps()
     pairs = ((table.male, table.female), (table.child, table.adult))
     return frozenset().union(*(b for one, other in pairs for a, b in ((one, other), (other, one)) if word in a))

@@ -1,4 +1,4 @@
-"""Text to parses with a spaCy pipeline: the shipped parser, or any installed one. The only importer of spaCy."""
+"""Parse captions with a spaCy pipeline, shipped or installed. No other module imports spaCy."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 SHIPPED = data_path("english_parser")
 UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
-REMEMBERING = "negcap_remembering_ruler"
+CACHED_RULER = "negcap_cached_attribute_ruler"
 
 
 def load(spacy_model: str | None = None) -> Language:
-    """The pipeline `spacy_model` (an installed package or a folder), else the shipped parser; once a process.
+    """Load the pipeline `spacy_model` (an installed package or a folder), or the shipped parser; once per process.
 
-    Raises ValueError when the model is not installed, or lacks a tagger or a parser.
+    Raises ValueError if the model is not installed, or has no tagger or no parser.
     """
     return _load(spacy_model)
 
@@ -36,11 +36,11 @@ def load(spacy_model: str | None = None) -> Language:
 @cache
 def _load(spacy_model: str | None) -> Language:
     # The shipped parser's networks are thinc's own; importing torch would cost every worker a second and 250 MB.
-    with _replaced({"torch": None} if spacy_model is None else {}, _command_line()):
+    with _substituted({"torch": None} if spacy_model is None else {}, _command_line()):
         import spacy
 
     try:
-        with _quick_products():
+        with _numpy_products():
             nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
     except OSError as error:
         raise ValueError(
@@ -50,13 +50,13 @@ def _load(spacy_model: str | None) -> Language:
     missing = [name for name in NEEDED if name not in nlp.pipe_names]
     if missing:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
-    _keep_answers(nlp)
+    _cache_attribute_rulers(nlp)
     return nlp
 
 
 @contextmanager
-def _quick_products() -> Iterator[None]:
-    """Let networks multiply with numpy's BLAS instead of thinc's, which takes three times as long; not on a GPU."""
+def _numpy_products() -> Iterator[None]:
+    """Let networks multiply with numpy's BLAS instead of thinc's, which is three times slower; no effect on a GPU."""
     from thinc.api import NumpyOps, get_current_ops, use_ops
 
     if type(get_current_ops()) is not NumpyOps:
@@ -67,8 +67,8 @@ def _quick_products() -> Iterator[None]:
 
 
 @contextmanager
-def _replaced(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
-    """Let modules that are not imported yet be others for now; None: their import fails."""
+def _substituted(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
+    """Temporarily put these objects in place of modules that are not imported yet; None makes their import fail."""
     absent = {name: module for group in modules for name, module in group.items() if name not in sys.modules}
     sys.modules.update(absent)  # type: ignore[arg-type]
     try:
@@ -79,7 +79,7 @@ def _replaced(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
 
 
 def _command_line() -> dict[str, ModuleType]:
-    """Stand-ins for spaCy's command line, half of its import, of which it takes only `info`."""
+    """Stand-ins for spaCy's command line modules, half of its import time; spaCy needs only `info` of them."""
     package, info = ModuleType("spacy.cli"), ModuleType("spacy.cli.info")
 
     def later(*args: Any, **given: Any) -> Any:
@@ -92,28 +92,28 @@ def _command_line() -> dict[str, ModuleType]:
     return {"spacy.cli": package, "spacy.cli.info": info}
 
 
-def _keep_answers(nlp: Language) -> None:
-    """Replace an attribute ruler whose rules allow it by a CachedAttributeRuler; the parses stay the same."""
+def _cache_attribute_rulers(nlp: Language) -> None:
+    """Replace attribute rulers by a CachedAttributeRuler where their rules allow it; the parses stay the same."""
     from spacy.language import Language
 
-    if not Language.has_factory(REMEMBERING):
-        Language.factory(REMEMBERING, func=lambda nlp, name: CachedAttributeRuler())
+    if not Language.has_factory(CACHED_RULER):
+        Language.factory(CACHED_RULER, func=lambda nlp, name: CachedAttributeRuler())
     rulers = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "attribute_ruler"]
     for name in rulers:
         ruler: Any = nlp.get_pipe(name)
         if is_cacheable(ruler.patterns):
-            remembering: Any = nlp.replace_pipe(name, REMEMBERING)
-            remembering.ruler = ruler
+            cached: Any = nlp.replace_pipe(name, CACHED_RULER)
+            cached.ruler = ruler
 
 
 def identity(spacy_model: str | None = None) -> str:
-    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: part of a parse's provenance."""
+    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: recorded as provenance of parses."""
     meta = load(spacy_model).meta
     return f"{meta['lang']}_{meta['name']}-{meta['version']}"
 
 
 def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
-    """Parse texts on their own, for tests and interactive use; ids are their positions."""
+    """Parse independent texts, for tests and interactive use; caption and image ids are positions, from 0."""
     import pyarrow as pa
 
     ids = [str(i) for i in range(len(texts))]
@@ -123,7 +123,7 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
 
 
 def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
-    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, row by row."""
+    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, in the same row order."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""The table of prepositions (data/prepositions.toml): which are edited, which are one unit, which may hold at once."""
+"""The table of prepositions (data/prepositions.toml): which may be replaced, and which may be true at the same time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from negcap.augment.data import data_path
 
 @dataclass(frozen=True)
 class Prepositions:
-    """The preposition table.
+    """The table of prepositions.
 
-    entries: those that are edited; phrases: by first word, those of several words; same: variants by what they stand
-    for; idioms, adverbs, governors, owned: words that make a set phrase with a preposition; worn, visible: nouns that
-    WordNet fails to class as clothing or things; directional: entries of direction ("into"); unfit: entries that do
-    not go with a class of objects; sets: the sets of Table 8 of VSE-C, by number, that hold an entry; overlaps: pairs
-    that may both be true; only: the only entries that one is exchanged with; places: entries that may all be true of
-    a noun at once.
+    entries: prepositions that may be replaced. phrases: by first word, prepositions of several words. same: variant ->
+    entry. idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
+    WordNet fails to class as clothing or things. directional: entries of direction ("into"). unfit: by class of object,
+    entries that do not fit it. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs
+    that may both be true. only: entry -> the only entries that it may be exchanged with. places: noun -> entries that
+    may all be true of it at once.
     """
 
     entries: frozenset[str]
@@ -38,24 +38,24 @@ class Prepositions:
     places: dict[str, frozenset[str]]
 
     def exchanged(self, old: str, new: str, noun: str) -> bool:
-        """Whether one excludes the other before a noun, and may replace it there."""
+        """Whether `new` is incompatible with `old` before this noun and may replace it there."""
         if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
         return not self.places.get(noun, frozenset()).issuperset((old, new))
 
     def overlap(self, a: str, b: str) -> bool:
-        """Whether both may be true of the same two things."""
+        """Whether two prepositions may both be true of the same two things."""
         return a == b or (a, b) in self.overlaps
 
     def name(self, entry: str) -> str | None:
-        """The sets of Table 8 that hold `entry`, as provenance: "prepositions:5" or None."""
+        """The sets in VSE-C's Table 8 that contain `entry`, as provenance: "prepositions:5"; None if there is none."""
         numbers = self.sets.get(entry)
         return f"prepositions:{','.join(map(str, numbers))}" if numbers else None
 
 
 @cache
 def prepositions() -> Prepositions:
-    """The table of augment/data/prepositions.toml; once a process."""
+    """The shipped table data/prepositions.toml, read once per process."""
     table = tomllib.loads(data_path("prepositions.toml").read_text("utf-8"))
     entries = frozenset(table["entries"])
     phrases: dict[str, list[tuple[str, ...]]] = {}

@@ -1,8 +1,8 @@
-"""Two errors that small parsers often make in captions are repaired: the subjects of second and of inverted clauses.
+"""Repair two errors that small parsers often make in captions: wrong subjects of second and of inverted clauses.
 
-"A boy is behind [a house and three apples] are sitting": the noun before a finite verb that lacks a subject becomes
-its subject. "On [a desk] [sits a keyboard]": the noun before the verb becomes the object of the preposition, the noun
-behind it the subject.
+"A boy is behind [a house and three apples] are sitting": the noun before a finite verb without a subject becomes its
+subject. "On [a desk] [sits a keyboard]": the noun before the verb becomes the object of the preposition, and the noun
+after it the subject.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ FRONTED = {"prep", "csubj", "advmod", "punct"}
 def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
     """Correct the subjects of second and inverted clauses in the columns DEP and HEAD, in place.
 
-    columns: arrays (tokens of all texts,): TAG and DEP hold hashes of `strings`, a spaCy StringStore; HEAD the position
-    of each token's head among all tokens. lengths: (texts,) the number of tokens of every text.
+    columns: arrays over the tokens of all texts, shape (tokens,). TAG and DEP hold hashes of `strings`, a spaCy
+    StringStore; HEAD holds the position of each token's head among all tokens. lengths: the number of tokens of each
+    text, shape (texts,).
     """
     tags, deps, heads = columns["TAG"], columns["DEP"], columns["HEAD"]
 
@@ -53,7 +54,7 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 
 @dataclass(frozen=True)
 class _Text:
-    """One text: its tokens `start` to `end` (exclusive) of the columns TAG, DEP and HEAD of all texts."""
+    """One text: the tokens `start` to `end` (exclusive) in the columns TAG, DEP and HEAD of all texts."""
 
     columns: Mapping[str, np.ndarray]
     start: int
@@ -79,7 +80,7 @@ class _Text:
             self.columns["DEP"][at] = self.strings.add(dep)
 
     def second_clause(self, finite: int, verb: int) -> None:
-        """Make the last conjunct of a noun phrase the subject of the verb right behind it, which it agrees with."""
+        """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree."""
         noun, first = finite - 1, self.head(verb)
         listed = self.head(noun)
         if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:
@@ -92,7 +93,7 @@ class _Text:
                 self.attach(child, first)
 
     def inversion(self, finite: int, verb: int) -> None:
-        """Make the noun behind a verb its subject where the clause begins with a prepositional or participle phrase."""
+        """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase."""
         own = self.children(verb)
         left = [child for child in own if child < finite]
         first = self.start

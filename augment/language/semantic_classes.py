@@ -1,7 +1,8 @@
-"""Semantic classes of nouns and verbs by WordNet: coarse classes that counts of rare words back off to.
+"""Coarse semantic classes of nouns and verbs from WordNet, which counts of rare words back off to.
 
-A noun's class is a number: 0 for persons, then the first of ANCHORS that is a hypernym of its first sense, last what is
-abstract or unknown. A verb's class is the lexicographer file of its first sense.
+The class of a noun is a number: 0 for persons, else 1 + the index of the first of ANCHORS that is a hypernym of its
+first sense; the last class holds abstract and unknown nouns. The class of a verb is the lexicographer file of its first
+sense.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ LOCATIONS = (
 )  # fmt: skip
 CLASSES = len(ANCHORS) + 2
 PERSON = 0
-LIVING = (PERSON, 1)  # persons and animals; the classes above are of what does not live
+LIVING = (PERSON, 1)  # persons and animals; all higher classes are not alive
 ABSTRACT = CLASSES - 1
 
 
 @cache
 def _classes() -> np.ndarray:
-    """The class of every noun synset but those for persons, shape (synsets,)."""
+    """The class of each noun synset, ignoring the class of persons: shape (synsets,)."""
     wordnet = WordNet.load()
     return read_only(1 + wordnet.first_above([wordnet.synset(name) for name in ANCHORS]))
 
@@ -57,7 +58,7 @@ def is_building(noun: str) -> bool:
 
 @cache
 def is_location(noun: str) -> bool:
-    """Whether a noun names a location: a building, a room, a way, an area, a stretch of land or water."""
+    """Whether a noun names a location: a building, a way, an area, or a stretch of land or water."""
     return _is_below(noun, *LOCATIONS)
 
 
@@ -69,13 +70,13 @@ def is_body_part(noun: str) -> bool:
 
 @cache
 def is_worn(noun: str) -> bool:
-    """Whether a noun names clothing, shoes or hats."""
+    """Whether a noun names clothing, footwear or headgear."""
     return _is_below(noun, "clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 @cache
 def semantic_class(noun: str) -> int:
-    """The class of a noun, 0 to CLASSES - 1; a compound that WordNet lacks has that of its head."""
+    """The class of a noun, 0 to CLASSES - 1; a compound that is not in WordNet has the class of its head."""
     if is_person(noun):
         return PERSON
     wordnet = WordNet.load()
@@ -85,7 +86,7 @@ def semantic_class(noun: str) -> int:
 
 @cache
 def verb_class(verb: str) -> str:
-    """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" for what WordNet lacks."""
+    """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" if the verb is not in WordNet."""
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(verb, "v")
     return wordnet.lexname(senses[0]) if senses else ""

@@ -1,9 +1,9 @@
-"""WordNet 3.0 as arrays: senses in order of frequency, the whole taxonomy above them, antonyms, base forms.
+"""WordNet 3.0 as arrays: senses by frequency, the hypernym taxonomy, antonyms and base forms.
 
 Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset
-is an int, the row of its table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of
-speech are "n", "v", "a" (satellite adjectives included) and "r". An unknown lemma has no senses; nothing here raises
-for one.
+is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of
+speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An unknown lemma has no
+senses and raises no error.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ SUFFIXES = {
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
 }
-# Which senses are in use. Beyond the first, one tagged at least USE_COUNT times and in USE_SHARE of the lemma's tags:
+# Senses in use: the first, and those tagged at least USE_COUNT times and in a share USE_SHARE of the lemma's tags:
 # "dog" is an animal and no chap, "glass" a material and a vessel. WordNet's corpora are small: of a noun with fewer
-# than USE_THIN tags in all ("kite", whose first sense is a bad cheque), every sense that is a thing is in use as well.
+# than FEW_TAGS tags in all ("kite", whose first sense is a bad cheque), all senses that are things are in use as well.
 USE_COUNT = 2
 USE_SHARE = 0.05
-USE_THIN = 5
+FEW_TAGS = 5
 
 
 @cache
 def _load() -> WordNet:
-    """The shipped taxonomy, read once a process."""
+    """The shipped taxonomy, read once per process."""
     with data_path("wordnet.parquet").open("rb") as file:
         wordnet = WordNet(pq.ParquetFile(file).read())
     pa.default_memory_pool().release_unused()
@@ -47,10 +47,10 @@ def _load() -> WordNet:
 
 
 class WordNet:
-    """The taxonomy; read-only, its answers cached by lemma and synset."""
+    """The taxonomy; it does not change, and results are cached by lemma and synset."""
 
     def __init__(self, table: pa.Table) -> None:
-        """Index a table of schema `negcap.schemas.taxonomy`."""
+        """Index a table with the schema `negcap.schemas.taxonomy`."""
         table = table.combine_chunks()
         self._pos = _codes(table["pos"], ("n", "v", "a", "s", "r"))
         self._lexnames, self._lexname = _dictionary(table["lexname"])
@@ -79,7 +79,7 @@ class WordNet:
 
     @staticmethod
     def load() -> WordNet:
-        """The shipped WordNet, loaded once a process."""
+        """The shipped WordNet, loaded once per process."""
         return _load()
 
     def __len__(self) -> int:
@@ -87,17 +87,18 @@ class WordNet:
         return len(self._pos)
 
     def senses(self, lemma: str, pos: str) -> tuple[int, ...]:
-        """The synsets of a lemma, the commonest first; () for an unknown one."""
+        """The synsets of a lemma, most frequent first; () for an unknown lemma."""
         return tuple(self._synset[self._flat(lemma, pos)].tolist())
 
     def tag_counts(self, lemma: str, pos: str) -> tuple[int, ...]:
-        """How often each of `senses(lemma, pos)` was tagged in WordNet's corpora."""
+        """How often each of `senses(lemma, pos)` is tagged in WordNet's corpora."""
         return tuple(self._count[self._flat(lemma, pos)].tolist())
 
     def senses_in_use(self, lemma: str, pos: str) -> tuple[int, ...]:
-        """The senses that everyday text means, the commonest first; see `USE_COUNT`, `USE_SHARE`, `USE_THIN`.
+        """The senses that are common in everyday text, most frequent first.
 
-        The first sense is among them, unless it is a proper name never tagged (Crane, the writer) before others.
+        See `USE_COUNT`, `USE_SHARE`, `FEW_TAGS`. The first sense is always included, unless it is a proper name that
+        was never tagged (Crane, the writer) and other senses follow.
         """
         used = self._used.get((lemma, pos))
         if used is None:
@@ -109,21 +110,21 @@ class WordNet:
             used = tuple(
                 synset
                 for rank, (synset, count) in enumerate(pairs)
-                if not rank or count >= least or (total < USE_THIN and self._is_thing(synset))
+                if not rank or count >= least or (total < FEW_TAGS and self._is_thing(synset))
             )
             self._used[lemma, pos] = used
         return used
 
     def name(self, synset: int) -> str:
-        """The synset's name after its first lemma: "dog.n.01"."""
+        """The name of a synset by its first lemma: "dog.n.01"."""
         sense = int(self._first[synset])
         pos = "nvasr"[self._pos[synset]]
         return f"{self._lemmas[int(self._lemma[sense])].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
 
     def synset(self, name: str) -> int:
-        """The synset of a name such as "dog.n.01"; any lemma of the synset may lead the name.
+        """The synset of a name such as "dog.n.01"; the name may use any lemma of the synset.
 
-        Raises ValueError for a name that is none.
+        Raises ValueError for an unknown name.
         """
         lemma, _, rest = name.rpartition(".")[0].rpartition(".")
         number = name.rpartition(".")[2]
@@ -133,19 +134,19 @@ class WordNet:
         return senses[int(number) - 1]
 
     def pos(self, synset: int) -> str:
-        """The synset's part of speech, one of `POS`."""
+        """The part of speech of a synset, one of `POS`."""
         return "nvaar"[self._pos[synset]]
 
     def lexname(self, synset: int) -> str:
-        """The synset's lexicographer file: "noun.artifact"."""
+        """The lexicographer file of a synset: "noun.artifact"."""
         return self._lexnames[self._lexname[synset]]
 
     def lemmas(self, synset: int) -> tuple[str, ...]:
-        """The lemmas of a synset, words apart by a blank."""
+        """The lemmas of a synset; words are separated by a space."""
         return tuple(self._lemmas[code] for code in self._lemma[self._first[synset] : self._first[synset + 1]].tolist())
 
     def relation(self, name: str, synset: int) -> tuple[int, ...]:
-        """The synsets that `synset` points at by one of `RELATIONS`. Raises ValueError for another name."""
+        """The synsets to which `synset` has the relation `name`. Raises ValueError for a name not in `RELATIONS`."""
         if name not in self._relations:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, was: {name}")
         return _item(self._relations[name], synset)
@@ -155,11 +156,11 @@ class WordNet:
         return bool(self._has_parts[synset])
 
     def closure(self, synset: int) -> frozenset[int]:
-        """The synset and everything above it, by hypernyms and by what it is an instance of."""
+        """The synset and all its ancestors, by hypernymy and instance-of."""
         return self._closure(synset, ABOVE)
 
     def related(self, a: str, b: str, pos: str = "n") -> bool:
-        """Whether, in the senses in use, `a` and `b` share a synset or one lies above the other.
+        """Whether, in their senses in use, `a` and `b` share a synset or one is an ancestor of the other.
 
         dog~animal, pizza~food, dog~puppy, not dog~cat.
         """
@@ -169,18 +170,18 @@ class WordNet:
         )
 
     def is_a(self, lemma: str, synset: str, pos: str = "n") -> bool:
-        """Whether a sense in use of the lemma is, or lies below, the synset of that name: dog, "animal.n.01"."""
+        """Whether a sense in use of the lemma is the named synset or below it: "dog", "animal.n.01"."""
         return self.synset(synset) in self._upward(lemma, pos)
 
     def synonyms(self, lemma: str, pos: str) -> frozenset[str]:
-        """The other lemmas of the senses in use."""
+        """The other lemmas of the lemma's senses in use."""
         found = {other for synset in self.senses_in_use(lemma, pos) for other in self.lemmas(synset)}
         return frozenset(found - {_normal(lemma)})
 
     def antonyms(self, lemma: str, pos: str, *, indirect: bool = False) -> frozenset[str]:
-        """The opposites of the lemma in any sense: "big" -> "little".
+        """The antonyms of the lemma in any sense: "big" -> "little".
 
-        `indirect` adds the opposites of the adjectives it is similar to: "huge" -> "small".
+        indirect: add the antonyms of similar adjectives: "huge" -> "small".
         """
         found: set[str] = set()
         for sense in self._flat(lemma, pos).tolist():
@@ -193,14 +194,14 @@ class WordNet:
         return frozenset(found)
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
-        """Lemmas of part of speech `target` derived from the lemma or it from them: "ride" (v) -> "rider" (n)."""
+        """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
         found = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
         return frozenset(
             self._lemmas[int(self._lemma[other])] for other in found if self.pos(int(self._synset[other])) == target
         )
 
     def entails(self, verb: str, other: str) -> bool:
-        """Whether doing `verb` is, entails or causes doing `other`, in the senses in use: snore -> sleep."""
+        """Whether doing `verb` is, entails or causes doing `other`, in their senses in use: snore -> sleep."""
         reached = self._entailed.get(verb)
         if reached is None:
             relations = ("hypernyms", "entails", "causes")
@@ -209,11 +210,11 @@ class WordNet:
         return not reached.isdisjoint(self.senses_in_use(other, "v"))
 
     def base_form(self, word: str, pos: str) -> str | None:
-        """The lemma of an inflected word (geese -> goose, riding -> ride), None where WordNet knows none.
+        """The lemma of an inflected word (geese -> goose, riding -> ride); None if WordNet has none.
 
-        As morphy(7WN), but an irregular form precedes a lemma of the same spelling (men -> man), and of several lemmas
-        by rule the one tagged most is taken (swinging -> swing, not swinge). Of a compound that is no lemma the last
-        word is reduced (dog houses -> dog house).
+        As morphy(7WN), but an irregular form has priority over a lemma with the same spelling (men -> man), and among
+        several lemmas by rule the one with most tags is chosen (swinging -> swing, not swinge). In a compound that is
+        not a lemma, the last word is reduced (dog houses -> dog house).
         """
         word = _normal(word)
         for lemma in (*self._irregular.get((word, pos), ()), word):
@@ -228,7 +229,7 @@ class WordNet:
         return f"{first} {reduced}" if reduced else None
 
     def _index(self, texts: pa.StringArray) -> None:
-        """Sort the senses by lemma, part of speech and rank, and number the lemmas."""
+        """Number the lemmas, and sort the senses by lemma, part of speech and rank."""
         encoded = texts.dictionary_encode()
         self._lemma, self._lemmas = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
         self._codes = dict(zip(self._lemmas, range(len(self._lemmas)), strict=True))
@@ -237,7 +238,7 @@ class WordNet:
         self._keys = key[self._order].astype(np.int32)
 
     def _flat(self, lemma: str, pos: str) -> np.ndarray:
-        """Positions of the lemma's senses in the flat list of all senses, by rank."""
+        """The positions of the lemma's senses in the flat list of all senses, by rank."""
         found = self._found.get((lemma, pos))
         if found is None:
             if pos not in POS:
@@ -252,7 +253,7 @@ class WordNet:
         return found
 
     def _closure(self, synset: int, relations: tuple[str, ...]) -> frozenset[int]:
-        """The synset and everything reached from it by the relations."""
+        """The synset and all synsets that are reached from it by these relations."""
         found = self._closures.get((synset, relations))
         if found is None:
             reached, pending = {synset}, [synset]
@@ -266,7 +267,7 @@ class WordNet:
         return found
 
     def first_above(self, anchors: Sequence[int]) -> np.ndarray:
-        """For every synset the index of the first of `anchors` in its closure, len(anchors) for none; (synsets,)."""
+        """The index of the first of `anchors` in the closure of each synset, len(anchors) if none: shape (synsets,)."""
         above = [self._relations[name] for name in ABOVE]
         below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(offsets)) for offsets, _ in above])
         order = np.argsort(below, kind="stable")
@@ -283,7 +284,7 @@ class WordNet:
         return np.where(found, first, len(anchors))
 
     def _is_thing(self, synset: int) -> bool:
-        """Whether a synset is below "physical entity" but not "person" ("boxer", the dog)."""
+        """Whether a synset is below "physical entity" but not below "person" ("boxer", the dog)."""
         return bool(self._things[synset]) and not self.relation("instance_of", synset)
 
     @cached_property
@@ -292,7 +293,7 @@ class WordNet:
         return self.first_above([person, entity]) == 1
 
     def _upward(self, lemma: str, pos: str) -> frozenset[int]:
-        """The closures of the senses in use, together."""
+        """The union of the closures of the senses in use."""
         found = self._above.get((lemma, pos))
         if found is None:
             found = frozenset().union(*(self.closure(synset) for synset in self.senses_in_use(lemma, pos)))
@@ -327,7 +328,10 @@ def _item(lists: tuple[np.ndarray, np.ndarray], index: int) -> tuple[int, ...]:
 
 @cache
 def first_sense(entry: str, pos: str = "n") -> str | None:
-    """The first sense in use of a word or compound, else of its head: "tennis racket" -> "tennis_racket.n.01"."""
+    """The name of the first sense in use of a word or compound, else of its head; None if there is none.
+
+    "tennis racket" -> "tennis_racket.n.01".
+    """
     wordnet = WordNet.load()
     for word in (entry, entry.rpartition(" ")[2]):
         senses = wordnet.senses_in_use(word, pos)

@@ -1,1 +1,1 @@
-"""What a corpus' counts tell of its words: probabilities and lift in contexts, sampling, balance."""
+"""The lexicon: probabilities and lift of words in their contexts, sampling of replacements, and balance."""

@@ -1,21 +1,21 @@
-"""Balance: factors that make every entry enter captions as often as it leaves them.
+"""Balance: one factor per entry, so that entries enter captions as often as they leave them.
 
-Refusals are one-sided. That somebody is in the picture is nearly always said by a sibling caption, so "man" is replaced
-often and hardly ever let in; "wear" is true of whoever is dressed. A word met more often in true captions than in
-negatives is all that a reader of the text alone needs. So every entry w gets a factor exp(b_w), which multiplies its
-chances to enter and divides its chances to be the one replaced, and which is fitted on the corpus' own captions. For
-each of them let the exchanges that are not refused be (x, y, m): y for x, with weight m. The first one sampled is
-(x, y) with probability
+Checks are one-sided. That a person is in the picture is nearly always mentioned by a sibling caption, so "man" is often
+replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
+words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
+replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each caption,
+let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is (x, y) with
+probability
 
     p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's exchanges.
 
-A noun's plural is an entry of its own. left_w and entered_w, the sums of p over all captions with x = w and with
-y = w, are made equal by repeating
+A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all captions with x = w and with
+y = w. They are made equal by repeating
 
-    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND,
+    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 
-with a lower bound for prepositions, whose exchanges run one way: it would drive some into contexts where they are
-implausible.
+The bound is lower for prepositions, whose exchanges are mostly in one direction: larger factors would put some into
+contexts where they are implausible.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
 BOUND = {"preposition": 3.0}
-USUAL_BOUND = 6.0
+DEFAULT_BOUND = 6.0
 
-Factors = dict[tuple[str, bool], float]  # by entry, and whether it is a plural
+Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 
 
 class Exchanges(NamedTuple):
-    """Exchanges that are not refused, an array of one value each: row of the caption, old and new entry, weight.
+    """Exchanges that pass all checks, as columns: number of the caption, replaced entry, replacing entry, weight.
 
-    Entries are numbers; the plural of noun i has number i + the number of nouns.
+    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
+    (exchanges,).
     """
 
     row: np.ndarray
@@ -48,11 +49,11 @@ class Exchanges(NamedTuple):
 
 
 def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
-    """The factor exp(b_w) of every entry of one kind, by the exchanges of entries of that kind."""
+    """The factor exp(b_w) of each entry of one kind, given the exchanges of entries of that kind."""
     forms = (False, True) if kind == "noun" else (False,)
     entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
     size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
-    log_factors, bound = np.zeros(size), BOUND.get(kind, USUAL_BOUND)
+    log_factors, bound = np.zeros(size), BOUND.get(kind, DEFAULT_BOUND)
     for _ in range(UPDATES if rows else 0):
         weights = exchanges.weight * np.exp(log_factors[exchanges.new] - log_factors[exchanges.old])
         share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]

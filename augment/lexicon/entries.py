@@ -1,14 +1,15 @@
-"""The entries of one kind of a lexicon, and how likely each is in a slot with given contexts.
+"""The entries of one kind of a lexicon, and their probabilities in a slot with given contexts.
 
-An entry's probability in a slot is its prior there times, for every context of the slot, its lift there (a product of
-experts, each discounted). For word w, contexts f, semantic class k, counts n:
+A slot is a position in a caption whose word may be replaced; its contexts are syntactic features such as its governor.
+The probability of an entry in a slot is its prior times its lift in each context of the slot (a product of experts,
+each discounted). For word w, context f, semantic class k and counts n:
 
     log p(w | slot) = log p(w, form) + sum over contexts f of DISCOUNT * log(p(w | f) / p(w)) + const
     p(k | f) = (n(k, f) + CLASS_SMOOTHING * p(k)) / (n(f) + CLASS_SMOOTHING)          for the classes k of nouns
     p(w | f) = (n(w, f) + SMOOTHING * p(w) * p(k(w) | f) / p(k(w))) / (n(f) + SMOOTHING)
 
-Where a context has a broader one (negcap.augment.slots.contexts.broader), p(w | broader context) stands for p(w) in
-what its own count is smoothed with and compared with.
+If a context has a broader one (negcap.augment.slots.contexts.broader), p(w | broader context) takes the place of p(w),
+both in the smoothing and in the ratio.
 """
 
 from __future__ import annotations
@@ -33,24 +34,25 @@ DISCOUNT = 1.0
 SMOOTHING = 20.0
 CLASS_SMOOTHING = 4.0
 FORM = "form:"
-# The share of a noun's uses that a form must have to be one that captions write it in. Headlines leave out any article
-# ("dog on couch"), so that a noun is a mass noun only where it has none as a rule.
-LEAST_SHARE = 0.03
-LEAST_SHARE_OF_FORM = {"bare": 0.25}
-CONTEXTS = 4096  # contexts whose gains are kept, of all kinds of entries
-SLOTS = 64  # slots whose gains are kept, for the operators that look at the same ones
+# The minimum share of an entry's uses for a form to count as usual. It is higher for the bare form: headlines omit
+# articles ("dog on couch"), so only a noun that is often bare is a mass noun.
+MIN_SHARE = 0.03
+MIN_SHARE_OF_FORM = {"bare": 0.25}
+CONTEXTS = 4096  # number of contexts whose gains are cached, over all kinds of entries
+SLOTS = 64  # number of slots whose gains are cached, for operators that use the same slots
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
     """The entries of one kind with their probabilities by context; arrays are indexed by entry number.
 
-    names, counts: each entry and how often the corpus has it. priors: log probability by form, "" for any. classes:
-    semantic class (all 0 but for nouns). contexts: the number of each context. class_gain: log lift of every class in
-    every context, shape (contexts, classes). The entries seen in context i are `at[starts[i]:starts[i + 1]]`, in order;
-    beside them stand `seen`, how often; `gain`, the entry's log lift beyond its class'; `without`, what one occurrence
-    less adds to that. balance: the factors of negcap.augment.lexicon.balance that the chance of each entry to enter is
-    multiplied by, singular and plural, shape (2, entries).
+    names, counts: each entry and its frequency in the corpus. priors: log probability by form ("" for any form).
+    classes: semantic class (0 for all kinds except nouns). contexts: the number of each context. class_gain: log lift
+    of each class in each context, shape (contexts, classes). The entries seen in context i are `at[starts[i]:starts[i +
+    1]]`, ascending; parallel to `at` are `seen`, the counts; `gain`, the entry's log lift beyond that of its class; and
+    `without`, the change of that gain if one occurrence is not counted. balance: factors of
+    negcap.augment.lexicon.balance that multiply the weight of an entry as a replacement; row 0 for singular, row 1 for
+    plural, shape (2, entries).
     """
 
     names: tuple[str, ...]
@@ -68,24 +70,25 @@ class Entries:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Entry name -> entry number."""
+        """The number of each entry, from 0, by name."""
         return {name: i for i, name in enumerate(self.names)}
 
     def has_form(self, entry: str, form: str) -> bool:
-        """Whether the corpus writes an entry in a form ("bare", "a", …) in a fair share of its uses (LEAST_SHARE)."""
+        """Whether an entry has a form ("bare", "a", …) in at least a share MIN_SHARE of its uses in the corpus."""
         number, prior = self.number.get(entry), self.priors.get(form)
         return number is not None and prior is not None and prior[number] > -inf
 
     def rebalanced(self, factors: Mapping[tuple[str, bool], float]) -> Entries:
-        """The same entries with other factors in `balance`, by entry and whether plural; 1 where there is none."""
+        """A copy with `balance` set to `factors`, keyed by (entry, is plural); missing keys get 1."""
         found = [[factors.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
         return replace(self, balance=read_only(np.array(found)))
 
     @cached(SLOTS)
     def gains(self, contexts: tuple[str, ...], own: int | None = None) -> np.ndarray:
-        """Log lift of every entry in the contexts of a slot, in nats, up to a constant; shape (entries,), read-only.
+        """Log lift of each entry in the contexts of a slot, in nats, up to a constant: shape (entries,), read-only.
 
-        The occurrence that stands there now, entry `own`, is not counted in its own favour.
+        own: the number of the entry that is in the slot now, whose occurrence there is not counted; None: nothing to
+        leave out.
         """
         gains, at = np.zeros(len(self.names)), self.at.data
         for context in contexts:
@@ -101,7 +104,7 @@ class Entries:
 
     @cached(CONTEXTS)
     def _dense_gain(self, context: str) -> tuple[np.ndarray, int, int]:
-        """The log lift of all entries in one context that was seen, and the first and last row of `at` that are its."""
+        """The log lift of all entries in one known context, and the start and end (exclusive) of its rows in `at`."""
         number = self.contexts[context]
         start, end = self.starts[number], self.starts[number + 1]
         gains = self.class_gain[number][self.classes]
@@ -110,12 +113,12 @@ class Entries:
 
     @cached(CONTEXTS)
     def lift(self, contexts: tuple[str, ...]) -> np.ndarray:
-        """p(entry | contexts) / p(entry) of every entry, shape (entries,), read-only."""
+        """p(entry | contexts) / p(entry) of each entry: shape (entries,), read-only."""
         ratio = np.exp(self.gains(contexts))
         return read_only(ratio / (ratio @ self._shares))
 
     def lift_among(self, contexts: tuple[str, ...], among: np.ndarray) -> np.ndarray:
-        """`lift`, as if there were no other entries than those of a mask; shape (entries,)."""
+        """`lift`, with probabilities normalised over the entries where `among` (a mask) is true: shape (entries,)."""
         ratio, shares = self.lift(contexts), self._shares * among
         return ratio * (np.add.reduce(shares) / max(ratio @ shares, 1e-300))
 
@@ -125,7 +128,9 @@ class Entries:
         return shares / max(np.add.reduce(shares), 1e-300)
 
     def counts_in(self, context: str) -> np.ndarray:
-        """How often the corpus has every entry in a context, shape (entries,); once only counts as never."""
+        """The frequency of each entry in a context: shape (entries,). The lexicon drops counts of 1, so they are 0
+        here.
+        """
         seen = np.zeros(len(self.names))
         number = self.contexts.get(context)
         if number is not None:
@@ -134,7 +139,10 @@ class Entries:
         return seen
 
     def probabilities(self, contexts: tuple[str, ...], form: str = "", own: int | None = None) -> np.ndarray:
-        """Probability of every entry in a slot, shape (entries,); zeros where none has the form."""
+        """Probability of each entry in a slot: shape (entries,); all zeros if no entry has the form.
+
+        own: the number of the entry that is in the slot now, as in `gains`.
+        """
         if form not in self.priors:
             return np.zeros(len(self.names))
         logits = self.priors[form] + self.gains(contexts, own)
@@ -149,23 +157,27 @@ class Entries:
     def sampling_weights(
         self, contexts: tuple[str, ...], form: str = "", own: int | None = None, floor: float = 0.0
     ) -> np.ndarray:
-        """What replacements are sampled by, shape (entries,): the probabilities above `floor`, balanced."""
+        """Sampling weights of replacements in a slot: shape (entries,). Probabilities up to `floor` become 0.
+
+        The rest is multiplied by the balance factors. own: the number of the entry that is in the slot now, as in
+        `gains`.
+        """
         probabilities = self.probabilities(contexts, form, own)
         if floor:
             probabilities[probabilities <= floor] = 0.0
         return self.balanced(probabilities, own)
 
     def balanced(self, probabilities: np.ndarray, own: int | None, *, plural: bool = False) -> np.ndarray:
-        """Probabilities in a slot of entry `own`, corrected so that each enters as often as it leaves."""
+        """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors."""
         factors = self.balance[int(plural)]
         return probabilities * (factors if own is None else factors / factors[own])
 
 
 class _Seen(NamedTuple):
-    """The entries seen in contexts, a row for each pair, sorted by context and entry: their numbers, and how often.
+    """The entries seen in each context, one row per (context, entry) pair, sorted: context and entry number, and count.
 
-    starts: the first row of each context, and the number of rows. broader: for each context the number of its broader
-    one, or -1.
+    starts: the first row of each context, and finally the number of rows. broader: for each context, the number of its
+    broader context, or -1.
     """
 
     context: np.ndarray
@@ -176,9 +188,10 @@ class _Seen(NamedTuple):
 
 
 def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
-    """The entries in the rows of one kind of a `lexicon` table, with factors of balance of 1.
+    """The entries in the rows of one kind of a `lexicon` table, with all balance factors 1.
 
-    Nouns have the classes of negcap.augment.language.semantic_classes; the entries of other kinds are all of class 0.
+    nouns: whether the kind is nouns, which have the classes of negcap.augment.language.semantic_classes; other kinds
+    have only class 0.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -197,7 +210,7 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     for code, name in enumerate(labels):
         if name.startswith(FORM):
             form, here = name.removeprefix(FORM), label == code
-            least = LEAST_SHARE_OF_FORM.get(form, LEAST_SHARE)
+            least = MIN_SHARE_OF_FORM.get(form, MIN_SHARE)
             priors[form] = read_only(_prior(counts, entry[here], seen[here], least))
         else:
             number[code] = contexts.setdefault(name, len(contexts))
@@ -233,7 +246,9 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
 
 
 def _expected(found: _Seen, shares: np.ndarray, classes: np.ndarray, ratio: np.ndarray) -> np.ndarray:
-    """For every row of `found` the share that its entry has in the broader context, or else in the whole corpus."""
+    """For each row of `found`, the probability of its entry in the broader context, or, if there is none, in the
+    corpus.
+    """
     expected, above = shares[found.entry], found.broader[found.context]
     for context in np.unique(above[above >= 0]):
         rows = slice(found.starts[context], found.starts[context + 1])
@@ -245,7 +260,7 @@ def _expected(found: _Seen, shares: np.ndarray, classes: np.ndarray, ratio: np.n
 
 
 def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float) -> np.ndarray:
-    """Log probabilities of the entries in a form; -inf for those that have it in less than a share of their uses."""
+    """Log probabilities of the entries in a form; -inf for entries with the form in less than `least` of their uses."""
     total = max(counts.sum(), 1.0)
     often = np.zeros(len(counts))
     often[entry] = seen
@@ -254,9 +269,9 @@ def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float
 
 
 def _class_lift(found: _Seen, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """p(k | f) / p(k) for every context f and class k, shape (contexts, classes); `shares` are p(k).
+    """p(k | f) / p(k) for each context f and class k: shape (contexts, classes); `shares` are p(k).
 
-    For contexts with a broader one, p(k | broader context) stands for p(k).
+    For contexts with a broader one, p(k | broader context) takes the place of p(k).
     """
     size = len(found.broader), len(shares)
     cell = found.context * len(shares) + classes[found.entry]

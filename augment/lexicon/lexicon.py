@@ -1,6 +1,6 @@
-"""The lexicon: what a corpus' own counts allow as replacements.
+"""The lexicon: which words may replace which, from counts of where the corpus uses them.
 
-Counting is a map over captions (`observe`) and a sum; `select` keeps the usable entries; operators ask a `Lexicon`.
+`observe` and `count` count captions, `select` keeps the usable entries, and operators query a `Lexicon`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_MIN_COUNT = 200
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
-NOUNS = 4096  # nouns whose answers are kept
+NOUNS = 4096  # number of nouns whose results are cached
 
 
 def default_min_count(captions: int) -> int:
-    """Occurrences that make a head frequent: VSE-C's 200 scaled to the corpus, at least 5, at most 200."""
+    """Minimum count of a frequent head noun: VSE-C's 200, scaled to the number of captions, within 5 to 200."""
     return min(PAPER_MIN_COUNT, max(FLOOR, round(PAPER_MIN_COUNT * captions / PAPER_CAPTIONS)))
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, context) triples, see negcap.schemas.lexicon."""
+    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.lexicon."""
     for slot in noun_slots(caption):
         yield "noun", slot.entry, ""
         yield "noun", slot.entry, f"form:{slot.form}"
@@ -81,7 +81,7 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:
-    """The counts of some captions as a `lexicon` table, in no order."""
+    """Lexicon counts over `captions`: an unsorted `lexicon` table."""
     import pyarrow as pa
 
     from negcap.schemas.lexicon import LEXICON
@@ -99,13 +99,13 @@ def select(
     theta: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """The counts of the entries that may replace one another, sorted by kind, entry and context (column `place`).
+    """The counts of the usable entries, sorted by kind, entry and context (column `place`).
 
-    Nouns: at least `min_count` times the head of a noun phrase, concreteness of at least `theta`, not vague. Words for
-    persons count as concrete, since a photo shows persons, whatever the list says of the word.
-    Attributes and verbs: at least `min_count` times; `attributes` names the attributes instead, if given. Prepositions
-    and numerals: at least 3 times. Counts of 1 in a context are dropped.
-    Raises ValueError when min_count is below 1.
+    Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least `theta`, and
+    must not be vague. Words for persons count as concrete, since photos show persons, whatever score the word has.
+    Attributes and verbs need at least `min_count` occurrences; if `attributes` is given, it lists the attributes
+    instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are dropped. Raises ValueError if
+    min_count is below 1.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -142,10 +142,10 @@ def select(
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Replacement entries of a corpus: frequent concrete nouns, prepositions, numerals, attributes, verbs; their forms.
+    """The entries of a corpus that may replace one another, and their written forms.
 
-    singular, plural: the commonest written form of every noun. inflected: the same of every verb, by Penn tag in lower
-    case. countable: the nouns that the corpus writes in the plural or with "a".
+    singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
+    frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a".
     """
 
     nouns: Entries
@@ -160,21 +160,21 @@ class Lexicon:
 
     @cached_property
     def coreference(self) -> CoreferenceIndex:
-        """Which of the nouns may be true where another is mentioned."""
+        """An index of which nouns of the lexicon may be true of an image if a noun is mentioned."""
         return CoreferenceIndex(self.nouns.names)
 
     @cached(NOUNS)
     def may_corefer(self, noun: str) -> np.ndarray:
-        """The numbers of the nouns that may name what `noun` names, and so are not proposed for it; read-only."""
+        """The numbers of the nouns that may name the same thing as `noun`, and so must not replace it; read-only."""
         return read_only(entry_numbers(self.coreference.with_noun(noun).all))
 
     def entries(self, kind: str) -> Entries:
-        """The entries of one kind: noun, preposition, numeral, attribute, verb."""
+        """The entries of one kind: noun, preposition, numeral, attribute or verb."""
         return getattr(self, f"{kind}s")
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Lexicon:
-        """Read a `lexicon` table (see negcap.schemas.lexicon)."""
+        """Build a lexicon from a `lexicon` table (see negcap.schemas.lexicon)."""
         import pyarrow.compute as pc
 
         nouns, prepositions, numerals, attributes, verbs = (
@@ -185,7 +185,7 @@ class Lexicon:
         return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable)
 
     def balanced(self, balance: pa.Table) -> Lexicon:
-        """The same with the factors of the `balance` table that was fitted to it (see negcap.schemas.balance)."""
+        """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.balance)."""
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
         for kind, entry, plural, factor in zip(*balance.to_pydict().values(), strict=True):
             factors[kind][entry, plural] = factor
@@ -194,7 +194,7 @@ class Lexicon:
 
 
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
-    """The commonest written form of every noun and verb by Penn tag in lower case, and the countable nouns."""
+    """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns."""
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()
     entries, places = rows["entry"].to_pylist(), rows["place"].to_pylist()

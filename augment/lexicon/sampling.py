@@ -1,4 +1,4 @@
-"""Sample replacements for all the slots of a caption at once, in proportion to the corpus' own use of them there."""
+"""Sample replacements for all slots of a caption together, in proportion to their weights in the lexicon."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 
 
 def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
-    """At most `limit` distinct (slot, entry) pairs, sampled without replacement and in order.
+    """Yield at most `limit` distinct (slot, entry) index pairs, sampled by weight without replacement.
 
-    `slot_weights` holds, for each slot, non-negative weights of shape (entries,). They are not normalised slot by slot:
-    a slot is chosen as often as its weights sum to, so a word that the corpus makes nearly certain in its context is
-    replaced less often. In this way an exchange of x for y is about as frequent as one of y for x (detailed balance),
-    which leaves a reader of the text alone little to go by; what refusals disturb, negcap.augment.lexicon.balance
-    repairs.
+    slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
+    chosen in proportion to the sum of its weights, so a word that the corpus makes nearly certain in its context is
+    replaced less often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
+    which gives a text-only model few cues; negcap.augment.lexicon.balance corrects for rejections.
 
-    Weighted sampling without replacement by exponential keys (Efraimidis and Spirakis 2006).
+    Uses exponential keys (Efraimidis and Spirakis 2006).
     """
     if not slot_weights:
         return
@@ -41,5 +40,5 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
 
 
 def accepts(gain: float, rng: Random) -> bool:
-    """Whether to make an exchange that adds `gain` to a log likelihood: with probability min(1, e^gain)."""
+    """Whether to accept an exchange that changes a log likelihood by `gain`: with probability min(1, e^gain)."""
     return rng.random() < math.exp(min(gain, 0.0))

@@ -1,4 +1,4 @@
-"""The operators, one a file: each proposes candidates lazily; it neither builds text nor checks truth."""
+"""The operators, one per module. Each yields candidates; it neither builds the text nor checks truth."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,22 +23,22 @@ from negcap.schemas.negatives import POSITIVE
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 
 
-def nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Propose nothing."""
+def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Propose no candidate."""
     return iter(())
 
 
 class Operator(NamedTuple):
-    """An operator, its family, and the most negatives that it makes of a caption, as a share of `per_family`.
+    """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
-    What `fallback` proposes, with the same random stream, is taken only where nothing that `propose` made passed: at
-    most `fallback_limit` candidates, or as many as otherwise where that is None.
+    fallback: another proposer with the same random stream, used only if no candidate of `propose` is accepted.
+    fallback_limit: the maximum number of its candidates to accept; None: as many as from `propose`.
     """
 
     propose: Propose
     family: str
     share: float
-    fallback: Propose = nothing
+    fallback: Propose = propose_nothing
     fallback_limit: int | None = None
 
 
@@ -63,14 +63,14 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 
 def operator(name: str) -> Operator:
-    """The operator of a name. Raises ValueError listing the valid ones."""
+    """The operator with this name. Raises ValueError listing the valid names."""
     if name not in OPERATORS:
         raise ValueError(f"operator must be one of {', '.join(OPERATORS)}, was: {name}")
     return OPERATORS[name]
 
 
 def preset(name: str) -> tuple[str, ...]:
-    """The operators of a preset. Raises ValueError listing the valid ones."""
+    """The operators of this preset. Raises ValueError listing the valid names."""
     if name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, was: {name}")
     return PRESETS[name]

@@ -1,4 +1,4 @@
-"""UniVSE's attribute attack."""
+"""UniVSE's attribute attack: replace or add an attribute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.articles import article_before, with_article
-from negcap.augment.language.attributes import NOT_OF_PERSONS, attributes, exclude
+from negcap.augment.language.attributes import NOT_OF_PERSONS, are_incompatible, attributes
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.overlaps import is_person
 from negcap.augment.language.semantic_classes import is_animal
@@ -20,16 +20,19 @@ from negcap.augment.lexicon.sampling import sample
 from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# An attribute is added to a noun that would have it at least so often by chance, and never has it.
+# An attribute may be added to a noun if at least this many occurrences are expected by chance, and there is none.
 EXPECTED = 5.0
-# The dimensions that a photo shows of whatever thing; size or age are a matter of opinion.
+# Dimensions that are visible in photos; size and age are a matter of opinion.
 ADDED = frozenset("colour pattern material hair curl shape".split())
-# The least probability of an attribute in its slot: a less likely one would be implausible, and recognisable blind.
+# Minimum probability of an attribute in its slot: less likely ones are implausible, so the text alone gives them away.
 FLOOR = 0.01
 
 
 def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace an attribute by one that excludes it (B.2 of UniVSE's supplement): "a red car" -> "a blue car"."""
+    """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car".
+
+    Yields at most `draws` candidates.
+    """
     names = context.lexicon.attributes.names
     slots, weights = attribute_choices(caption, context)
     for at, entry in sample(weights, rng, draws):
@@ -37,7 +40,7 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
 
 
 def added_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Add an attribute that the corpus hardly ever gives the noun: "a dog" -> "a cloudy dog"."""
+    """Add an attribute that the corpus never gives the noun: "a dog" -> "a cloudy dog". Yields at most `draws`."""
     names = context.lexicon.attributes.names
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.root)]
     for at, entry in sample([_weights_of_absent(caption, slot, context) for slot in nouns], rng, draws):
@@ -45,7 +48,7 @@ def added_attribute(caption: Caption, context: Context, rng: Random, draws: int)
 
 
 def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every attribute, shape (entries,)."""
+    """The attribute slots of a caption and, for each, the sampling weight of every attribute: shape (entries,)."""
     entries = context.lexicon.attributes
     slots, slot_weights = [], []
     for slot in attribute_slots(caption):
@@ -59,12 +62,12 @@ def attribute_choices(caption: Caption, context: Context) -> tuple[list[Attribut
 
 
 def attribute_candidate(caption: Caption, context: Context, slot: AttributeSlot, name: str) -> Candidate:
-    """The candidate that puts an attribute in a slot, an article before it following."""
+    """The candidate that puts the attribute `name` in a slot, with a/an adjusted."""
     return Candidate("attribute", attribute_edits(caption, slot, name), (slot.index, slot.noun), slot.entry, name)
 
 
 def attribute_edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[Edit, ...]:
-    """The edits that put an attribute in a slot."""
+    """The edits that put the attribute `name` in a slot, with a/an adjusted."""
     token = caption.tokens[slot.index]
     edit = Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))
     return with_article(article_before(caption, slot.index), edit, name)
@@ -78,7 +81,7 @@ def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
 
 
 def _weights_of_absent(caption: Caption, slot: NounSlot, context: Context) -> np.ndarray:
-    """The weight of every attribute to be added to a noun: its frequency, 0 where the corpus gives it the noun."""
+    """The weight of each attribute as an addition to a noun: its frequency, 0 if the corpus has it with the noun."""
     entries, known = context.lexicon.attributes, attributes().dimensions
     seen = entries.counts_in(f"noun:{slot.entry}")
     expected = entries.counts * (seen.sum() / max(entries.counts.sum(), 1.0))
@@ -90,7 +93,7 @@ def _weights_of_absent(caption: Caption, slot: NounSlot, context: Context) -> np
 
 @cached(4096)
 def _never_added(noun: str) -> frozenset[str]:
-    """The dimensions that mean something else of what a noun names, or do not apply: "a black man", "a wooden dog"."""
+    """The dimensions whose words do not apply to a noun or have another sense: "a black man", "a wooden dog"."""
     if is_person(noun):
         return frozenset(NOT_OF_PERSONS)
     return frozenset({"material", "shape"}) if is_animal(noun) else frozenset()
@@ -98,7 +101,7 @@ def _never_added(noun: str) -> frozenset[str]:
 
 @cached(256)
 def _not_added(names: tuple[str, ...], never: frozenset[str]) -> list[int]:
-    """The entry numbers of the attributes that are vague ("large"), or of no dimension that may be added."""
+    """The entry numbers of attributes that are vague ("large"), or have no dimension that may be added."""
     known = attributes()
     open = ADDED - never
     return [n for n, name in enumerate(names) if name in known.vague or open.isdisjoint(known.dimensions.get(name, ()))]
@@ -106,5 +109,5 @@ def _not_added(names: tuple[str, ...], never: frozenset[str]) -> list[int]:
 
 @cached(4096)
 def _compatible(entry: str, names: tuple[str, ...]) -> list[int]:
-    """The entry numbers of the attributes that may be true of what `entry` is true of."""
-    return [number for number, name in enumerate(names) if not exclude(name, entry)]
+    """The entry numbers of the attributes that may be true of the same thing as `entry`."""
+    return [number for number, name in enumerate(names) if not are_incompatible(name, entry)]

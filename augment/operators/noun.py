@@ -1,4 +1,4 @@
-"""The noun operator of VSE-C: the head of a noun phrase against another frequent concrete head."""
+"""The noun operator of VSE-C: replace the head of a noun phrase by another frequent concrete noun."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from negcap.augment.lexicon.sampling import sample
 from negcap.augment.operators.plausible import implausible_nouns, implausible_with_adjective
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# The power that probabilities are raised to: else many of hundreds of nouns, each very unlikely, would be sampled.
+# Exponent of probabilities: without it, the many very unlikely nouns together would be sampled too often.
 SHARPNESS = 1.25
-# A noun is implausible if it is less likely than this times the likeliest one of the caption,
-LEAST_RATIO = 0.001
-# or if the lift of its governor is less than this. It is a fallback where all others are refused.
-LEAST_LIFT = 0.25
+# A noun is implausible (used only if all others are rejected) below this ratio to the caption's likeliest replacement,
+MIN_RATIO = 0.001
+# or if its lift given the governor of the slot is below this.
+MIN_LIFT = 0.25
 COLOURS = frozenset({"colour", "pattern"})
 
 
 def noun(
     caption: Caption, context: Context, rng: Random, draws: int, *, implausible: bool = False
 ) -> Iterator[Candidate]:
-    """Replace the head of a noun phrase (Section 3.1 of VSE-C): "a dog on a couch" -> "a dog on a table".
+    """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table".
 
-    Heads and replacements are the lexicon's; relational nouns ("a group of") stay. With `implausible`, by nouns that do
-    not fit the caption. Yields at most `draws` candidates.
+    Heads and replacements are nouns of the lexicon; relational nouns ("a group of") are not replaced. implausible: use
+    only nouns that do not fit the caption. Yields at most `draws` candidates.
     """
     names = context.lexicon.nouns.names
     slots, weights = noun_choices(caption, context, implausible=implausible)
@@ -50,9 +50,9 @@ def noun(
 def noun_choices(
     caption: Caption, context: Context, *, implausible: bool = False
 ) -> tuple[list[NounSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every noun of the lexicon there, shape (entries,).
+    """The noun slots of a caption and, for each, the sampling weight of every noun of the lexicon: shape (entries,).
 
-    Implausible nouns have weight 0; with `implausible` all others have.
+    Implausible nouns have weight 0; if `implausible`, all other nouns have weight 0 instead.
     """
     slots, slot_weights, plausible = _weighted(caption, context)
     return slots, [
@@ -62,7 +62,7 @@ def noun_choices(
 
 @cached_on_context
 def _weighted(caption: Caption, context: Context) -> tuple[list[NounSlot], list[np.ndarray], list[np.ndarray]]:
-    """The slots, and for each the weight of every noun and a mask of the plausible ones."""
+    """The slots and, for each, the weight of every noun and a mask of the plausible ones, both (entries,)."""
     nouns = context.lexicon.nouns
     slots = _slots(caption, nouns)
     likely, implausible = [], []
@@ -73,9 +73,9 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[NounSlot], list[
         if nouns.classes[own] != PERSON and _is_coloured(caption, slot):
             probabilities[nouns.classes == PERSON] = 0.0  # "a black and brown dog" is no "black and brown woman"
         likely.append(probabilities)
-        misfits = implausible_nouns(caption, slot, nouns, LEAST_LIFT)
+        misfits = implausible_nouns(caption, slot, nouns, MIN_LIFT)
         implausible.append(misfits | implausible_with_adjective(caption, slot, nouns))
-    least = LEAST_RATIO * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
+    least = MIN_RATIO * max((float(np.maximum.reduce(one, initial=0.0)) for one in likely), default=0.0)
     weights = [
         nouns.balanced(one, nouns.number[slot.entry], plural=slot.plural)
         for slot, one in zip(slots, likely, strict=True)
@@ -84,13 +84,13 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[NounSlot], list[
 
 
 def _is_coloured(caption: Caption, slot: NounSlot) -> bool:
-    """Whether a noun has a colour or a pattern, which mean something else of persons."""
+    """Whether a noun has a colour or pattern attribute, which would mean something else with a person."""
     known = attributes().dimensions
     return any(not COLOURS.isdisjoint(known.get(token.lower, ())) for token in caption.dependents(slot.root, "amod"))
 
 
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
-    """A function from a noun of the lexicon to the candidate that puts it in a slot; article and pronouns follow."""
+    """A function that makes the candidate with a noun of the lexicon in this slot, adjusting article and pronouns."""
     surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
     first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text
@@ -115,7 +115,7 @@ def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Calla
 
 
 def _slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
-    """The slots whose entry is in the lexicon; where there is none, those whose compound goes by its head."""
+    """The slots whose entry is in the lexicon; if there are none, those whose head alone is."""
     slots = [
         slot
         for slot in noun_slots(caption)

@@ -1,4 +1,4 @@
-"""The numeral operator of VSE-C: a quantity against another, nouns, verbs and pronouns following."""
+"""The numeral operator of VSE-C: replace a quantity, adjusting nouns, verbs and pronouns."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ from negcap.augment.lexicon.sampling import sample
 from negcap.augment.slots.quantities import QuantitySlot, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import subject
 
-# Words beside a noun that say how many it is: "a single dog", "a pair of two".
+# Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
     "single lone solitary sole only same different whole entire half few little couple various several many identical "
     "dozen other another alone".split()
 )
-# Measures and collections that are counted with what they are "of": "two groups of people".
+# Nouns that may be counted although "of" follows: "two groups of people".
 COLLECTIVE = frozenset(
     "group line row pile stack piece slice set picture photo photograph image reflection shadow hand arm letter glass "
     "cup bowl plate body herd flock crowd box basket bottle vase jar tray bag game jump trick".split()
 )
-# Words that say of several what cannot be said of one: "three zebras standing together".
+# Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
 WITHIN = frozenset("of in on at inside along down through across around into onto".split())
-# A number above one is implausible if it is less likely than this times the likeliest one ("on ten couches"); it is a
-# fallback where all others are refused.
-LEAST_RATIO = 0.1
-ENTRIES = 1024  # entries whose masks are kept
+# A number above one is implausible ("on ten couches"; used only if all others are rejected) below this ratio to the
+# probability of the likeliest number above one.
+MIN_RATIO = 0.1
+ENTRIES = 1024  # number of entries whose masks are cached
 
 
 def numeral(
     caption: Caption, context: Context, rng: Random, draws: int, *, implausible: bool = False
 ) -> Iterator[Candidate]:
-    """Replace a quantity (Section 3.1 of VSE-C): "A dog is running" -> "Two dogs are running".
+    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
 
-    "A"/"an"/"one", number words and digits are quantities; digits stay digits. Mass nouns, set phrases ("a lot of") and
-    predicates ("the man is a doctor") are not counted. With `implausible`, by numbers that do not fit the caption.
+    "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
+    lot of") and predicates ("the man is a doctor") are not counted. implausible: use only numbers that do not fit the
+    caption. Yields at most `draws` candidates.
     """
     names = context.lexicon.numerals.names
     slots, weights = numeral_choices(caption, context, implausible=implausible)
@@ -58,9 +59,9 @@ def numeral(
 def numeral_choices(
     caption: Caption, context: Context, *, implausible: bool = False
 ) -> tuple[list[QuantitySlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every quantity of the lexicon, shape (entries,).
+    """The quantity slots of a caption and, for each, the sampling weight of every quantity: shape (entries,).
 
-    Implausible quantities have weight 0; with `implausible` all others have.
+    Implausible quantities have weight 0; if `implausible`, all other quantities have weight 0 instead.
     """
     slots, slot_weights, plausible = _weighted(caption, context)
     return slots, [
@@ -70,7 +71,7 @@ def numeral_choices(
 
 @cached_on_context
 def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray], list[np.ndarray]]:
-    """The slots, and for each the weight of every quantity and a mask of the plausible ones."""
+    """The slots and, for each, the weight of every quantity and a mask of the plausible ones, both (entries,)."""
     entries = context.lexicon.numerals
     several = _several(entries.names)
     slots, slot_weights, plausible = [], [], []
@@ -83,7 +84,7 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], l
         if not _may_be_one(caption, slot):
             likely[_single(entries.names)] = 0.0
         mask = np.full(len(likely), not _is_implausible(caption, slot, context.lexicon))
-        mask[several] &= likely[several] >= LEAST_RATIO * np.maximum.reduce(likely[several], initial=0.0)
+        mask[several] &= likely[several] >= MIN_RATIO * np.maximum.reduce(likely[several], initial=0.0)
         slots.append(slot)
         slot_weights.append(entries.balanced(likely, own))
         plausible.append(mask)
@@ -91,7 +92,7 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], l
 
 
 def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
-    """Whether "a" or "one" can stand in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
+    """Whether "a" or "one" can be in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
     if not MUTUAL.isdisjoint(caption.lowered):
         return False
     before = caption.tokens[slot.index - 1] if slot.index else None
@@ -101,11 +102,11 @@ def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
 
 
 def _is_implausible(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
-    """Whether more than one would be implausible where there is one.
+    """Whether a number above one would be implausible in a slot whose value is one.
 
-    Of what somebody wears ("a girl in two green hats"), of what one is in or on ("a man plays on three courts"), of
-    that which one thing is part of ("the face of two clocks"), events ("two dogs have three fights"), and of those who
-    have one thing on ("two girls in a hat").
+    True for clothing that is worn ("a girl in two green hats"), places that one is in or on ("a man plays on three
+    courts"), wholes of one part ("the face of two clocks"), events ("two dogs have three fights"), and wearers of one
+    thing ("two girls in a hat").
     """
     noun = caption.tokens[slot.noun]
     if slot.value > 1:
@@ -136,9 +137,9 @@ def _wears_one(caption: Caption, noun: Token) -> bool:
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
-    """A function from a slot and a quantity to the candidate that puts it there; noun, verbs and pronouns agree.
+    """A function that makes the candidate with a given quantity in a slot, adjusting noun, verbs and pronouns.
 
-    The edits for agreement are the same for all quantities, so they are made once a slot.
+    The edits for agreement are the same for all quantities, so they are computed once per slot.
     """
     agreeing: dict[int, list[Edit] | None] = {}
 
@@ -154,7 +155,9 @@ def numeral_candidates(caption: Caption, context: Context) -> Callable[[Quantity
 
 @cached(ENTRIES)
 def _not_exchanged(entry: str, names: tuple[str, ...]) -> np.ndarray:
-    """A mask of the quantities of the same value as `entry`, or written in digits where it is in words; read-only."""
+    """A mask of the quantities that may not replace `entry`: of equal value, or digits for words or words for digits;
+    read-only.
+    """
     same = quantity_value(entry)
     return read_only(np.array([quantity_value(name) == same or name.isdigit() != entry.isdigit() for name in names]))
 
@@ -167,12 +170,12 @@ def _several(names: tuple[str, ...]) -> np.ndarray:
 
 @cached(ENTRIES)
 def _single(names: tuple[str, ...]) -> np.ndarray:
-    """A mask of the quantities of value 1, which no determiner precedes; read-only."""
+    """A mask of the quantities of value 1, which cannot follow a determiner; read-only."""
     return read_only(np.array([quantity_value(name) == 1 for name in names]))
 
 
 def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
-    """Whether the corpus counts the noun, and a number before it here means that many things."""
+    """Whether the noun is countable in the corpus, and the quantity in the slot is its number."""
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
         return False
@@ -190,7 +193,7 @@ def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
 
 
 def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> list[Edit] | None:
-    """The edits for the noun, first, the verbs and the pronouns; None where the grammar has no safe answer."""
+    """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun, many = caption.tokens[slot.noun], slot.value == 1
     surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
     if not surface or surface == noun.lower:
@@ -203,7 +206,7 @@ def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> 
 
 
 def _may_be_it(caption: Caption, noun: int) -> bool:
-    """Whether "it" behind a noun may mean that or another: "a hydrant with a chain that is attached to it"."""
+    """Whether "it" after a noun may refer to that noun: "a hydrant with a chain that is attached to it"."""
     thing = gender(caption.tokens[noun].lemma) == "thing"
     return thing and any(
         token.lower == "it" and token.index > noun and token.dep != "expl" for token in caption.pronouns
@@ -211,7 +214,7 @@ def _may_be_it(caption: Caption, noun: int) -> bool:
 
 
 def _edits(caption: Caption, slot: QuantitySlot, name: str, agreeing: list[Edit] | None) -> tuple[Edit, ...]:
-    """The edits for the quantity, and those that agree with it; none where `agreeing` is None."""
+    """The edits of the quantity and of the words that agree with it, in text order; () if `agreeing` is None."""
     if agreeing is None:
         return ()
     token, word = caption.tokens[slot.index], name

@@ -1,4 +1,4 @@
-"""UniVSE's object attack."""
+"""UniVSE's object attack: replace or append a noun."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 
 
 def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """With equal chance replace a noun by one that is not in the image, or append one (B.2 of UniVSE's supplement).
+    """Replace a noun by one that is not in the image, or append one, with equal chance (UniVSE, supplement B.2).
 
-    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer by construction.
+    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption.
     """
     names = context.lexicon.nouns.names
     slots, weights = noun_choices(caption, context)
@@ -44,7 +44,7 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 def _appends(caption: Caption, slot: NounSlot) -> bool:
-    """Whether "and a cat" can follow a noun: no list, nothing "of" it, no possessor, no predicate, no mass."""
+    """Whether "and a cat" can follow a noun: no list, no "of" after it, no possessor, no predicate, no mass noun."""
     root = caption.tokens[slot.root]
     if not slot.plural and slot.form not in ("a", "the"):
         return False
@@ -54,7 +54,7 @@ def _appends(caption: Caption, slot: NounSlot) -> bool:
 
 
 def _weights(slot: NounSlot, context: Context) -> np.ndarray:
-    """The weight of every noun to be appended to that of a slot: its probability there, if it is of the same class."""
+    """The weight of each noun as an addition to that of a slot: its probability there; 0 for another semantic class."""
     nouns = context.lexicon.nouns
     weights = nouns.probabilities(slot.contexts[:2], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
     weights[context.lexicon.may_corefer(slot.entry)] = 0.0

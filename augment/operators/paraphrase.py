@@ -1,4 +1,4 @@
-"""Captions that stay true: positive controls for audits and tests, never negatives."""
+"""Paraphrases that stay true: positive controls for audits and tests, never negatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.grammar import agreement_edits
 from negcap.augment.slots.attributes import ADJECTIVE_TAGS
 
-# What says the same of both sides, when it stands between two noun phrases and nothing else does.
+# Symmetric words, if nothing else is between two noun phrases.
 COORDINATING = (("and",), ("or",))
 SYMMETRIC = (
     *COORDINATING,
@@ -28,9 +28,10 @@ MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
 
 def paraphrase(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Exchange what may be exchanged: "a dog next to a cat" -> "a cat next to a dog"; "black and white" likewise.
+    """Swap phrases without changing the meaning: "a dog next to a cat" -> "a cat next to a dog".
 
-    Only where nothing else hangs on either side, so that no modifier changes its owner.
+    Also coordinated adjectives, "black and white". Only if no other modifier is attached to either side, since it would
+    change its owner. Yields at most `draws` candidates.
     """
     made = [*_noun_phrases(caption), *_adjectives(caption)]
     rng.shuffle(made)
@@ -53,7 +54,7 @@ def _noun_phrases(caption: Caption) -> Iterator[Candidate]:
 
 
 def _agrees(caption: Caption, one: Chunk, other: Chunk) -> bool:
-    """Whether the verb stays as it is with the second phrase in the place of the first."""
+    """Whether the verb still agrees when the second phrase takes the place of the first."""
     plural = _number(caption, other) == "NNS"
     return plural == (_number(caption, one) == "NNS") or agreement_edits(caption, one.root, plural=plural) == []
 
@@ -63,7 +64,7 @@ def _number(caption: Caption, chunk: Chunk) -> str:
 
 
 def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
-    """Whether both phrases are whole: determined alike, no pronoun, and nothing that follows may belong to either."""
+    """Whether two phrases can be swapped whole: equally determined, no pronouns, and nothing else modifies one."""
     tokens, lowered = caption.tokens, caption.lowered
     if any(tokens[i].tag in PRONOUNS for chunk in (one, other) for i in range(chunk.start, chunk.end)):
         return False

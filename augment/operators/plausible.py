@@ -1,4 +1,4 @@
-"""Selectional preferences: which nouns fit what governs a slot, whatever else makes them likely."""
+"""Selectional preferences: which nouns fit the governor of a slot."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from negcap.augment.lexicon.entries import Entries
 from negcap.augment.slots.contexts import first_conjunct
 from negcap.augment.slots.nouns import NounSlot
 
-# What things do as well as persons and animals.
+# Postures, which things can have as well as persons and animals.
 POSTURES = frozenset("sit stand lie lay rest lean hang".split())
-OF_ANYTHING = frozenset({"colour", "pattern", "size"})  # dimensions that all things have
-# The least lift of a noun behind an adjective: with less, the adjective does not go with it.
-LEAST_ADJECTIVE_LIFT = 0.4
+OF_ANYTHING = frozenset({"colour", "pattern", "size"})  # dimensions that every thing has
+# Minimum lift of a noun after an adjective for the two to fit.
+MIN_ADJECTIVE_LIFT = 0.4
 
 
-def implausible_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least_lift: float) -> np.ndarray:
-    """The nouns that do not fit a slot, as a mask, shape (entries,).
+def implausible_nouns(caption: Caption, slot: NounSlot, nouns: Entries, min_lift: float) -> np.ndarray:
+    """A mask of the nouns that do not fit a slot: shape (entries,).
 
-    Those whose lift in the governor of the slot is below `least_lift` ("reads a ladder"); for a person or animal that
-    does or wears something, all that is not alive ("a bathroom skis downhill", "a dock with short hair"); and for a
-    location that heads the caption, all that is none ("a parking meter with a desk and chairs").
+    Nouns with a lift below `min_lift` given the governor ("reads a ladder"); for a slot with a person or animal that
+    does or wears something, all nouns that are not alive ("a bathroom skis downhill"); for a location that heads the
+    caption, all other nouns ("a parking meter with a desk and chairs").
     """
-    implausible = nouns.lift(slot.contexts[:2]) < least_lift
+    implausible = nouns.lift(slot.contexts[:2]) < min_lift
     own = nouns.classes[nouns.number[slot.entry]]
     if is_location(slot.entry) and caption.tokens[slot.root].dep in ("ROOT", "nsubj", "attr"):
         implausible = implausible | ~_locations(nouns.names)
@@ -36,10 +36,10 @@ def implausible_nouns(caption: Caption, slot: NounSlot, nouns: Entries, least_li
 
 
 def implausible_with_adjective(caption: Caption, slot: NounSlot, nouns: Entries) -> np.ndarray:
-    """The nouns that do not go with the adjective before a slot, as a mask, shape (entries,): "a foggy sofa"."""
+    """A mask of the nouns that do not fit the adjective before a slot: shape (entries,). "a foggy sofa"."""
     if not slot.start or caption.tokens[slot.start - 1].dep != "amod":
         return np.zeros(len(nouns.names), bool)
-    found = nouns.lift(slot.contexts[2:3]) < LEAST_ADJECTIVE_LIFT
+    found = nouns.lift(slot.contexts[2:3]) < MIN_ADJECTIVE_LIFT
     if OF_ANYTHING.isdisjoint(attributes().dimensions.get(caption.lowered[slot.start - 1], ())):
         other = nouns.classes != nouns.classes[nouns.number[slot.entry]]
         found = found | (other & (nouns.counts_in(slot.contexts[2]) == 0))

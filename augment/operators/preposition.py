@@ -1,4 +1,4 @@
-"""The preposition operator of VSE-C."""
+"""The preposition operator of VSE-C: replace a preposition by an incompatible one."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from negcap.augment.lexicon.entries import Entries
 from negcap.augment.lexicon.sampling import sample
 from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
 
-# The least probability of a preposition in its slot: a less likely one would be implausible, and recognisable blind.
+# Minimum probability of a preposition in its slot: less likely ones are implausible, so the text gives them away.
 FLOOR = 0.003
-# The least lift of its governor and of its object, for the same reason.
-LEAST_LIFT = 0.5
+# Minimum lift given its governor and given its object, for the same reason.
+MIN_LIFT = 0.5
 WITHOUT = "without"
 
 
 def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a preposition (Table 8 of VSE-C): "a cat on the table" -> "a cat under the table".
+    """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table".
 
-    Multi-word prepositions ("in front of") are one; particles, agents and set phrases stay.
+    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced.
+    Yields at most `draws` candidates.
     """
     slots, weights = preposition_choices(caption, context)
     for at, entry in sample(weights, rng, draws):
@@ -45,7 +46,7 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
 
 @cached_on_context
 def preposition_choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every preposition, shape (entries,), read-only."""
+    """The slots of a caption and, for each, the sampling weight of every preposition: shape (entries,), read-only."""
     entries = context.lexicon.prepositions
     slots, slot_weights = [], []
     for slot in preposition_slots(caption):
@@ -63,7 +64,7 @@ def preposition_choices(caption: Caption, context: Context) -> tuple[list[Prepos
 
 
 def preposition_candidate(caption: Caption, context: Context, slot: PrepositionSlot, name: str) -> Candidate:
-    """The candidate that puts a preposition in a slot."""
+    """The candidate that puts the preposition `name` in a slot."""
     table = prepositions()
     first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]
     edit = Edit(first.start, last.end, cased(name, first.text, first=slot.start == 0))
@@ -72,10 +73,10 @@ def preposition_candidate(caption: Caption, context: Context, slot: PrepositionS
 
 
 def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:
-    """Whether the object is a thing or a location that photos show: no abstraction, no part of a body.
+    """Whether the object of a preposition is a visible thing or location: nothing abstract, no body part.
 
-    A noun that WordNet lacks counts as visible if it is in the lexicon. One without an article is likely a verb
-    ("to furrow") unless the corpus writes it so.
+    A noun that is not in WordNet counts as visible if it is in the lexicon. A singular noun without an article is
+    likely a wrongly parsed verb ("to furrow"), unless the corpus often has it bare.
     """
     object, nouns = caption.tokens[slot.object], context.lexicon.nouns
     noun = object.lemma
@@ -88,7 +89,7 @@ def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bo
 
 
 def _fits_object(caption: Caption, object: int, names: tuple[str, ...]) -> np.ndarray:
-    """The entries that fit the number and the modifiers of an object, as a mask, shape (entries,)."""
+    """A mask of the entries that fit the number and the modifiers of an object: shape (entries,)."""
     noun = caption.tokens[object]
     several = noun.tag == "NNS" or any(True for _ in caption.dependents(object, "conj"))
     described = any(True for _ in caption.dependents(object, "amod", "nummod"))
@@ -97,21 +98,23 @@ def _fits_object(caption: Caption, object: int, names: tuple[str, ...]) -> np.nd
 
 @cached(64)
 def _fits(names: tuple[str, ...], several: bool, described: bool) -> np.ndarray:
-    """All but "between" and "among" one thing, and "without" what is described ("without a blue hat"); read-only."""
+    """A mask of all entries except "between" and "among" for one thing, and "without" for one with modifiers;
+    read-only.
+    """
     never = {*(() if several else ("between", "among")), *((WITHOUT,) if described else ())}
     return read_only(np.array([name not in never for name in names]))
 
 
 def _implausible(slot: PrepositionSlot, others: np.ndarray, entries: Entries) -> np.ndarray:
-    """The entries that do not go with what governs the slot or with its object, as a mask, shape (entries,).
+    """A mask of the entries that do not fit the governor or the object of a slot: shape (entries,).
 
-    Their lift is that among `others`, a mask of what can be exchanged for the preposition that stands there. One of
-    direction ("into", "past") is implausible behind a word that the corpus never has it behind, unless one of direction
-    stands there; so is one that makes an idiom with its governor.
+    Lift is computed among `others`, a mask of the entries that may replace the preposition. A preposition of direction
+    ("into", "past") is implausible if the corpus never has it with this governor, unless it replaces another of
+    direction. A preposition that forms an idiom with the governor is implausible, too.
     """
     table = prepositions()
     lifts = (entries.lift_among(slot.contexts[i : i + 2], others) for i in (0, 2))
-    implausible = np.minimum(*lifts) < LEAST_LIFT
+    implausible = np.minimum(*lifts) < MIN_LIFT
     if slot.entry not in table.directional:
         implausible |= _directional(entries.names) & (entries.counts_in(slot.contexts[0]) == 0)
     own = table.owned.get(slot.contexts[0].partition(":")[2], ())
@@ -126,7 +129,7 @@ def _directional(names: tuple[str, ...]) -> np.ndarray:
 
 @cached(1 << 13)
 def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
-    """The entries that exclude `entry` before a noun and may replace it, as a mask, shape (entries,), read-only."""
+    """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it."""
     table = prepositions()
     worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
     sorts = {"person": is_person, "animal": is_animal, "building": is_building}

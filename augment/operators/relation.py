@@ -1,4 +1,4 @@
-"""UniVSE's relation attack."""
+"""UniVSE's relation attack: replace a part of a (subject, relation, object) triple."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 
 def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace the subject, the relation word or the object of a triple (B.2 of UniVSE's supplement).
+    """Replace the subject, the relation word or the object of a triple (UniVSE, supplement B.2).
 
-    "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". A caption without
-    relations gets a relation word and a noun: "a dog" -> "a dog on a couch".
+    "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". In a caption without
+    relations, a relation word and a noun are added: "a dog" -> "a dog on a couch". Yields at most `draws` candidates.
     """
     graph = scene_graph(caption)
     if not graph.relations:
@@ -65,7 +65,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
 
 
 class Choice(NamedTuple):
-    """A slot: the names of the entries that may come there, what makes a candidate of one, and their weights."""
+    """The replacements for one slot: entry names, their weights (entries,), and a maker of candidates."""
 
     names: Sequence[str]
     candidate: Callable[[str], Candidate | None]
@@ -73,13 +73,13 @@ class Choice(NamedTuple):
 
 
 def _candidates(choices: Sequence[Choice], rng: Random, draws: int) -> Iterator[Candidate | None]:
-    """Candidates for some slots, sampled together."""
+    """Candidates for several slots, sampled together."""
     for at, entry in sample([choice.weights for choice in choices], rng, draws):
         yield choices[at].candidate(choices[at].names[entry])
 
 
 def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Put a preposition and a noun behind a noun, sampled by how the corpus uses them there."""
+    """Add a preposition and a noun after a noun, sampled by how the corpus uses them there."""
     lexicon = context.lexicon
     slots = [
         slot

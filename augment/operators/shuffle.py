@@ -1,4 +1,4 @@
-"""The noun phrase shuffle of VSE-C."""
+"""The noun phrase shuffle of VSE-C: swap two noun phrases."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from negcap.augment.lexicon.entries import Entries
 from negcap.augment.operators.plausible import implausible_nouns
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# The least lift of what governs a noun for the one that takes its position.
-LEAST_LIFT = 0.1
+# Minimum lift of a noun given the governor of the position that it moves to.
+MIN_LIFT = 0.1
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Exchange two noun phrases (Section 3.1 of VSE-C): "a boy chases a dog" -> "a dog chases a boy".
+    """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Pairs are taken whose heads fit each other's positions: the lift of each by the other's governor is not too low, and
-    both or neither name locations (negcap.augment.operators.plausible).
+    Only pairs whose heads fit each other's position: the lift of each given the other's governor is at least
+    MIN_LIFT, and both or neither name locations (negcap.augment.operators.plausible). Yields at most `draws`
+    candidates.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
@@ -36,7 +37,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         for slot in noun_slots(caption)
         if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
     ]
-    implausible = {slot: implausible_nouns(caption, slot, nouns, LEAST_LIFT) for slot in slots}
+    implausible = {slot: implausible_nouns(caption, slot, nouns, MIN_LIFT) for slot in slots}
     pairs = [
         (one, other)
         for one, other in combinations(slots, 2)
@@ -63,7 +64,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
 
 
 def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
-    """Whether a pronoun that may refer to a noun would have to change for the noun that takes its position."""
+    """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position."""
     if not caption.pronouns:
         return False
     of = None if old.plural else gender(old.entry)
@@ -71,10 +72,10 @@ def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase can be moved, and that changes what the caption says.
+    """Whether a noun phrase can be moved, and moving it changes what the caption says.
 
-    It has no pronoun and no "no" in it, nothing "of" it and no particle behind it; it stands in no list, and not behind
-    "of" or "with"; and its head occurs once.
+    False if it contains a pronoun or is negated; if "of" or a particle follows; if it is in a list, or after "of" or
+    "with"; and if its head occurs twice.
     """
     tokens, lowered = caption.tokens, caption.lowered
     root = tokens[chunk.root]
@@ -92,13 +93,13 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
 
 
 def _alike(one: NounSlot, other: NounSlot) -> bool:
-    """Whether two nouns may take each other's position: both name locations or neither does; not both clothing."""
+    """Whether two nouns may swap positions: both or neither name locations, and they are not both clothing."""
     worn = is_worn(one.entry) and is_worn(other.entry)
     return one.entry != other.entry and is_location(one.entry) == is_location(other.entry) and not worn
 
 
 def _stands_alone(slot: NounSlot, nouns: Entries) -> bool:
-    """Whether a noun phrase has what determines it, or needs nothing: "book on a table" is for headlines only."""
+    """Whether a noun phrase has a determiner or needs none: "book on a table" is a headline."""
     return slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare")
 
 

@@ -1,4 +1,4 @@
-"""A verb against another of the same form and argument pattern."""
+"""Replace a verb by another with the same form and argument pattern."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.sampling import sample
-from negcap.augment.slots.verbs import OBJECT, VerbSlot, exclude, inflected, verb_slots, verbs
+from negcap.augment.slots.verbs import OBJECT, VerbSlot, are_incompatible, inflected, verb_slots, verbs
 
-# The least probability of a verb in its slot: a less likely one would be implausible, and recognisable blind.
+# Minimum probability of a verb in its slot: less likely ones are implausible and recognisable from the text alone.
 FLOOR = 0.008
-# The least lift of its subject and of its object, for the same reason.
-LEAST_LIFT = 0.3
+# Minimum lift given its subject and given its object, for the same reason.
+MIN_LIFT = 0.3
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a verb by one that excludes it: "a boy throws a ball" -> "a boy kicks a ball".
+    """Replace a verb by an incompatible one: "a boy throws a ball" -> "a boy kicks a ball".
 
-    Same inflection, same object or preposition; neither entails the other (WordNet's troponymy, entailment, cause).
+    The inflection and the object or preposition stay; neither verb entails the other (WordNet's troponymy, entailment,
+    cause). Samples at most `draws` verbs.
     """
     slots, weights = verb_choices(caption, context)
     for at, entry in sample(weights, rng, draws):
@@ -35,14 +36,14 @@ def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
 @cached_on_context
 def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every verb, shape (entries,), read-only."""
+    """The verb slots of a caption and, for each, the sampling weight of every verb: shape (entries,), read-only."""
     entries = context.lexicon.verbs
     slots, slot_weights = [], []
     for slot in verb_slots(caption):
         weights = entries.sampling_weights(slot.contexts, slot.pattern, entries.number.get(slot.entry), FLOOR)
         weights[_compatible(slot.entry, slot.pattern, entries.names)] = 0.0
         for contexts in (slot.contexts[:2], slot.contexts[2:4]) if weights.any() else ():
-            weights[entries.lift(contexts) < LEAST_LIFT] = 0.0
+            weights[entries.lift(contexts) < MIN_LIFT] = 0.0
         if slot.pattern == OBJECT:
             object = next(caption.dependents(slot.index, "dobj"), None)
             weights[_never_takes(object.lemma if object else "", entries.names)] = 0.0
@@ -52,7 +53,7 @@ def verb_choices(caption: Caption, context: Context) -> tuple[list[VerbSlot], li
 
 
 def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str) -> Candidate | None:
-    """The candidate that puts a verb in a slot; None where the corpus never writes it in that form."""
+    """The candidate that puts the verb `name` in a slot; None if the corpus never has it in the form needed."""
     token = caption.tokens[slot.index]
     surface = inflected(name, slot.tag, context.lexicon.inflected.get(slot.tag.lower(), {}))
     if surface is None:
@@ -64,11 +65,11 @@ def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str
 
 @cached(4096)
 def _never_takes(noun: str, names: tuple[str, ...]) -> list[int]:
-    """The entry numbers of the verbs that do not take a noun as their object."""
+    """The entry numbers of the verbs that cannot have this noun as their object."""
     return [number for number, name in enumerate(names) if not verbs().takes_object(name, noun)]
 
 
 @cached(4096)
 def _compatible(entry: str, pattern: str, names: tuple[str, ...]) -> list[int]:
-    """The entry numbers of the verbs that may be true of whom `entry` is true of."""
-    return [number for number, name in enumerate(names) if not exclude(name, entry, pattern)]
+    """The entry numbers of the verbs that may be true of the same subject as `entry`."""
+    return [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]

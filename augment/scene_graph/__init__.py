@@ -1,7 +1,7 @@
 """Caption -> scene graph: objects, their attributes, and the relations between them.
 
-The graph is read off the stored parse by rules, one kind of construction each; it needs no parser at run time.
-`simple` makes the two simplifications of UniVSE's training (Wu et al. 2019, supplementary A.1).
+The graph is read from the stored parse by rules, one per construction; no parser runs here. `simple` makes the two
+simplifications of UniVSE's training (Wu et al. 2019, supplementary A.1).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]
 def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
     """The scene graph of a parsed caption.
 
-    "A man in front of a red car wears a hat" -> objects man, car, hat; attributes (car, red); relations
-    (man, in front of, car), (man, wear, hat). With `simple`, a name is its head noun alone ("racket" for "tennis
-    racket") and an object has its first attribute only.
+    "A man in front of a red car wears a hat" -> objects man, car, hat; attributes (car, red); relations (man, in front
+    of, car), (man, wear, hat). simple: name objects by the head noun only ("racket" for "tennis racket"), and keep only
+    the first attribute of each object.
     """
     nouns = Nouns.read(caption)
     related, states = relations(caption, nouns)

@@ -1,4 +1,4 @@
-"""The attributes of a scene graph: what a caption says of one thing."""
+"""The attributes of a scene graph: properties and states of one object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _MODIFIERS = ("amod", "nummod")
 
 
 def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]) -> tuple[Attribute, ...]:
-    """The attributes of a caption's things; `states` are (object, token) pairs of verbs that stand alone."""
+    """The attributes of a caption's objects, by object, in text order.
+
+    states: (object, token) pairs of verbs that relate their subject to nothing ("a dog **sleeps**") and so are
+    attributes.
+    """
     found: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
     found.update(states)
     tokens, lowered = caption.tokens, caption.lowered
@@ -24,18 +28,18 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
         index = token.index
         if token.dep in _MODIFIERS or lowered[index] == "both":
             if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
-                for object in nouns.things(token.head)[:1]:
+                for object in nouns.objects_of(token.head)[:1]:
                     found.update((object, word) for word in _coordinated(caption, index))
         elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
                 found.update((object, word) for word in _coordinated(caption, index))
         elif token.dep == "pobj" and in_colour(caption, token):
             holder = tokens[tokens[token.head].head]
-            things = nouns.things(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
+            things = nouns.objects_of(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
             found.update((object, index) for object in things[:1])
             found.difference_update((object, holder.index) for object in things)
         elif lowered[index] in FORMS and index in nouns.stands_for:
-            found.update((object, index) for object in nouns.things(index)[:1])
+            found.update((object, index) for object in nouns.objects_of(index)[:1])
     spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}
     within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
     return tuple(
@@ -55,14 +59,14 @@ def _coordinated(caption: Caption, index: int) -> list[int]:
 
 
 def _is_empty(caption: Caption, word: int) -> bool:
-    """Whether a modifier is no attribute that a photo shows: "several", "one", "full of"."""
+    """Whether a modifier is not an attribute that a photo shows: "several", "one", "full of"."""
     lower = caption.lowered[word]
     behind = caption.lowered[word + 1] if word + 1 < len(caption.tokens) else ""
     return lower in QUANTIFIERS or lower == "full" and behind == "of"
 
 
 def _span(caption: Caption, token: Token) -> tuple[int, int]:
-    """The tokens of one attribute: "light brown", "apple - shaped", "sitting down"."""
+    """The token span of an attribute: "light brown", "apple - shaped", "sitting down"."""
     lowered, start, end = caption.lowered, token.index, token.index + 1
     if end < len(lowered) and caption.tokens[end].dep == "prt" and caption.tokens[end].head == token.index:
         end += 1

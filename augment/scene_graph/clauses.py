@@ -1,4 +1,4 @@
-"""Clauses: the subjects and objects of verbs, through relative clauses, coordination and passives."""
+"""Clauses: the subjects and objects of verbs, also through relative clauses, coordination and passives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "au
 
 
 class Clauses:
-    """Reads subjects and objects of the verbs of one caption."""
+    """Finds the subjects and objects of the verbs of one caption."""
 
     def __init__(self, caption: Caption, nouns: Nouns) -> None:
         self.caption = caption
@@ -19,7 +19,9 @@ class Clauses:
         self._subjects: dict[int, list[int]] = {}
 
     def subjects(self, index: int) -> list[int]:
-        """The things that are the subject of token `index`, a verb or predicate; of a passive the patients."""
+        """The objects (head tokens) that are the subject of token `index`, a verb or predicate; for a passive, the
+        patients.
+        """
         found = self._subjects.get(index)
         if found is None:
             self._subjects[index] = []  # ends the recursion of a circular parse
@@ -27,7 +29,7 @@ class Clauses:
         return found
 
     def is_passive(self, verb: Token) -> bool:
-        """Whether a verb is a passive, with an auxiliary or as a participle behind its noun."""
+        """Whether a verb is passive: with an auxiliary, or a participle after its noun."""
         if verb.tag not in ("VBN", "VBD"):
             return False
         for child in self.caption.children[verb.index]:
@@ -43,13 +45,17 @@ class Clauses:
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
     def gap(self, index: int) -> list[int]:
-        """The things that fill the gap of a relative clause with its own subject: "the sofa the man is sitting on"."""
+        """The objects (head tokens) that fill the gap of a relative clause: the sofa in "the sofa the man is sitting
+        on".
+
+        Empty if token `index` does not head a relative clause with its own subject.
+        """
         verb = self.caption.tokens[index]
         if verb.dep not in ("relcl", "acl"):
             return []
         for child in self.caption.children[index]:
             if self.caption.tokens[child].dep in ("nsubj", "nsubjpass"):
-                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.things(verb.head)[:1]
+                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.objects_of(verb.head)[:1]
         return []
 
     def _read(self, index: int) -> list[int]:
@@ -61,16 +67,16 @@ class Clauses:
                     break
                 if tokens[child].lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
                     return self.subjects(token.head)
-                return self.nouns.things(child)
+                return self.nouns.objects_of(child)
         if token.pos in ("NOUN", "PROPN", "PRON"):
-            return self.nouns.things(index)
+            return self.nouns.objects_of(index)
         if token.head == index:
             existing = [c for c in self.caption.children[index] if tokens[c].dep == "attr"]
             if existing and any(tokens[c].dep == "expl" for c in self.caption.children[index]):
-                return self.nouns.things(existing[0])
+                return self.nouns.objects_of(existing[0])
             return []
         if token.dep in ("relcl", "acl", "amod"):
-            return self.nouns.doers(token.head, index)
+            return self.nouns.clause_subjects(token.head, index)
         if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
             return self.subjects(token.head)
         return []

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Object(NamedTuple):
-    """A thing: `token` is its head noun, `start` the first token of its name, e.g. "tennis racket"."""
+    """An object: `token` is its head noun, `start` the first token of its name, `name` e.g. "tennis racket"."""
 
     token: int
     start: int
@@ -14,7 +14,10 @@ class Object(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """An attribute of the object with head `object`: tokens `start` to `end` (exclusive) around `token`."""
+    """An attribute of the object with head token `object`: tokens `start` to `end` (exclusive), with head word `token`.
+
+    value: the text in lower case, a few words normalised ("wood" -> "wooden").
+    """
 
     object: int
     token: int
@@ -24,9 +27,9 @@ class Attribute(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """Two objects by their head tokens, and the words that relate them: "wear", "in front of", "sit on", "have".
+    """A relation between two objects, given by head tokens; `name` is e.g. "wear", "in front of", "sit on", "have".
 
-    `tokens` is empty where no word stands for the relation ("the man's hat").
+    tokens: the words of the relation; empty if there are none ("the man's hat").
     """
 
     subject: int

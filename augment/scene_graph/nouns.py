@@ -1,4 +1,4 @@
-"""The objects of a scene graph: which nouns of a caption name things, and which thing a noun stands for."""
+"""The objects of a scene graph: which nouns of a caption name objects, and which object a noun stands for."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _NAMED = ("compound", "nmod")
 
 @dataclass(frozen=True)
 class Nouns:
-    """The things of a caption: `objects` by head token; `stands_for`: a portion's token -> what it is a portion of.
+    """How a caption's nouns map to objects; all keys and values are token indices.
 
-    `modifiers`: noun modifiers that are attributes, not part of a name ("**brick** wall"), with their object's head.
-    `named`: adjectives that are part of a name ("**hot** dog", "**right** hand"). `covers`: participle -> the noun
-    before it ("a **snow**-covered field"). `mutual`: the last word of "each other" and "one another".
+    objects: by head token. stands_for: portion noun -> the noun that it is a portion of ("a **group** of dogs").
+    modifiers: noun modifiers that are attributes, not part of a name ("**brick** wall") -> head of their object. named:
+    adjectives that are part of a name ("**hot** dog", "**right** hand"). covers: participle -> the noun before it ("a
+    **snow**-covered field"). mutual: the last word of "each other" and "one another".
     """
 
     caption: Caption
@@ -46,7 +47,7 @@ class Nouns:
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
-        """Find the things of a caption."""
+        """Analyse the nouns of a caption."""
         objects: dict[int, Object] = {}
         stands_for: dict[int, int] = {}
         modifiers: dict[int, int] = {}
@@ -81,8 +82,8 @@ class Nouns:
             objects[index] = Object(index, start, name)
         return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
-    def things(self, index: int) -> list[int]:
-        """The objects that a noun stands for, with those coordinated with it."""
+    def objects_of(self, index: int) -> list[int]:
+        """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
         found = []
         seen = 0
         pending = [index]
@@ -99,13 +100,13 @@ class Nouns:
                     pending.append(child)
         return found
 
-    def doers(self, index: int, clause: int) -> list[int]:
-        """The subjects of a clause or phrase at token `clause` that is attached to noun `index`.
+    def clause_subjects(self, index: int, clause: int) -> list[int]:
+        """The subjects (head tokens) of a clause or phrase with head token `clause` that is attached to noun `index`.
 
-        Of a coordination all that stand before it: "a man and a woman holding umbrellas"; where it is attached to the
-        last, only those that are persons as that is, or are none: not the dog of "a dog and a man holding umbrellas".
-        A phrase is only said of all where the coordination leads its clause: not in "a suit and a hat with a feather";
-        nothing is where another has its own: "a man on a bench and a woman holding umbrellas".
+        In a coordination, all conjuncts before the clause: "a man and a woman holding umbrellas". There are three
+        exceptions, in which only noun `index` is meant: conjuncts of which some are persons and some are not ("a dog
+        and a man holding umbrellas"); a phrase in a coordination that does not lead its clause ("in a suit and a hat
+        with a feather"); and a conjunct with a modifier of its own ("a man on a bench and a woman holding umbrellas").
         """
         tokens = self.caption.tokens
         first, person = index, is_person(tokens[index].lemma)
@@ -113,10 +114,10 @@ class Nouns:
             first = tokens[first].head
             own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
             if own or is_person(tokens[first].lemma) != person:
-                return self.things(index)[:1]
+                return self.objects_of(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
-        found = self.things(first)
+        found = self.objects_of(first)
         if len(found) < 2:
             return found
         return [thing for thing in found if thing < clause]
@@ -127,7 +128,7 @@ def _is_noun(token: Token) -> bool:
 
 
 def _behind_of(caption: Caption, token: Token) -> int | None:
-    """The noun behind "of", if `token` has one."""
+    """The noun after "of" that depends on `token`, or None."""
     for child in caption.children[token.index]:
         if caption.lowered[child] == "of" and caption.tokens[child].dep == "prep":
             for noun in caption.dependents(child, "pobj"):
@@ -150,17 +151,17 @@ def _paired(caption: Caption) -> set[int]:
 
 
 def is_look(token: Token) -> bool:
-    """Whether a word is one attribute with the word before it: "heart-**shaped** cake", not "a woman looking up"."""
+    """Whether a word forms one attribute with the word before it: "heart-**shaped** cake", not "a woman looking up"."""
     return token.dep in ("amod", "compound", "nmod") and token.head > token.index and token.lower in LOOKS
 
 
 def is_colour(token: Token) -> bool:
-    """Whether a noun is a colour that is said of something: "the car is **blue**", "red, white and **blue**"."""
+    """Whether a noun is a colour that describes something: "the car is **blue**", "red, white and **blue**"."""
     return token.dep in ("attr", "acomp", "conj") and token.pos == "NOUN" and token.lower in COLOURS
 
 
 def in_colour(caption: Caption, token: Token) -> bool:
-    """Whether a noun is a colour that somebody or a picture is in: "a man in **black**"."""
+    """Whether a noun is a colour that a person wears or a picture has: "a man in **black**"."""
     while token.dep == "conj" and token.head < token.index and token.lower in COLOURS:
         token = caption.tokens[token.head]
     if token.dep != "pobj" or token.head >= token.index or token.lower not in COLOURS:
@@ -170,7 +171,7 @@ def in_colour(caption: Caption, token: Token) -> bool:
 
 
 def _names_nothing(caption: Caption, token: Token) -> bool:
-    """Whether a noun names no thing of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
+    """Whether a noun names no object of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
     lowered, behind = caption.lowered, token.index + 1
     if lowered[token.index] in NAMELESS or lowered[token.index] == "front" and token.dep == "pobj":
         return True
@@ -187,14 +188,16 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
 
 
 def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
-    """Whether an adjective is part of a name: "hot dog", which WordNet has; not "young man", for young is visible."""
+    """Whether an adjective is part of a name, as in "hot dog", which WordNet has; not "young man", since young is
+    visible.
+    """
     if adjective.dep != "amod" or adjective.head != noun.index:
         return False
     return adjective.lower in SIDES or alone and is_part_of_name(adjective.lower, noun.lemma)
 
 
 def _covers(caption: Caption) -> dict[int, int]:
-    """Participles with the noun right before them, behind which a noun follows: "a snow-covered field"."""
+    """Participles between two nouns, with the noun directly before: "a snow-covered field"."""
     covers: dict[int, int] = {}
     if COVERING.isdisjoint(caption.lowered):
         return covers

@@ -1,4 +1,4 @@
-"""Prepositional phrases: which words are one relation ("in front of", "sit on top of"), and what they relate."""
+"""Prepositional phrases: which words form one relation ("in front of", "sit on top of"), and what they relate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 
 
 class Phrase(NamedTuple):
-    """A preposition of one or more words: attached to token `head`, with its object noun, None where it is stranded."""
+    """A preposition of one or more words, attached to token `head`; `object` is its noun, None if stranded."""
 
     tokens: tuple[int, ...]
     name: str
@@ -54,7 +54,7 @@ def phrases(caption: Caption) -> list[Phrase]:
 
 
 def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None]:
-    """From a preposition to the noun it ends at: over prepositions, and nouns of place with "of"."""
+    """The words of a preposition and its final noun, through further prepositions and nouns of place with "of"."""
     words = [index]
     tokens, lowered = caption.tokens, caption.lowered
     for _ in range(4):

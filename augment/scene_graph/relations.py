@@ -1,4 +1,4 @@
-"""The relations of a scene graph: verbs, prepositions and possessives between things."""
+"""The relations of a scene graph: verbs, prepositions and possessives between objects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from negcap.augment.scene_graph.clauses import Clauses
 from negcap.augment.scene_graph.graph import Relation
 from negcap.augment.scene_graph.nouns import Nouns
 from negcap.augment.scene_graph.phrases import Phrase, phrases
-from negcap.augment.scene_graph.words import CONTAINERS, INVERTED, STUFF, STUFF_KINDS
+from negcap.augment.scene_graph.words import CONTAINERS, INVERTED, SUBSTANCE_SYNSETS, SUBSTANCES
 from negcap.augment.slots.verbs import verbs
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
-    """The relations of a caption in text order, and (object, verb) pairs of verbs that are attributes."""
+    """The relations of a caption in text order, and (object, verb) token pairs of verbs that are attributes."""
     reader = _Reader(caption, nouns)
     attached: dict[int, list[Phrase]] = {}
     for phrase in phrases(caption):
@@ -25,23 +25,27 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
     for token in caption.tokens:
         its = attached.get(token.index, [])
         if token.index in nouns.covers:
-            reader.add([nouns.covers[token.index]], nouns.things(token.head)[:1], (token.index,), token.lemma)
+            reader.add([nouns.covers[token.index]], nouns.objects_of(token.head)[:1], (token.index,), token.lemma)
         elif token.pos == "VERB":
             states += reader.verb(token, its)
         elif its:
             reader.noun(token, its)
         if token.dep == "poss":
-            reader.add(nouns.things(token.index), nouns.things(token.head)[:1], (), "have")
+            reader.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
     found = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
     return tuple(sorted(found.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
 
 
 @cache
-def is_stuff(noun: str) -> bool:
-    """Whether a noun names a food, a liquid or another stuff, by its first sense."""
+def is_substance(noun: str) -> bool:
+    """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed in SUBSTANCES."""
     wordnet = WordNet.load()
     senses = wordnet.senses(noun, "n")
-    return noun in STUFF or bool(senses) and not wordnet.closure(senses[0]).isdisjoint(map(wordnet.synset, STUFF_KINDS))
+    return (
+        noun in SUBSTANCES
+        or bool(senses)
+        and not wordnet.closure(senses[0]).isdisjoint(map(wordnet.synset, SUBSTANCE_SYNSETS))
+    )
 
 
 class _Reader:
@@ -51,7 +55,7 @@ class _Reader:
         self.found: list[Relation] = []
 
     def add(self, subjects: Iterable[int], objects: Iterable[int], tokens: tuple[int, ...], name: str) -> bool:
-        """Relate every subject to every object; whether there was any."""
+        """Relate all subjects to all objects; returns whether any relation was added."""
         before = len(self.found)
         for subject in subjects:
             for object in objects:
@@ -60,41 +64,46 @@ class _Reader:
         return len(self.found) > before
 
     def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
-        """Relate the first of several things to the others, a plural to itself: "dogs face each other"."""
+        """Relate the first subject to the others, a single plural to itself: "dogs face each other".
+
+        Returns whether there was any subject.
+        """
         self.found += [Relation(subjects[0], other, tokens, name) for other in subjects[1:] or subjects]
         return bool(subjects)
 
     def noun(self, token: Token, its: list[Phrase]) -> None:
-        """Phrases of a noun, an adjective or a form of "be"."""
+        """Add the relations of the phrases attached to a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
         clause = self.clauses.subjects(token.index)
         for phrase in its:
-            subjects = self.nouns.doers(token.index, phrase.tokens[0]) if is_noun else clause
+            subjects = self.nouns.clause_subjects(token.index, phrase.tokens[0]) if is_noun else clause
             if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
                 continue
             if phrase.object in self.nouns.mutual:
                 self.mutual(subjects, phrase.tokens, phrase.name)
                 continue
-            objects = self.nouns.things(phrase.object)
+            objects = self.nouns.objects_of(phrase.object)
             if phrase.name == "of":
                 if not is_noun or token.index in self.nouns.stands_for:
                     continue
-                if token.lemma in CONTAINERS or self._is_stuff(phrase.object):
+                if token.lemma in CONTAINERS or self._is_substance(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
                 else:
                     self.add(objects, subjects, phrase.tokens, "have")
             else:
                 self.add(subjects, objects, phrase.tokens, phrase.name)
 
-    def _is_stuff(self, noun: int) -> bool:
-        """Whether a noun without determiner is what something holds or is made of: "a pool of water"."""
+    def _is_substance(self, noun: int) -> bool:
+        """Whether the noun at token `noun`, without determiner, is a substance: "a pool of water"."""
         tokens = self.caption.tokens
         deps = {tokens[child].dep for child in self.caption.children[noun]}
-        return deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_stuff(tokens[noun].lemma)
+        return (
+            deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_substance(tokens[noun].lemma)
+        )
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
-        """Add the relations of a verb; (object, verb) pairs where it relates its subject to nothing."""
+        """Add the relations of a verb; returns (object, verb) pairs if it relates its subject to nothing."""
         caption, clauses = self.caption, self.clauses
         subjects = clauses.subjects(verb.index)
         words: tuple[int, ...] = (verb.index,)
@@ -108,7 +117,7 @@ class _Reader:
             elif token.dep == "dobj" and child in self.nouns.mutual:
                 said = self.mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
-                objects += self.nouns.things(child)
+                objects += self.nouns.objects_of(child)
         passive = clauses.is_passive(verb)
         gap = clauses.gap(verb.index)
         stranded = [phrase for phrase in its if phrase.object is None]
@@ -118,7 +127,7 @@ class _Reader:
             said |= self.add(subjects, objects, words, name)
         first = not said
         for phrase in its:
-            ends = gap if phrase.object is None else self.nouns.things(phrase.object)
+            ends = gap if phrase.object is None else self.nouns.objects_of(phrase.object)
             if passive and (phrase.name == "by" or verb.lemma in INVERTED and phrase.name in ("with", "in")):
                 said |= self.add(ends, subjects, words, name)
             elif objects or not first:

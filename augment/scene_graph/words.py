@@ -1,4 +1,4 @@
-"""Closed classes of words that the rules of the scene graph use."""
+"""Word lists for the rules of the scene graph."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ COLOURS = frozenset(
 )
 AGES = frozenset("baby adult mother mom male female toy".split())
 WRITTEN = {"wood": "wooden", "both": "two", "pieces": "piece", "slices": "slice"}
-# One attribute with the word before them: "light brown", "apple-shaped", "dark colored".
+# SHADES form one attribute with the colour after them, LOOKS with the word before: "light brown", "apple-shaped".
 SHADES = frozenset("light dark bright pale deep navy royal lime olive neon baby hot medium off".split())
 LOOKS = frozenset(
     """colored coloured shaped haired sleeved looking sized handed eyed faced skinned tailed headed
     legged necked roofed decker made style""".split()
 )
-# With the noun before them they relate it to the noun behind: "a snow-covered field", "a tree lined street".
+# Participles that relate the noun before them to the noun after them: "a snow-covered field", "a tree lined street".
 COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
-# Quantifiers, ordinals and the like: nothing that a photo shows.
+# Quantifiers, ordinals and similar words, which describe nothing that a photo shows.
 QUANTIFIERS = frozenset(
     """one several many few multiple various numerous other another same such own more most each every only next last
     first second third about able""".split()
 )
-# Where on a thing: part of the name ("right hand", "front wheel").
+# Positions that are part of a name ("right hand", "front wheel").
 SIDES = frozenset("left right front back rear top bottom".split())
-# Nouns before "of" that say in which form a thing comes, and so are its attribute, some with "of".
+# Nouns before "of" that are an attribute of the noun after it; True: the attribute includes "of" ("group of").
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
 MUTUAL = frozenset((("each", "other"), ("one", "another")))
-# Nouns that name nothing by themselves: "the other", "a close up".
+# Nouns that name no object by themselves: "the other", "a close up".
 NAMELESS = frozenset("one ones other others another up".split())
-# Nouns before "of" that count or portion what follows: the thing is the noun behind.
+# Nouns before "of" that count or portion the noun after it, which names the object.
 PORTIONS = frozenset(
     """group bunch piece slice pair couple lot pile row stack bit patch number set variety crowd cluster part
     portion section kind type sort array assortment handful herd flock clump series line collection half dozen
@@ -52,6 +52,6 @@ CONTAINERS = frozenset(
     """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
     statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
 )
-# Stuff that a field, a pool or a bowl holds: what is below these synsets of WordNet, and these words.
-STUFF_KINDS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
-STUFF = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())
+# Substances that a field, a pool or a bowl may contain: words below these WordNet synsets, and the words in SUBSTANCES.
+SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
+SUBSTANCES = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())

@@ -1,1 +1,1 @@
-"""Where words stand in a caption: nouns, quantities, prepositions, attributes, verbs."""
+"""Slots: the nouns, quantities, prepositions, attributes and verbs of a caption that may be replaced."""

@@ -1,4 +1,4 @@
-"""Attribute slots: the adjectives and materials that a caption says of its nouns."""
+"""Attribute slots: the adjectives and materials that describe nouns of a caption."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dar
 
 
 class AttributeSlot(NamedTuple):
-    """An adjective at token `index` said of the noun at token `noun`: "a **red** car", "the car is **red**".
+    """The adjective at token index `index` describes the noun at token index `noun`: "a **red** car".
 
-    `form` is "attributive" or "predicative". contexts: the noun, the words before the slot, the word behind it.
+    form: "attributive", or "predicative" ("the car is **red**"). contexts: of the lexicon: the noun, the words before,
+    the word after.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -31,7 +32,7 @@ class AttributeSlot(NamedTuple):
 
 
 def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
-    """The noun that a token is said of, and in which form; conjuncts follow the first."""
+    """The noun that an adjective describes, and the form; a conjunct describes the noun of the first conjunct."""
     while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
         token = caption.tokens[token.head]
     head = caption.tokens[token.head]
@@ -46,7 +47,7 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
 
 @cached_on_caption
 def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
-    """Adjectives said of common nouns, with the materials among noun modifiers: "a **metal** bench"."""
+    """The adjectives that describe common nouns, and materials that modify nouns: "a **metal** bench"."""
     slots = []
     table, lowered = attributes(), caption.lowered
     for token in caption.tokens:
@@ -77,7 +78,7 @@ def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
 
 
 def _hyphened(caption: Caption, index: int) -> bool:
-    """Whether a word is part of another: "red-haired", "light blue"."""
+    """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
     lowered = caption.lowered
     around = (lowered[index - 1] if index else "", after(caption, index + 1))
     return "-" in around or around[0] in INTENSIFIERS or around[1] in ("haired", "colored", "eyed", "headed", "sleeved")

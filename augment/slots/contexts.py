@@ -1,7 +1,7 @@
-"""Syntactic contexts: what governs a slot and what stands beside it, as short strings that a lexicon counts.
+"""Syntactic contexts: the governor and the neighbours of a slot, as short strings that a lexicon counts.
 
-`pobj:sit in` is the object of "in" under "sit", `left:on a` stands behind "on a", `right:wearing` before "wearing". The
-counting and the operators call the same functions, so a replacement is weighted by what was counted.
+`pobj:sit in` is the object of "in" under "sit", `left:on a` follows "on a", `right:wearing` precedes "wearing".
+Counting and operators call the same functions, so replacements are weighted by exactly these counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from negcap.augment.language.semantic_classes import semantic_class, verb_class
 
 
 def before(caption: Caption, index: int) -> str:
-    """The one or two words before token `index`: two when the nearer one is an article ("on a")."""
+    """The word before token `index`, or two words if that is an article ("on a"); "^" at the start."""
     lowered = caption.lowered
     if index == 0:
         return "^"
@@ -24,12 +24,12 @@ def before(caption: Caption, index: int) -> str:
 
 
 def after(caption: Caption, index: int) -> str:
-    """The word at token `index`, "$" behind the last."""
+    """The word at token `index`; "$" after the last token."""
     return caption.lowered[index] if index < len(caption.tokens) else "$"
 
 
 def governor(caption: Caption, token: Token) -> str:
-    """How a noun is governed, e.g. `dobj:hold`, `pobj:sit in`; conjuncts have the governor of the first."""
+    """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
     token = first_conjunct(caption, token)
     head = caption.tokens[token.head]
     if token.dep == "pobj":
@@ -42,7 +42,7 @@ def governor(caption: Caption, token: Token) -> str:
 
 
 def first_conjunct(caption: Caption, token: Token) -> Token:
-    """The head of the coordination that a token belongs to: of "chairs" in "a bed, a desk and chairs" the bed."""
+    """The first noun of the coordination that a token belongs to: "bed" for "chairs" in "a bed, a desk and chairs"."""
     while token.dep == "conj" and token.head != token.index:
         token = caption.tokens[token.head]
     return token
@@ -50,10 +50,10 @@ def first_conjunct(caption: Caption, token: Token) -> Token:
 
 @lru_cache(maxsize=1 << 14)
 def broader(context: str) -> str:
-    """The context that rare counts of a context back off to, by semantic class or preposition; "" where there is none.
+    """The context that a rare context backs off to, by semantic class or preposition; "" if there is none.
 
-    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on",
-    "pobj:roof of" -> "of kind:18" (of an artifact).
+    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on", "pobj:roof of"
+    -> "of kind:18" (artifacts).
     """
     sort, _, word = context.partition(":")
     if sort == "pobj" and " " in word:

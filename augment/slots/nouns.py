@@ -1,4 +1,4 @@
-"""Noun slots: the nouns of a caption that may be replaced, their form and their syntactic contexts."""
+"""Noun slots: the nouns of a caption that may be replaced, with their forms and contexts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
 class NounSlot(NamedTuple):
     """A common noun that heads a noun phrase, with its compound modifiers: tokens `start` to `end` (exclusive).
 
-    entry: the noun as a lexicon counts it, "tennis racket". form: how it is determined: "plural", "a", "some" (a mass
-    noun), "the" or "bare". contexts: its governor, what that backs off to, the words before it, the word behind it.
+    entry: the noun as counted in a lexicon, "tennis racket". form: "plural", "a", "some" (a mass noun), "the" or
+    "bare". contexts: its governor, what that backs off to, the words before, the word after.
     """
 
     start: int
@@ -30,21 +30,24 @@ class NounSlot(NamedTuple):
 
     @property
     def root(self) -> int:
-        """Index of the head noun."""
+        """The token index of the head noun."""
         return self.end - 1
 
 
 def is_cut_compound(caption: Caption, root: int) -> bool:
-    """Whether the noun phrase of a head ends within a compound, by an error of the parser: "the blue ice | skates"."""
+    """Whether the parser wrongly ends a noun phrase inside a compound: "the blue ice | skates".
+
+    root: the token index of the phrase's head.
+    """
     following = caption.tokens[root + 1 : root + 2]
     return bool(following) and following[0].pos == "NOUN" and following[0].dep not in ("appos", "npadvmod")
 
 
 def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase has a determiner of singulars and a plural head, so that no edit of it is safe.
+    """Whether a noun phrase has a singular determiner and a plural head, so that no edit of it is safe.
 
-    A possessive without its apostrophe ("licks a girls | hand"), a slip ("a women"), or a verb tagged as a noun
-    ("a bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals.
+    Such as a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as a noun ("a
+    bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals.
     """
     if caption.tokens[chunk.root].tag != "NNS":
         return False
@@ -55,7 +58,7 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
 
 @cached_on_caption
 def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
-    """Heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
+    """The heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
     slots = []
     tokens, lowered = caption.tokens, caption.lowered
     for chunk in caption.chunks:

@@ -1,4 +1,4 @@
-"""Prepositions with their objects: how a caption uses them, and which uses the preposition operator may edit."""
+"""Prepositions with their noun objects, and which of them may be replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from negcap.augment.slots.contexts import before, broader
 
 
 class PrepositionUse(NamedTuple):
-    """A preposition, tokens `start` to `end` (exclusive), its entry in data/prepositions.toml, and its noun object."""
+    """A preposition at tokens `start` to `end` (exclusive), its entry in the table, and its noun object."""
 
     start: int
     end: int
@@ -21,10 +21,11 @@ class PrepositionUse(NamedTuple):
 
 
 class PrepositionSlot(NamedTuple):
-    """A preposition of one or more tokens with its object noun `object` (a token index).
+    """A preposition at tokens `start` to `end` (exclusive) that may be replaced; `object` is the token index of its
+    noun.
 
-    contexts: its governor and what that backs off to, its object and what that backs off to, the word before it, the
-    words behind it, the governor with the object.
+    contexts: its governor and what that backs off to, its object and what that backs off to, the word before, the words
+    after, governor and object together.
     """
 
     start: int
@@ -35,7 +36,7 @@ class PrepositionSlot(NamedTuple):
 
 
 def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
-    """Token spans of prepositions, multi-word ones as one: (2, 5) for "in front of" in "a dog in front of a car"."""
+    """Token spans of prepositions, those of several words as one: (2, 5) for "a dog in front of a car"."""
     lowered, tokens = caption.lowered, caption.tokens
     phrases = prepositions().phrases
     i = 0
@@ -53,7 +54,7 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 
 @cached_on_caption
 def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
-    """The prepositions of data/prepositions.toml that a caption has before a noun, set phrases too."""
+    """The prepositions of data/prepositions.toml with a noun object in a caption, also those in set phrases."""
     table, lowered = prepositions(), caption.lowered
     found = []
     for start, end in preposition_units(caption):
@@ -66,7 +67,7 @@ def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
 
 
 def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
-    """Prepositions with a noun object that may be exchanged: no particle, no agent, no part of a set phrase."""
+    """The prepositions that may be replaced: no particle, no agent, no part of a set phrase."""
     slots = []
     for use in preposition_uses(caption):
         above = caption.tokens[use.start]
@@ -90,7 +91,7 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
 
 
 def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
-    """Whether a preposition is part of a set phrase, or `above`, what governs it, makes one meaning with it."""
+    """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
     table = prepositions()
     start, end, entry, object = use
     if start > 0 and caption.lowered[start - 1] in table.adverbs:

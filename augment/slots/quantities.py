@@ -13,9 +13,10 @@ from negcap.augment.slots.nouns import NOUN_TAGS, is_cut_compound
 
 
 class QuantitySlot(NamedTuple):
-    """An article or number at token `index` that counts the noun at token `noun`; entry "a" has value 1.
+    """The article or number at token index `index` counts the noun at token index `noun`; entry "a" has value 1.
 
-    contexts: the noun, its governor, what that backs off to, the words before the slot, the word behind it.
+    contexts: the noun, its governor, what that backs off to, the words before the quantity, the word after it or after
+    the noun.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -26,7 +27,9 @@ class QuantitySlot(NamedTuple):
 
 
 def quantity(token: Token) -> tuple[str, int] | None:
-    """The entry and the value a token counts: "an" -> ("a", 1), "three" -> ("three", 3), "12" -> ("12", 12)."""
+    """The entry and value of a quantity word, None for another: "an" -> ("a", 1), "three" -> ("three", 3), "12" ->
+    ("12", 12).
+    """
     lower = token.lower
     if lower in ARTICLES and token.tag == "DT":
         return "a", 1
@@ -39,13 +42,13 @@ def quantity(token: Token) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=1 << 10)
 def quantity_value(entry: str) -> int:
-    """The number an entry stands for: "a" -> 1, "three" -> 3, "12" -> 12."""
+    """The number that an entry means: "a" -> 1, "three" -> 3, "12" -> 12."""
     return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
 
 
 @cached_on_caption
 def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
-    """Articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
+    """The articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
     slots = []
     tokens, lowered = caption.tokens, caption.lowered
     for chunk in caption.chunks:

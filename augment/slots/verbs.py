@@ -1,4 +1,4 @@
-"""Verb slots: the verbs of a caption that may be replaced, and which verbs exclude one another (data/verbs.toml)."""
+"""Verb slots: the verbs of a caption that may be replaced, and which verbs are incompatible (data/verbs.toml)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
 FOOD = "food"
-# Dependents that give a verb another argument pattern: particles, clauses, two objects.
+# A verb with one of these dependents is not replaced: particles, clauses, a second object, negation.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
 
 class VerbSlot(NamedTuple):
-    """A verb at token `index`, its Penn tag, and what it takes: `pattern` is "object", "prep:on" or "bare".
+    """The verb at token index `index`, its lemma `entry`, Penn tag, and pattern: "object", "prep:on" or "bare".
 
     contexts: its subject and what that backs off to, its object or the preposition's and what that backs off to, the
-    words before it, the word behind it.
+    words before, the word after.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -43,9 +43,10 @@ class VerbSlot(NamedTuple):
 class Verbs:
     """The table of verbs.
 
-    vague: verbs that are never exchanged; body: intransitive verbs of the whole body, which exclude one another unless
-    in `body_pairs`; objects: transitive verbs likewise, with `object_pairs`; postures: those whose subject must be
-    alive; takes: the only objects of some verbs.
+    vague: verbs that are never replaced. body: intransitive verbs of the whole body; two of them are incompatible
+    unless in `body_pairs`. objects: transitive verbs; two of them are incompatible unless in `object_pairs`. postures:
+    verbs that are only replaced if their subject is alive. takes: for some verbs, the only nouns that can be their
+    object.
     """
 
     vague: frozenset[str]
@@ -57,14 +58,14 @@ class Verbs:
     takes: Mapping[str, frozenset[str]]
 
     def takes_object(self, verb: str, noun: str) -> bool:
-        """Whether a verb may have a noun as its object; True for the verbs that the table does not restrict."""
+        """Whether a verb can have this noun as its object; True for verbs that the table does not restrict."""
         known = self.takes.get(verb)
         return known is None or noun in known or (FOOD in known and is_food(noun))
 
 
 @cache
 def verbs() -> Verbs:
-    """The shipped table, once a process."""
+    """The shipped table data/verbs.toml, read once per process."""
     table = tomllib.loads(data_path("verbs.toml").read_text("utf-8"))
     body, object = (_pairs(table[name]) for name in ("body", "object"))
     holding, held = table["holding"], table["held"]
@@ -89,10 +90,11 @@ def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
 
 
 @cache
-def exclude(one: str, other: str, pattern: str) -> bool:
-    """Whether two verbs cannot both be true of a subject, and its object if any: sit~stand, throw~eat; not sit~rest.
+def are_incompatible(one: str, other: str, pattern: str) -> bool:
+    """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
 
-    Neither entails the other (WordNet's troponymy, entailment and cause), and the table does not put them together.
+    pattern: as in VerbSlot. Both must be in the table and not listed as compatible, and neither may entail the other
+    (WordNet's troponymy, entailment and cause).
     """
     table, wordnet = verbs(), WordNet.load()
     if one == other or not table.vague.isdisjoint((one, other)):
@@ -107,7 +109,7 @@ def exclude(one: str, other: str, pattern: str) -> bool:
 
 @cache
 def may_be_same(one: str, other: str) -> bool:
-    """Whether `one` may be true where a caption says `other`: they go together, or one entails the other."""
+    """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
     table, wordnet = verbs(), WordNet.load()
     return (
         one == other
@@ -119,7 +121,7 @@ def may_be_same(one: str, other: str) -> bool:
 
 
 def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
-    """Verbs with one object, one preposition or nothing: "a man **throws** a ball", "a dog **sitting** on a bed"."""
+    """Verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens, known = caption.tokens, prepositions().entries
     for token in tokens:
@@ -163,7 +165,7 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
 
 
 def subject(caption: Caption, verb: Token) -> Token | None:
-    """The subject of a verb, through relative clauses and coordination; None where the parse does not tell."""
+    """The subject of a verb, also through relative clauses and coordination; None if the parse does not show it."""
     for _ in caption.tokens:
         own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]
@@ -178,7 +180,10 @@ def subject(caption: Caption, verb: Token) -> Token | None:
 
 
 def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
-    """The verb in the form of a Penn tag; in -ing and -ed as `surfaces` of the corpus has it, else None."""
+    """A verb in the form of a Penn tag; None if the corpus has no such form.
+
+    surfaces: lemma -> the corpus' form with this tag, used for -ing and -ed forms.
+    """
     if tag == "VBZ":
         return third_person(lemma)
     if tag in ("VB", "VBP"):

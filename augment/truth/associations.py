@@ -2,9 +2,9 @@
 
     gain(x, y) = log p(y | x) / p(y)
 
-where p(y | x) is the share of pairs of captions of one image, the first of which mentions x, whose second makes y true.
-It is smoothed with p', in which x has the same lift for all entries of y's semantic class k(y); p(k(y) | x) is smoothed
-in turn with that given the class of x:
+where p(y | x) is estimated over ordered pairs of captions of one image: of those whose first caption mentions word x,
+the share whose second caption makes entry y true. It is smoothed with p', in which x has the same lift for all entries
+of y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given the class of x:
 
     p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
 """
@@ -25,9 +25,9 @@ SMOOTHING = 20.0
 class Pairs:
     """Counts of ordered pairs of captions of one image.
 
-    together: those whose first mentions word i and whose second makes entry j true, shape (words, entries); mentioned:
-    those whose first mentions a word, shape (words,); true: those whose second makes an entry true, shape (entries,);
-    all: all of them.
+    together: pairs whose first caption mentions word i and whose second makes entry j true, shape (words, entries).
+    mentioned: pairs whose first mentions word i, shape (words,). true: pairs whose second makes entry j true, shape
+    (entries,). all: all pairs.
     """
 
     together: np.ndarray
@@ -37,7 +37,11 @@ class Pairs:
 
 
 def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> Pairs:
-    """Count images, each a list of captions: the numbers of the words one mentions and of the entries it makes true."""
+    """Count pairs of captions over images.
+
+    An image lists, per caption, the ids of the words that it mentions and the ids of the entries that it makes true.
+    `words` and `entries` are the sizes of the two vocabularies.
+    """
     together, mentioned, true = np.zeros((words, entries)), np.zeros(words), np.zeros(entries)
     pairs = 0
     for captions in images:
@@ -61,19 +65,19 @@ def _tally(numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 class Associations:
     """The gains of words and entries, from counts of pairs of captions.
 
-    odds: the log odds of p(y), person: 1 for words for persons, both of shape (entries,). The gains of a word are
-    worked out when it is first asked for: a few captions mention a few words of thousands.
+    log_odds: of p(y), shape (entries,). is_person: 1 for words for persons, else 0, shape (entries,). The gains of a
+    word are computed when first needed, since a few captions mention few of thousands of words.
     """
 
     def __init__(self, pairs: Pairs, words: Sequence[str], entries: Sequence[str]) -> None:
-        """`words` and `entries` name the rows and columns of the counts."""
+        """`words` and `entries` name the rows and columns of `pairs.together`."""
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
         self._pairs, self._usual = pairs, (pairs.true + 0.5) / (pairs.all + 1.0)
-        self.odds = np.log(self._usual / (1 - self._usual))
+        self.log_odds = np.log(self._usual / (1 - self._usual))
         self._class_of_word, of_word = _classes(words)
         self._class_of_entry, of_entry = _classes(entries)
-        self.person = (self._class_of_entry == PERSON).astype(float)
+        self.is_person = (self._class_of_entry == PERSON).astype(float)
         self._of_entry = of_entry.T
         mentioned = (of_word @ pairs.mentioned)[:, None]
         self._by_class = (of_word @ pairs.together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
@@ -81,20 +85,21 @@ class Associations:
         self._known = np.zeros(len(words), bool)
 
     def score(self, mentioned: Iterable[str]) -> np.ndarray:
-        """The evidence of mentioned words for every entry, in nats, shape (entries,).
+        """The evidence of mentioned words for each entry, in nats: shape (entries,). Unknown words are ignored.
 
-        The sum of their gains over the root of their number, since the words of an image are not independent.
+        It is the sum of their gains divided by the square root of their number, since the words of an image are not
+        independent.
         """
         rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
-            return np.zeros(len(self.odds))
+            return np.zeros(len(self.log_odds))
         for row in rows:
             if not self._known[row]:
                 self._gains[row], self._known[row] = self._gain(row), True
         return self._gains[rows].sum(axis=0) / np.float32(np.sqrt(len(rows)))
 
     def _gain(self, row: int) -> np.ndarray:
-        """The gain of a word and every entry, given their semantic classes; shape (entries,)."""
+        """The gain of a word and each entry, smoothed by their semantic classes: shape (entries,)."""
         together, given = self._pairs.together[row], self._pairs.mentioned[row] + SMOOTHING
         share = self._by_class[self._class_of_word[row]]
         of_class = (together @ self._of_entry + SMOOTHING * (share @ self._of_entry)) / given
@@ -104,6 +109,6 @@ class Associations:
 
 
 def _classes(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The semantic class of every word, and which words each class has, as 0 and 1; shape (classes, words)."""
+    """The semantic class of each word, and the words of each class as 0 and 1: shape (classes, words)."""
     numbers = np.array([semantic_class(word) for word in words], int)
     return numbers, (np.arange(CLASSES)[:, None] == numbers).astype(float)

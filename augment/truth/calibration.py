@@ -9,9 +9,9 @@ PRECISION = 1.0
 
 
 def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """The coefficients, shape (features,), that make the labels likeliest, with a normal prior of variance 1.
+    """The maximum a posteriori coefficients, shape (d,), for features (n, d) and labels (n,), by Newton's method.
 
-    `mean` is the prior's. Newton's method.
+    The prior is normal with the given mean, shape (d,), and variance 1.
     """
     coefficients = mean.copy()
     for _ in range(STEPS):
@@ -26,5 +26,5 @@ def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarra
 
 
 def sigmoid(log_odds: np.ndarray) -> np.ndarray:
-    """Probabilities of log odds."""
+    """The probabilities that belong to log odds."""
     return 1.0 / (1.0 + np.exp(-log_odds))

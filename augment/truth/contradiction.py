@@ -1,4 +1,4 @@
-"""Is a candidate really false of the image? A reason why it may be true, or None; one check for each kind of change."""
+"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from negcap.augment.truth.exchange import interchangeable
 if TYPE_CHECKING:
     from negcap.augment.truth.estimates import ImageTruth
 
-# Words for several persons whose number they do not tell.
+# Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """A noun of this caption or of a sibling may name what the replacement names: `related_in_*`, `overlap_in_*`."""
+    """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`."""
     entry = context.lexicon.nouns.number[candidate.replacement]
-    found = context.coreferent_in_caption.of(entry)
+    found = context.coreferent_in_caption.reason(entry)
     if found:
         return f"{found}_in_caption"
-    found = context.coreferent_in_siblings.of(entry)
+    found = context.coreferent_in_siblings.reason(entry)
     return f"{found}_in_sibling" if found else None
 
 
 def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """The new quantity holds of the noun by this or a sibling caption's own words."""
+    """Reject if, by this caption or a sibling, the new quantity may be true of the noun."""
     old, value = quantity_value(candidate.replaced), quantity_value(candidate.replacement)
     if value == old:
         return "same_quantity"
@@ -49,7 +49,11 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 
 class Counted(NamedTuple):
-    """What quantities say of a noun: `counts` of the same things, a bare plural of them, a group of persons."""
+    """What captions say about the number of a noun.
+
+    counts: numbers given to it or to a noun for the same thing, 0 for a bare plural. several: whether a bare plural of
+    it is mentioned. in_group: whether it is a person and a group of persons is mentioned.
+    """
 
     counts: frozenset[int]
     several: bool
@@ -58,7 +62,9 @@ class Counted(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
-    """What the quantities say of a noun. "Dogs" does not make "three dogs" true, but "two dogs" it may."""
+    """Summarise (noun, number) pairs for one noun. "Dogs" does not make "three dogs" true, but may make "two dogs"
+    true.
+    """
     return Counted(
         frozenset(count for other, count in quantities if may_corefer(noun, other)),
         any(count == 0 and related_or_same_person(noun, other) for other, count in quantities),
@@ -67,7 +73,7 @@ def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """The two prepositions may hold at once, or a caption of the image says the new one of the same object."""
+    """Reject if both prepositions may be true, or a caption of the image has the new one with the same object."""
     object = caption.tokens[candidate.slots[1]].lemma
     table = prepositions()
     if not table.exchanged(candidate.replaced, candidate.replacement, object):
@@ -84,7 +90,7 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
 
 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """The two heads name the same kind of thing, or the caption says the same of both (see augment.truth.exchange)."""
+    """Reject if the two heads name the same kind of thing, or swapping them may leave the caption true."""
     one, other = (caption.tokens[i] for i in candidate.slots)
     if may_corefer(one.lemma, other.lemma) or interchangeable(caption, one, other):
         return "interchangeable"
@@ -92,12 +98,12 @@ def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str 
 
 
 def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """This or a sibling caption says the new attribute, or one of its group, of the same thing."""
+    """Reject if this caption or a sibling gives the same thing the new attribute, or one compatible with it."""
     return _mentions_attribute(candidate.replacement, caption.tokens[candidate.slots[1]].lemma, context)
 
 
 def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Either attribute is said of the other noun already, or the two nouns may be the same thing."""
+    """Reject if an attribute is already given to the other noun, or the two nouns may be the same thing."""
     one, other = (caption.tokens[i].lemma for i in candidate.slots)
     if may_corefer(one, other):
         return "interchangeable"
@@ -119,7 +125,7 @@ def _mentions_attribute(attribute: str, noun: str, context: Context) -> str | No
 
 
 def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """This or a sibling caption says the new verb, one that goes with it, or a noun that implies it ("a surfer")."""
+    """Reject if this caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
     new = candidate.replacement
     for reason, mentions in (("caption_says_so", context.own), ("sibling_says_so", context.siblings)):
         if any(verbs.may_be_same(new, verb) for verb in mentions.verbs if verb != candidate.replaced):
@@ -131,12 +137,12 @@ def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str 
 
 @cache
 def _implied_verbs(noun: str) -> frozenset[str]:
-    """The verbs that a noun implies: of a skier and of skis to ski."""
+    """The verbs that a noun implies: "skier" and "skis" imply "ski"."""
     return WordNet.load().derived(noun, "n", "v") | {noun}
 
 
-def accept(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Nothing to refuse: a paraphrase is true by its form."""
+def check_nothing(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """Never reject: a paraphrase is true by its form."""
     return None
 
 
@@ -148,33 +154,33 @@ CHECKS = {
     "attribute": check_attribute,
     "attribute_swap": check_attribute_swap,
     "verb": check_verb,
-    "none": accept,
+    "none": check_nothing,
 }
 
 
 def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Why captions refuse a candidate (one of negcap.schemas.negatives.REASONS), or None."""
+    """Why a candidate is rejected (one of negcap.schemas.negatives.REASONS), or None."""
     return refusal(candidate, caption, context)[0]
 
 
 def refusal(
     candidate: Candidate, caption: Caption, context: Context, image: ImageTruth | None = None
 ) -> tuple[str | None, float | None]:
-    """Why a candidate is refused (see `check`), or None, and the estimated probability that it is true.
+    """Why a candidate is rejected (as `check`), or None; and the estimated probability that it is true.
 
-    A refusal found by the grammar before any check (a pronoun left pointing at nothing) passes through.
-    With the estimates for its `image`, what no caption refuses is refused as `likely_true` if that probability is above
-    their limit. It is None where there is no estimate, or the captions decide.
+    The reason of a candidate that its operator found ungrammatical is returned unchanged. If the estimates for its
+    `image` are given, a candidate that passes the check is rejected as `likely_true` if that probability is above their
+    limit. The probability is None if the check rejects, or there is no estimate.
     """
     reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
     if reason is not None or image is None:
         return reason, None
-    p_true = image.of(candidate, caption)
+    p_true = image.p_true(candidate, caption)
     if p_true is not None and p_true > image.max_p_true and not _is_lower(candidate):
         return "likely_true", p_true
     return None, p_true
 
 
 def _is_lower(candidate: Candidate) -> bool:
-    """Whether a quantity falls: that a caption says "a dog" of one of two dogs does not make it true of the two."""
+    """Whether a quantity becomes smaller: captions that say "a dog" of one of two dogs do not make it true of both."""
     return candidate.change == "quantity" and quantity_value(candidate.replacement) < quantity_value(candidate.replaced)

@@ -1,6 +1,6 @@
-"""Count pairs of captions of one image by what the first mentions and the second makes true, by fold of images.
+"""Count pairs of captions of one image by what the first mentions and the second makes true, per fold of images.
 
-A table of counts has the columns kind, said, of and entry of negcap.schemas.truth, and the number of pairs.
+A table of counts has the columns kind, said, of and entry of negcap.schemas.truth, and numbers of pairs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ WORDS = ("noun", "verb")
 KEYS = ("kind", "said", "of", "entry")
 PAIRS = "pairs"
 FOLDS = 6
-LEAST = 20  # pairs whose first caption says a word: rarer words are left out
+MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left out
 
 
 @dataclass(frozen=True)
 class EntailedEntries:
-    """The entries of a lexicon, by number, that a caption makes true."""
+    """Finds the entries of a lexicon that a caption makes true, as entry numbers."""
 
     lexicon: Lexicon
 
@@ -42,26 +42,26 @@ class EntailedEntries:
         return Entailment(self.lexicon.nouns.names)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
-        """Of kind "noun" those that its nouns entail (see Entailment), of kind "verb" those that it mentions."""
+        """For kind "noun", the entries that its nouns entail (see Entailment); for "verb", those that it mentions."""
         return self.by_nouns(mentioned_nouns(caption)) if kind == "noun" else self.by_verbs(caption)
 
     def by_nouns(self, nouns: frozenset[str]) -> np.ndarray:
-        """The noun entries that nouns entail."""
-        return self._nouns.of(nouns)
+        """The numbers of the noun entries that these nouns entail."""
+        return self._nouns.entries(nouns)
 
     def by_verbs(self, caption: Caption) -> np.ndarray:
-        """The verb entries that a caption mentions."""
+        """The numbers of the verb entries that a caption mentions."""
         known = self.lexicon.verbs.number
         return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
 
 
 def fold(image_id: str) -> int:
-    """The fold of an image."""
+    """The fold of an image, from 0 to FOLDS - 1."""
     return record_rng(0, "truth fold", image_id).randrange(FOLDS)
 
 
 def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
-    """The counts of some images."""
+    """The counts of some images, each a list of its captions, as a table."""
     import pyarrow as pa
 
     nouns = [[mentioned_nouns(caption) for caption in captions] for captions in images]
@@ -76,7 +76,7 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
 def _count_words(
     kind: str, nouns: Sequence[Sequence[frozenset[str]]], made: Iterable[Sequence[np.ndarray]], names: Sequence[str]
 ) -> pa.Table:
-    """Pairs by the word that the first mentions and the entry, one of `names`, that the second makes true."""
+    """Pairs by the word that the first caption mentions and the entry, one of `names`, that the second makes true."""
     import pyarrow as pa
 
     words = sorted(set[str]().union(*chain.from_iterable(nouns)))
@@ -92,7 +92,7 @@ def _count_words(
 
 
 def _count_assertions(kind: str, images: Sequence[Sequence[Caption]]) -> pa.Table:
-    """Pairs by the assertion of the first and the value that the second gives to the same thing."""
+    """Pairs by the assertion of the first caption and the value that the second gives to the same thing."""
     counts = transitions.count(kind, ([ASSERTIONS[kind](caption) for caption in one] for one in images))
     said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
     return _rows(kind, said, of, entry, list(counts.values()))
@@ -106,7 +106,7 @@ def _rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
 
 
 def add(folds: Sequence[pa.Table]) -> pa.Table:
-    """The counts of all folds, sorted, with a column of pairs for each; without those of rare words."""
+    """Join the counts of the folds, sorted, with one column of pairs per fold; counts of rare words are dropped."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -120,13 +120,13 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     columns = [own.take(pa.array(n)) for own, n in zip(texts, np.unravel_index(keys, shape), strict=True)]
     table = pa.table([*columns, *map(pa.array, pairs)], [*KEYS, *map(_fold, range(len(folds)))])
     word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
-    few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), LEAST))
+    few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), MIN_PAIRS))
     rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
     return table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare)))).combine_chunks()
 
 
 def encoded(table: pa.Table) -> pa.Table:
-    """A table with its texts dictionary-encoded, which is smaller to send to workers."""
+    """A table with its string columns dictionary-encoded, which makes it smaller to send to workers."""
     import pyarrow as pa
 
     texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
@@ -162,7 +162,7 @@ def _total(counts: pa.Table) -> pa.ChunkedArray:
 
 
 def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
-    """The counts of all folds added up, or of all folds but `left_out`."""
+    """The sum of the counts of all folds, or of all except fold `left_out`; columns KEYS and `pairs`."""
     import pyarrow.compute as pc
 
     pairs = _total(counts)

@@ -1,7 +1,7 @@
 """Which nouns of a lexicon a mentioned noun makes true: itself, and its hypernyms and hyponyms by first senses.
 
-Narrower than negcap.augment.language.coreference, where all senses in use count, since one doubt is enough to refuse a
-negative; here true pairs are counted.
+Narrower than negcap.augment.language.coreference, which uses all senses in use, since any doubt must reject a negative;
+here, true pairs are counted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from negcap.augment.cache import cached
 from negcap.augment.language.overlaps import head
 from negcap.augment.language.wordnet import WordNet
 
-NOUNS = 1 << 14  # whose answers are kept
+NOUNS = 1 << 14  # number of nouns whose results are cached
 
 
 class Entailment:
-    """The entries, by number, that nouns make true."""
+    """Finds the entries that nouns make true."""
 
     def __init__(self, entries: Sequence[str]) -> None:
-        """Index the entries by their first senses and all above them."""
+        """Index the entries by their first senses and the hypernyms of these."""
         self._named = {entry: number for number, entry in enumerate(entries)}
         self._is: dict[int, list[int]] = {}
         self._below: dict[int, list[int]] = {}
@@ -32,8 +32,8 @@ class Entailment:
             for synset in above:
                 self._below.setdefault(synset, []).append(number)
 
-    def of(self, nouns: Iterable[str]) -> np.ndarray:
-        """The numbers of the entries that any of the nouns makes true, in order."""
+    def entries(self, nouns: Iterable[str]) -> np.ndarray:
+        """The numbers, ascending, of the entries that any of these nouns makes true."""
         return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
 
     @cached(NOUNS)
@@ -46,7 +46,7 @@ class Entailment:
 
 
 def _hypernyms(noun: str) -> list[int]:
-    """The first sense of a noun, or of its head, and then all its hypernyms; empty for an unknown one."""
+    """The first sense of a noun, or of its head, followed by all its hypernyms; empty for an unknown noun."""
     wordnet = WordNet.load()
     for word in (noun, head(noun)):
         senses = wordnet.senses(word, "n")

@@ -1,4 +1,4 @@
-"""Estimates: the probability that a further caption of an image would make a candidate true."""
+"""Estimates: the probability that another caption of the image would make a candidate true."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ KIND_OF_CHANGE = {
     "preposition": "preposition",
     "attribute": "attribute",
 }
-# The calibration's prior means. Its features are, for words: 1, log odds of the entry, how much the captions speak for
-# it (Associations.score), whether it is a person, log of the number of captions; for assertions: 1, log odds of the
-# transition, log(1 + how many captions assert the old value), log of the number of captions. The log odds are expected
-# to be right as they are, and the more captions there are, the less is left unsaid.
+# Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
+# (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
+# the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
+# log odds need no correction, and the more captions there are, the less remains unmentioned.
 EXPECTED = {
     "noun": (0.0, 1.0, 0.5, 0.0, -0.5),
     "verb": (0.0, 1.0, 0.5, 0.0, -0.5),
@@ -44,12 +44,12 @@ EXPECTED = {
     "attribute": (0.0, 1.0, 0.0, -0.5),
 }
 DIGITS = 4
-TRANSITIONS = 1 << 16  # whose probabilities are kept
-IMAGES = 64  # the same of images
+TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
+IMAGES = 64  # number of images whose results are cached
 
 
 def check_max_p_true(limit: float) -> None:
-    """Raise ValueError unless the limit, which settings call max_true, is a probability."""
+    """Raise ValueError unless the limit, called max_true in settings, is between 0 and 1."""
     if not 0 <= limit <= 1:
         raise ValueError(f"max_true must be between 0 and 1, was: {limit}")
 
@@ -58,8 +58,8 @@ def check_max_p_true(limit: float) -> None:
 class Truth:
     """A corpus' estimates: associations by kind of word, transitions by kind of assertion, and their calibration.
 
-    calibration: coefficients by kind, for the kinds that have an estimate; see EXPECTED. max_p_true: candidates whose
-    probability of being true is higher are to be refused.
+    calibration: coefficients by kind (see EXPECTED); kinds that are missing have no estimate. max_p_true: candidates
+    with a higher probability of being true are rejected.
     """
 
     associations: Mapping[str, Associations]
@@ -68,14 +68,14 @@ class Truth:
     max_p_true: float = MAX_P_TRUE
 
     def of_image(self, captions: Sequence[Caption]) -> ImageTruth:
-        """The estimates for the candidates of one image, by all its captions."""
+        """The estimates for candidates of one image, given all its captions."""
         return ImageTruth(self, tuple(captions), self.max_p_true)
 
     @cached(TRANSITIONS)
     def p_transition(self, kind: str, change: tuple[str, str, str], agreeing: int, captions: int) -> float:
         """The calibrated probability that a change (old value, thing, new value) is true of an image.
 
-        agreeing: how many of its `captions` captions assert the old value.
+        agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
         bias, odds, others, number = self.calibration[kind]
         logit = bias + odds * self.log_odds(kind, change) + others * log1p(agreeing) + number * log(captions)
@@ -88,7 +88,7 @@ class Truth:
 
     @classmethod
     def from_table(cls, table: pa.Table, lexicon: Lexicon, max_p_true: float = MAX_P_TRUE) -> Truth:
-        """Read a `truth` table (see negcap.schemas.truth) made with a lexicon."""
+        """Build estimates from a `truth` table (see negcap.schemas.truth) and the lexicon that it was made with."""
         import pyarrow.compute as pc
 
         associations, transitions, calibration = {}, {}, {}
@@ -108,7 +108,7 @@ class Truth:
 
 
 def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
-    """The associations of one kind from its counts."""
+    """The associations of one kind of word, from its counts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -122,14 +122,17 @@ def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
 
 @dataclass(frozen=True, eq=False)
 class ImageTruth:
-    """The estimates for the candidates of one image, made when they are first needed; max_p_true as in `Truth`."""
+    """The estimates for candidates of one image, computed when first needed; max_p_true as in `Truth`."""
 
     truth: Truth
     captions: tuple[Caption, ...]
     max_p_true: float
 
-    def of(self, candidate: Candidate, caption: Caption) -> float | None:
-        """The probability that a further caption makes a candidate for `caption` true; None without an estimate."""
+    def p_true(self, candidate: Candidate, caption: Caption) -> float | None:
+        """Probability that another caption of the image would make `candidate` true; None if not estimated.
+
+        caption: the caption of the image that the candidate was proposed for.
+        """
         kind = KIND_OF_CHANGE.get(candidate.change)
         if kind is None or kind not in self.truth.calibration:
             return None
@@ -149,13 +152,13 @@ class ImageTruth:
 
     @cached(IMAGES)
     def _p_words(self, kind: str) -> list[float]:
-        """The calibrated probability of every entry of a kind of word."""
+        """The calibrated probability of each entry of a kind of word."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
-        logits = odds * known.odds + score * self._score(kind) + person * known.person
+        logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
         return sigmoid(logits + (bias + number * self._log_captions)).round(DIGITS).tolist()
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
-        """What the calibration of the candidate's kind is fitted on (see EXPECTED); None without an estimate."""
+        """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
         kind = KIND_OF_CHANGE[candidate.change]
         if kind in ASSERTIONS:
             change = _change(kind, candidate, caption)
@@ -165,7 +168,7 @@ class ImageTruth:
             return [1.0, self.truth.log_odds(kind, change), log1p(agreeing), self._log_captions]
         known = self.truth.associations[kind]
         entry = known.entries[candidate.replacement]
-        return [1.0, known.odds[entry], self._score(kind)[entry], known.person[entry], self._log_captions]
+        return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], self._log_captions]
 
     @cached(IMAGES)
     def _score(self, kind: str) -> np.ndarray:
@@ -177,7 +180,7 @@ class ImageTruth:
         return log(len(self.captions))
 
     def _agreeing(self, kind: str, change: tuple[str, str, str]) -> int:
-        """How many captions assert the old value of a thing, the one to be changed included."""
+        """The number of captions that assert the old value of a thing, including the one to be changed."""
         old, thing, _ = change
         return self._assertions(kind)[thing, old]
 
@@ -187,7 +190,7 @@ class ImageTruth:
 
 
 def _change(kind: str, candidate: Candidate, caption: Caption) -> tuple[str, str, str] | None:
-    """Old value, thing and new value of a candidate; None where it adds a value, or the thing is mentioned twice."""
+    """Old value, thing and new value of a candidate; None if it adds a value or the thing is mentioned twice."""
     thing = caption.tokens[candidate.slots[-1]].lemma
     if not candidate.replaced or not is_mentioned_once(kind, thing, caption):
         return None

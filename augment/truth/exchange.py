@@ -1,4 +1,4 @@
-"""Does a caption stay true when two of its noun phrases are exchanged?"""
+"""Does a caption stay true when two of its noun phrases are swapped?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from negcap.augment.language.prepositions import prepositions
 from negcap.augment.scene_graph import scene_graph
 from negcap.augment.slots.contexts import first_conjunct
 
-# Prepositions and verbs that say the same of both sides: "a dog near a cat" is "a cat near a dog".
+# Symmetric prepositions and verbs: "a dog near a cat" means "a cat near a dog".
 SYMMETRIC = {
     "with", "near", "next to", "beside", "by", "alongside", "along with", "around", "among", "at", "between", "against",
     "close to", "in between", "across from",
@@ -23,10 +23,10 @@ SYMMETRIC_VERBS = {
 
 
 def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether two heads stand in a conjunction, in a symmetric relation, or alike.
+    """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
 
-    "A trick on a bike on a ramp": what the same preposition says of the same thing may stand in either order.
-    "A girl is behind a car and a boy is behind the car": two clauses that say the same of each.
+    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
+    behind a car and a boy is behind the car": two clauses state the same of each.
     """
     first = first_conjunct(caption, one), first_conjunct(caption, other)
     pairs = ((one, other), (other, one), first, first[::-1])
@@ -40,7 +40,7 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
 
 
 class Statement(NamedTuple):
-    """A relation that a caption states of two nouns: their tokens, its verb and its preposition, "" for none."""
+    """A relation that a caption states of two nouns: their token indices, its verb and its preposition, "" if none."""
 
     subject: int
     object: int
@@ -48,7 +48,7 @@ class Statement(NamedTuple):
     preposition: str
 
     def implies(self, other: Statement, caption: Caption) -> bool:
-        """Whether this makes the other true: the same relation of the same nouns; in either order if symmetric."""
+        """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
         if not (self.preposition == other.preposition or prepositions().overlap(self.preposition, other.preposition)):
@@ -77,7 +77,7 @@ def _read_statements(caption: Caption) -> Iterator[Statement]:
 
 
 def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
-    """Whether the swap follows from relations that the caption states: all that it would state is implied by some."""
+    """Whether all statements after the swap are implied by relations that the caption states, and there are any."""
     stated = _statements(caption)
     swapped = {one: other, other: one}
     new = [
@@ -89,7 +89,7 @@ def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
 
 
 def _same(caption: Caption, one: int, other: int) -> bool:
-    """Whether two mentions are of one thing: a noun, and the same noun with "the" later in the caption."""
+    """Whether two nouns mean one thing: the same token, or the same noun again with "the"."""
     if one == other:
         return True
     tokens = caption.tokens
@@ -99,7 +99,7 @@ def _same(caption: Caption, one: int, other: int) -> bool:
 
 
 def _listed(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether nothing but noun phrases, commas and conjunctions part two, whatever the parse makes of it."""
+    """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
     start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
     inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
     between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
@@ -107,7 +107,7 @@ def _listed(caption: Caption, one: Token, other: Token) -> bool:
 
 
 def _beside_each_other(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether two prepositions place one noun: "a man in the water, on a boat"."""
+    """Whether two prepositions locate the same noun: "a man in the water, on a boat"."""
     if not one.dep == other.dep == "pobj":
         return False
     above, beside = caption.tokens[one.head].head, caption.tokens[other.head].head
@@ -115,7 +115,7 @@ def _beside_each_other(caption: Caption, one: Token, other: Token) -> bool:
 
 
 def _with(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether `other` is with `one`, whatever the parse makes of it: "a plate with oranges"."""
+    """Whether `other` is with `one`, regardless of the parse: "a plate with oranges"."""
     governor = caption.tokens[other.head]
     if other.dep != "pobj" or governor.lower != "with":
         return False

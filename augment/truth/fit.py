@@ -1,8 +1,8 @@
-"""Calibrate the estimates on candidates that held-out captions label true or not.
+"""Calibrate the estimates on candidates that held-out captions label as true or false.
 
-Of every image, some captions are taken as known and one of the others as held out. The operators propose candidates
-for a known caption, as they do for negatives; those that the known captions do not refuse are true if the held-out
-caption makes them so. The counts that estimate them are those of the other folds of images.
+In each image, some captions are known and one of the others is held out. Operators propose candidates for a known
+caption, as for negatives; a candidate that the known captions do not reject is labelled true if the held-out caption
+makes it true. It is estimated from the counts of the other folds of images.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from negcap.schemas.truth import KINDS, TRUTH
 if TYPE_CHECKING:
     import pyarrow as pa
 
-IMAGES = 2000  # on which the calibration is fitted
+IMAGES = 2000  # number of images on which the calibration is fitted
 DRAWS, KEPT = 24, 12
 
 Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "Sequence[pa.Table]"]
 
 
 def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
-    """The `truth` table of the parses of some images (see negcap.schemas.truth), empty where no image has two captions.
+    """The `truth` table for the parses of some images (see negcap.schemas.truth), empty if no image has two captions.
 
-    The calibration is fitted on the first IMAGES of them; for a kind without candidates there is no estimate. `spread`
-    makes the calls of `tally` and `label`, a fold each: `in_turn` here, or workers elsewhere.
+    The calibration is fitted on the first IMAGES of them; kinds without candidates have no estimate. `spread(function,
+    calls)` runs `tally` and `label` for each fold: use `in_turn` to run them here; a stage runs them in workers.
     """
-    parses = several(parses)
+    parses = with_siblings(parses)
     images = parses["image_id"].unique()
     folds = by_fold(parses, images)
     counts = encoded(add(spread(tally, [[part] for part in folds])))
@@ -52,18 +52,18 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
 
 
 def in_turn(lexicon: Lexicon) -> Spread:
-    """Calls made here, one after the other."""
+    """A `spread` for `estimate` that runs the calls in this process, one after the other."""
     return lambda function, calls: [function(*tables, lexicon) for tables in calls]
 
 
-def several(table: pa.Table) -> pa.Table:
-    """The captions of images that have several."""
+def with_siblings(table: pa.Table) -> pa.Table:
+    """The captions of images that have at least two."""
     _, image, captions = np.unique(table["image_id"].to_numpy(), return_inverse=True, return_counts=True)
     return table.filter(captions[image] > 1)
 
 
 def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
-    """The captions of some images, by fold."""
+    """The captions of these images, one table per fold."""
     import pyarrow.compute as pc
 
     image = pc.index_in(table["image_id"], images).fill_null(-1).to_numpy()
@@ -72,14 +72,15 @@ def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
 
 
 def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """The counts of some images."""
+    """The counts of the images in `parses`, with strings dictionary-encoded."""
     return encoded(count(by_image(from_parses(parses)), EntailedEntries(lexicon)))
 
 
 def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """Candidates for captions of some images, with the estimates' features by the `counts` of other images.
+    """Labelled candidates for captions of some images, with features estimated from the `counts` of other images.
 
-    Columns: `kind`, `features` (see negcap.augment.truth.estimates.EXPECTED), and whether it is `true`.
+    Columns: `kind`; `features` (see negcap.augment.truth.estimates.EXPECTED); `true`, whether the held-out caption
+    makes it true.
     """
     import pyarrow as pa
 
@@ -92,12 +93,12 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
 
 
 def uncalibrated(counts: pa.Table, lexicon: Lexicon) -> Truth:
-    """The estimates that counts give, for the features of candidates, which need no coefficients."""
+    """Estimates from counts with prior coefficients, to compute features, which do not depend on these."""
     return Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
 
 
 def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
-    """The `truth` table of all counts, with the calibration fitted on labelled candidates."""
+    """The `truth` table from all counts, with the calibration fitted on labelled candidates."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -113,7 +114,7 @@ def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
 
 
 def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[float]]) -> pa.Table:
-    """Counts as rows of a `truth` table, behind a row of coefficients for each kind."""
+    """A `truth` table: a row of coefficients for each kind, then the counts."""
     import pyarrow as pa
 
     blank = {"said": "", "of": "", "entry": "", "count": 0}
@@ -128,7 +129,9 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
 def _labelled(
     captions: Sequence[Caption], entailed: EntailedEntries, known: Truth
 ) -> Iterator[tuple[str, list[float], bool]]:
-    """Kind, features and truth of candidates for one caption of an image; the held-out caption follows the known."""
+    """Kind, features and label of candidates for one caption of an image; the held-out caption is next in the random
+    order.
+    """
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     held_out = rng.randrange(1, len(captions))
@@ -144,7 +147,7 @@ def _labelled(
 
 
 def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
-    """Whether another caption of the image makes a candidate true."""
+    """Whether the caption `other` of the same image makes a candidate for `caption` true."""
     kind = KIND_OF_CHANGE[candidate.change]
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[candidate.replacement] in entailed(kind, other)

@@ -1,11 +1,11 @@
-"""Transitions of what captions assert: how often one says "two" of the dogs that another of the image says "three" of.
+"""Transitions of assertions: how often one caption says "two" of a thing of which another of the image says "three".
 
-An assertion is a value that a caption gives to a thing: a quantity, a preposition or an attribute. With n the pairs of
-captions of one image whose first asserts `old` of a thing and whose second asserts `new` of it,
+An assertion is a value that a caption gives to a thing: a quantity, a preposition or an attribute. Let n be counts of
+ordered pairs of captions of one image, the first of which asserts `old` of a thing and the second `new`:
 
     p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
 
-and so on, backing off to the thing's semantic class, to any thing, and to p(new) whatever was asserted.
+and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
 
 
 def quantities(caption: Caption) -> set[Assertion]:
-    """Things and their numbers, "0" for a bare plural."""
+    """The (thing, number) assertions of a caption; the number is "0" for a bare plural."""
     return {(noun, str(value)) for noun, value in mentioned_quantities(caption)}
 
 
 def relations(caption: Caption) -> set[Assertion]:
-    """Objects of prepositions and the prepositions."""
+    """The (object of a preposition, preposition) assertions of a caption."""
     return {(thing, preposition) for preposition, thing in mentioned_relations(caption)}
 
 
 def attributes(caption: Caption) -> set[Assertion]:
-    """Things and their attributes."""
+    """The (thing, attribute) assertions of a caption."""
     return {(noun, attribute) for attribute, noun in mentioned_attributes(caption) if noun}
 
 
@@ -51,13 +51,13 @@ ASSERTIONS: Mapping[str, Callable[[Caption], set[Assertion]]] = {
 
 @lru_cache(maxsize=1 << 12)
 def value(kind: str, entry: str) -> str:
-    """An entry of the lexicon as the value of an assertion: "a" as "1"."""
+    """An entry of the lexicon as the value of an assertion: "1" for the numeral "a", else the entry or its number."""
     return str(quantity_value(entry)) if kind == "numeral" else entry
 
 
 @lru_cache(maxsize=1 << 16)
 def is_same_thing(kind: str, thing: str, other: str) -> bool:
-    """Whether assertions of a kind about two nouns count as about one thing."""
+    """Whether assertions of a kind about these two nouns count as assertions about one thing."""
     return thing == other or (kind != "preposition" and may_corefer(thing, other))
 
 
@@ -69,8 +69,8 @@ def values_of(kind: str, thing: str, assertions: Iterable[Assertion]) -> set[str
 def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
     """Whether a caption mentions a thing in one place, so that its number there is its number in the image.
 
-    "A black dog and a brown dog" has a dog twice: "two black dogs and a brown dog" is not true of two dogs. Only
-    quantities (kind "numeral") can fail this.
+    "A black dog and a brown dog" mentions dogs twice: "two black dogs and a brown dog" is not true of two dogs. Always
+    true for kinds other than "numeral".
     """
     return kind != "numeral" or sum([is_same_thing(kind, thing, other) for other in _things(caption)]) <= 1
 
@@ -81,7 +81,7 @@ def _things(caption: Caption) -> tuple[str, ...]:
 
 
 def count(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
-    """Count the transitions in images, each the assertions of its captions."""
+    """Count the transitions in images; each image is a list of the assertions of its captions."""
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
         values: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
@@ -102,7 +102,7 @@ def count(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transit
 
 
 def _joined(own: dict[int, set[str]], same: Sequence[dict[int, set[str]]]) -> dict[int, set[str]]:
-    """The values that captions give to a thing (`own`), or to any that is the same, by caption."""
+    """By caption, the values given to a thing (`own`) or to any noun for the same thing (`same`)."""
     if len(same) <= 1:
         return own
     numbers = {number for its in same for number in its}
@@ -110,15 +110,15 @@ def _joined(own: dict[int, set[str]], same: Sequence[dict[int, set[str]]]) -> di
 
 
 class Transitions:
-    """The probabilities of one value after another, from their counts."""
+    """P(new value | old value, thing), estimated from transition counts."""
 
     def __init__(self, counts: Mapping[Transition, int]) -> None:
-        """Of the counts; they are added up when a probability is first asked for."""
+        """`counts`: (old, thing, new) -> pairs; summed when a probability is first needed."""
         self._own = counts
 
     @cached_property
     def _counts(self) -> Counter[tuple[str, str | int, str]]:
-        """The counts, and their sums by class of thing, and over all things and values."""
+        """The counts, with their sums over the things of a class, over all things, and over all old values."""
         summed: Counter[tuple[str, str | int, str]] = Counter(self._own)
         for (old, thing, new), number in self._own.items():
             for general in ((old, semantic_class(thing), new), (old, "", new), ("", "", new)):
@@ -126,7 +126,7 @@ class Transitions:
         return summed
 
     def probability(self, old: str, thing: str, new: str) -> float:
-        """p(new | old, thing), above 0."""
+        """p(new | old, thing), always above 0."""
         counts = self._counts
         found = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
         for given in ((old, ""), (old, semantic_class(thing)), (old, thing)):

@@ -1,12 +1,11 @@
-"""Negative captions for vision and language: false of the image, fluent, and hard to recognise without it.
+"""Negative captions for vision and language: false of the image, fluent, and hard to recognize without seeing it.
 
     >>> import negcap
     >>> negcap.negatives(["A dog sleeps on a red couch."])  # -> pandas.DataFrame
 
-`negatives` makes them of sentences or tables, `Augmenter` of batches while a model trains, `build` writes a whole run
-as Parquet, `read` reads a table of a run, `graph` gives the scene graph of a sentence. Importing this package is cheap:
-pandas, spaCy and the rest are imported by the
-functions that need them.
+`negatives` makes negatives of sentences or tables; `Augmenter` makes them of batches during training; `build` writes a
+whole run as Parquet; `read` reads a table of a run; `graph` returns the scene graph of a sentence. Importing this
+package is cheap: pandas, spaCy and other large packages are imported by the functions that need them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Augmenter", "__version__", "build", "graph", "negatives", "read"]
 
-_PLACES = {
+_MODULES = {
     "Augmenter": "_augmenter",
     "build": "_functions",
     "graph": "_functions",
@@ -36,9 +35,9 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("negcap")
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module negcap has no attribute {name}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"negcap.{_PLACES[name]}"), name)
+    return getattr(import_module(f"negcap.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

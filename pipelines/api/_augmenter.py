@@ -1,4 +1,4 @@
-"""Negatives of batches of texts while a model trains."""
+"""Negative captions of batches of texts, for use during training."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Augmenter:
-    """Makes negatives of batches of texts: in a collate function, a `datasets.map`, a DataLoader worker.
+    """Makes negatives of batches of texts: in a collate function, `datasets.map` or a DataLoader worker.
 
-    Built once and called often. It is picklable: what it needs is loaded once in each process, at the first call.
+    Create it once and call it for every batch. It is picklable; its resources are loaded once per process, at the first
+    call.
 
     Examples:
         >>> augment = Augmenter(n=2, seed=1)
@@ -36,31 +37,31 @@ class Augmenter:
         max_true: float | None = None,
         spacy_model: str | None = None,
     ) -> None:
-        """Settings only; nothing is loaded yet.
+        """Store the settings; resources are loaded at the first call.
 
         Args:
-            lexicon: `reference`, or the folder of a run whose lexicon, truth and balance tables are used.
-            operators: a preset, an operator or several.
-            n: the most negatives a text gets; the operators take turns.
-            seed: another seed, another choice.
-            max_true: the highest estimated probability that a negative is true after all.
-            spacy_model: an installed spaCy pipeline or its folder, instead of the parser that is shipped.
+            lexicon: `reference` (shipped), or the folder of a run whose tables lexicon, truth and balance are used.
+            operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
+            n: the maximum number of negatives per text; they are taken from the operators in turn.
+            seed: seed of the random choices; the same seed gives the same negatives.
+            max_true: the highest estimated probability that a negative is true of its image; None: 0.025.
+            spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
 
         Raises:
-            ValueError: a value breaks its rule.
-            FileNotFoundError: there is no such lexicon.
+            ValueError: a setting has an invalid value.
+            FileNotFoundError: the lexicon does not exist.
         """
         from negcap._functions import operator_names
         from negcap.augment.generate import Settings
         from negcap.augment.operators import OPERATORS
-        from negcap.pipelines.stages.build import LEARNED, OWN, configure
+        from negcap.pipelines.stages.build import LEXICON_VERBS, OWN, configure
         from negcap.schemas.negatives import POSITIVE
 
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
         if lexicon == OWN:
             raise ValueError("lexicon must be reference or a run: single batches are too small to count")
-        for verb in LEARNED:
+        for verb in LEXICON_VERBS:
             configure(verb, {"lexicon": fspath(lexicon)})
         self.n = n
         self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
@@ -73,24 +74,24 @@ class Augmenter:
     def __call__(
         self, texts: Sequence[str], *, images: Sequence[Hashable] | None = None, seed: int | None = None
     ) -> list[list[str]]:
-        """The negatives of each text, at most n, best spread over the operators; an empty list where there are none.
+        """Return one list per text with at most n negatives; empty if no operator applies.
 
-        The same text (among the same siblings) and seed give the same negatives, whatever else is in the batch.
+        The same text, siblings and seed give the same negatives, whatever else is in the batch.
 
         Args:
-            texts: captions, a batch of them.
-            images: what image each text is of; texts of one image are siblings, which are never made negatives of each
-                other. Without it every text counts as of an image of its own.
-            seed: replaces the Augmenter's for this call, so that every epoch draws anew.
+            texts: a batch of captions.
+            images: the image of each text, any hashable id. Texts of the same image are siblings: what one of them
+                says is never made a negative of another. None: each text has an image of its own.
+            seed: replaces the Augmenter's seed in this call, e.g. to get other negatives in each epoch.
 
         Raises:
-            ValueError: `images` is not as long as `texts`.
+            ValueError: `images` and `texts` have different lengths.
         """
         from negcap.pipelines.engine.work import collector_paused
 
         settings = self._settings if seed is None else replace_seed(self._settings, seed)
         if images is not None and len(images) != len(texts):
-            raise ValueError(f"images must be as many as texts, {len(texts)}, were: {len(images)}")
+            raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
         with collector_paused():
             return self._negatives([" ".join(text.split()) for text in texts], images, settings)
 
@@ -140,7 +141,7 @@ def _in_turn(operators: Iterable[Iterator[Accepted | Refused]], n: int) -> list[
 
 
 def replace_seed(settings: Settings, seed: int) -> Settings:
-    """The same settings with another seed."""
+    """A copy of the settings with another seed."""
     from dataclasses import replace
 
     return replace(settings, seed=seed)
@@ -148,16 +149,16 @@ def replace_seed(settings: Settings, seed: int) -> Settings:
 
 @lru_cache(maxsize=2)
 def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
-    """The balanced lexicon and the truth estimates of `reference` or of a run, once a process."""
+    """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
-    from negcap.pipelines.stages.build import LEARNED, configure
+    from negcap.pipelines.stages.build import LEXICON_VERBS, configure
     from negcap.pipelines.tables.corpus import given_table
     from negcap.schemas.balance import BALANCE
     from negcap.schemas.lexicon import LEXICON
     from negcap.schemas.truth import TRUTH
 
-    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEARNED]
+    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)
     entries, truth, balance = (given_table(*pair) for pair in zip(folders, schemas, strict=True))
     plain = Lexicon.from_table(entries)

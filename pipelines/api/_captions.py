@@ -1,4 +1,4 @@
-"""Captions as Python programs hold them (lists, pandas, Arrow, Hugging Face datasets) -> the table `captions`."""
+"""Convert captions from Python objects (lists, pandas, Arrow, Hugging Face datasets) to the table `captions`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
-NAME = "captions"  # what messages call captions that have no file
+NAME = "captions"  # the source's name in messages about captions that come from no file
 
 
 def arrow_table(captions: Captions) -> pa.Table:
-    """Captions in memory as an Arrow table with the caller's own columns; sentences alone get `image` and `caption`.
+    """Captions in memory as an Arrow table; tables keep their columns, sentences get the columns `image` and `caption`.
 
-    Every sentence of a list counts as the caption of an image of its own, named by its position from 0. Raises
-    TypeError for anything that is neither a list of sentences nor a table.
+    Each sentence of a list is the only caption of its own image, whose name is its position from 0. Raises TypeError if
+    `captions` is neither a list of sentences (str or None) nor a table.
     """
     import pyarrow as pa
 
@@ -48,10 +48,10 @@ def arrow_table(captions: Captions) -> pa.Table:
 
 
 def captions_table(captions: Captions, config: IngestConfig) -> pa.Table:
-    """The table `captions` (negcap.schemas.captions) of captions in memory, as `negcap ingest` makes it of a file.
+    """Captions in memory as a table `captions` (negcap.schemas.captions), as `negcap ingest` makes it from a file.
 
-    Captions of the same image, siblings, are found by the image column. Warns of captions that cannot be kept, with
-    the reasons; raises ValueError where none can, or, with `config.strict`, at the first.
+    Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
+    reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
     """
     from negcap.pipelines.stages.ingest import ingest_records
 

@@ -1,4 +1,4 @@
-"""The functions of the package negcap; see its docstring."""
+"""The functions of the package negcap."""
 
 from __future__ import annotations
 
@@ -44,25 +44,27 @@ def negatives(
     rejections: bool = False,
     **settings: Any,
 ) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
-    """The negative captions of captions in memory: the rows that `negcap build` writes for the same input and settings.
+    """Make negatives of captions in memory: the same rows that `negcap build` writes for this input and settings.
 
     Args:
-        captions: a list of sentences (each of an image of its own), or a pandas DataFrame, Arrow table or
-            datasets.Dataset with a column of images and one of captions; captions of the same image are siblings, and
-            what one of them says is never made a negative of another.
+        captions: a list of sentences, each with an image of its own; or a pandas DataFrame, Arrow table or
+            datasets.Dataset with a column of images and one of captions. Captions of the same image are siblings: what
+            one of them says is never made a negative of another.
         operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
-        lexicon: where replacements and their weights come from: `own` counts of these captions, the `reference` that
-            is shipped, or the folder of a run; `auto` is `own`, but `reference` for fewer than 5,000 captions.
-        rejections: also return the candidates that were refused, each with its `reason`.
-        settings: other flags of `negcap build`, by name: seed, per_family, max_true, min_count, image_column,
+        lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
+            shipped with negcap; or the folder of a run. `auto` means `own` for 5,000 captions or more, or if a setting
+            says how to count them, else `reference`.
+        rejections: whether to return the rejected candidates too, each with its `reason`.
+        settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
             caption_column, split_column, spacy_model, limit, strict …
 
     Returns:
-        A DataFrame with the columns of the table `negatives`; with `rejections`, a pair of DataFrames.
+        A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of
+        DataFrames, (negatives, rejections). Warns if there are no negatives, with the reason.
 
     Raises:
-        ValueError: a setting breaks its rule.
-        TypeError: there is no such setting.
+        ValueError: a setting has an invalid value, or no caption can be used.
+        TypeError: there is no such setting, or `captions` is of another type.
 
     Examples:
         >>> frame = negatives(["Two dogs run on the beach.", "A man rides a red bicycle."], seed=1)
@@ -77,12 +79,12 @@ def negatives(
     made = verbs.make_in_memory(captions_table(captions, verbs.configure("ingest", options)), options)
     frame = made["negatives"].to_pandas()
     if frame.empty:
-        warnings.warn(verbs.why_none(made), stacklevel=2)
+        warnings.warn(verbs.explain_no_negatives(made), stacklevel=2)
     return (frame, made["rejections"].to_pandas()) if rejections else frame
 
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
-    """The operators of a preset, or the named ones. Raises ValueError for any other name."""
+    """The operators of a preset, or the operators named. Raises ValueError for an unknown name."""
     from negcap.augment.operators import OPERATORS, PRESETS, operator
 
     if not isinstance(operators, str):
@@ -107,27 +109,28 @@ def build(
     progress: bool = False,
     **settings: Any,
 ) -> Path:
-    """Make a whole run, as `negcap build` does: captions, parses, lexicon, truth, balance, negatives, as Parquet.
+    """Make a whole run as `negcap build` does: captions, parses, lexicon, truth, balance and negatives, as Parquet.
 
     Args:
         captions: a file, folder or URL in any format that `negcap ingest` reads, or captions in memory as `negatives`
             takes them.
-        output: the folder of the run; what is done there already is kept.
-        operators: as `negatives`.
-        workers: worker processes; one a core where it is None. A script that starts workers must guard its entry point
-            with `if __name__ == "__main__"`.
-        scheduler: a Dask scheduler `tcp://host:port`, or `synchronous` for this process alone.
-        overwrite: replace tables made with another config or input.
-        progress: show progress on stderr.
-        settings: as `negatives`.
+        output: the folder of the run. Tables that are already there and up to date are kept.
+        operators: as in `negatives`.
+        workers: number of worker processes; None: one per core. A script that starts workers must guard its entry
+            point with `if __name__ == "__main__"`.
+        scheduler: a Dask scheduler `tcp://host:port`, or `synchronous` to run in this process; None: local worker
+            processes.
+        overwrite: whether to replace tables that were made with other settings or input.
+        progress: whether to show progress on stderr.
+        settings: as in `negatives`.
 
     Returns:
-        The folder.
+        The folder of the run.
 
     Raises:
-        ValueError: a setting breaks its rule, or the captions cannot be read.
-        FileNotFoundError: there is no such file.
-        EngineError: the run could not go on; the message says why in one line.
+        ValueError: a setting has an invalid value, or the captions cannot be read.
+        FileNotFoundError: the file or folder of captions does not exist.
+        EngineError: a stage failed; the message says why in one line.
 
     Examples:
         >>> from negcap.pipelines.sample import path
@@ -155,10 +158,10 @@ def build(
             pq.write_table(arrow_table(captions), source)
         workers_of_run = executor(workers, scheduler)
         try:
-            told = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
+            notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
         finally:
             workers_of_run.close()
-    for warning in told:
+    for warning in notes:
         warnings.warn(warning, stacklevel=2)
     return run
 
@@ -171,14 +174,14 @@ def read(
     split: str | Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """A table of a run, or the rows of it that some operators made or that are of some splits.
+    """Read a table of a run, optionally only the rows of some operators or splits.
 
     Args:
         run: the folder of the run.
         table: the name of the table.
-        operator: an operator or several; rows of any where it is None.
-        split: a split or several, likewise.
-        columns: the columns to read; all where it is None.
+        operator: an operator or several; None: rows of all operators.
+        split: a split or several; None: rows of all splits.
+        columns: the columns to return; None: all.
 
     Raises:
         FileNotFoundError: the run has no such table.
@@ -209,7 +212,10 @@ def read(
 
 
 class Graph(NamedTuple):
-    """A scene graph in words. An object that shares its name with an earlier one is numbered: `man`, `man (2)`."""
+    """A scene graph in words. Objects with the same name are numbered: `man`, `man (2)`.
+
+    objects: names in text order. attributes: (attribute, object) pairs. relations: (subject, relation, object) triples.
+    """
 
     objects: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...]
@@ -221,8 +227,8 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
 
     Args:
         sentence: one English sentence.
-        simple: UniVSE's simplification for training: one-word names, an object's first attribute only.
-        spacy_model: an installed spaCy pipeline or its folder, instead of the parser that is shipped.
+        simple: whether to simplify as UniVSE does in training: one-word names, only the first attribute of an object.
+        spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
 
     Examples:
         >>> graph("A man in front of a red car wears a hat").relations

@@ -236,7 +236,7 @@ def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
 
     with at_work(given) as (executor, progress):
         overwrite = given.pop("overwrite")
-        if verb in verbs.LEARNED:
+        if verb in verbs.LEXICON_VERBS:
             given["lexicon"] = verbs.choose_lexicon(given, verbs.count_captions(run))
         verbs.make(verb, run, verbs.configure(verb, given), executor, progress, overwrite)
         return progress.timings

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple
 
 from negcap.pipelines.publish.selection import Example, Prepare, Selection, with_negatives
-from negcap.pipelines.tables.images import Box, Images, inside
+from negcap.pipelines.tables.images import Box, Images, safe_path
 
 IMAGES = "images"
 TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
@@ -104,7 +104,7 @@ class Publication:
 
 def located(image: str, images: Images | None) -> str:
     """The path under which an image is published. Raises ValueError for one that leads out of the image folder."""
-    return inside(image) if images is None else images.find(image) or image
+    return safe_path(image) if images is None else images.find(image) or image
 
 
 Write = Callable[[Publication, Path], list[RecordSet]]

@@ -23,7 +23,7 @@ from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet,
 from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import KeptReports, Pair, read_corpus
 from negcap.pipelines.report.summary import console_of, print_table
-from negcap.pipelines.tables.images import Images, name_some, read_boxes
+from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
 
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]
@@ -158,14 +158,14 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
         for what in ("image", "caption"):
             names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
             if names:
-                lines.append(f"{len(names):,} {what}s of the train split are in another split too: {name_some(names)}")
+                lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
         if not config.skip_leaks:
             raise RefusedError([*lines, "--skip-leaks leaves their captions out"])
         for line in lines:
             say(f"left out: {line}")
     if found.missing:
         names = dict.fromkeys(found.missing.values())
-        message = f"{len(names):,} images are not in {config.images}: {name_some(names)}"
+        message = f"{len(names):,} images are not in {config.images}: {abbreviate(names)}"
         if not config.skip_missing:
             raise FileNotFoundError(f"{message}; --skip-missing leaves their captions out")
         say(f"left out: {message}")

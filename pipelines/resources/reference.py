@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from negcap.pipelines.stages.build import LEARNED
+from negcap.pipelines.stages.build import LEXICON_VERBS
 
 OUTPUT = Path("augment/data/reference_lexicon")
 PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
@@ -28,7 +28,7 @@ def ship(run: Path, output: Path, source: str) -> None:
     from negcap.pipelines.engine.shards import read_table
 
     output.mkdir(parents=True, exist_ok=True)
-    for name in LEARNED:
+    for name in LEXICON_VERBS:
         table = pa.concat_tables(read_table(run, name)).combine_chunks()
         kept = {key: value for key, value in (table.schema.metadata or {}).items() if key in PROVENANCE}
         table = table.replace_schema_metadata({**kept, b"source": source.encode()})

@@ -1,4 +1,6 @@
-"""parses + lexicon + truth -> balance: the factors that make every entry enter captions as often as it leaves them."""
+"""parses + lexicon + truth -> balance: one factor per entry, so that entries enter captions as often as they leave
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
     from negcap.augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
-PART = 500  # captions of a sample that a worker gets at a time
+PART = 500  # number of captions of the sample in one call of a worker
 
 
 @dataclass(frozen=True)
 class BalanceConfig:
-    """How the factors are fitted: on the captions of about `sample` captions' worth of images, drawn by their ids.
+    """How the factors are fitted: on a random sample of images with about `sample` captions in all.
 
-    max_true: as in negcap.augment.generate.Settings. lexicon: own, or a balance table (a Parquet file, or a run's
-    folder `balance`) to be used as it is instead of fitting. Raises ValueError when sample is below 1 or max_true is
-    not between 0 and 1.
+    max_true: the highest estimated probability that a negative is true; see negcap.augment.generate.Settings. lexicon:
+    "own" to fit the factors, or the path of a balance table (a Parquet file, or the folder `balance` of a run) to use
+    as it is. Raises ValueError if sample is below 1 or max_true is not between 0 and 1.
     """
 
     sample: int = 10_000
@@ -42,12 +44,15 @@ class BalanceConfig:
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
-    """A shard's part of the sample."""
+    """The captions of one shard that may be in the sample; empty if the table is given instead of fitted."""
     return sample_images(parses, config.sample if config.lexicon == "own" else 0)
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """A shard's part of a sample: parses with `train` (0 for a train split, else 1) and `order`, the image's hash."""
+    """The captions of one shard that may be in a sample of about `sample` captions.
+
+    Adds two columns to the parses: `train` (0 in a train split, else 1) and `order` (a hash of the image id).
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -62,12 +67,12 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
-    """The sample of several shards."""
+    """The sample, from the captions that several shards offer for it."""
     return first_images(tables, config.sample)
 
 
 def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
-    """The rows of the images first in order, train splits before others: the fewest that hold `sample` captions."""
+    """The rows of the first images by `train` and `order`: the fewest images with at least `sample` captions."""
     import pyarrow as pa
 
     table = pa.concat_tables(tables)
@@ -83,22 +88,22 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
     return table.combine_chunks()
 
 
-def of_train(table: pa.Table) -> pa.Table:
-    """The rows of a sample that are of train splits, where there are any."""
+def in_train_splits(table: pa.Table) -> pa.Table:
+    """The rows of a sample that are in train splits; all rows if none is."""
     import pyarrow.compute as pc
 
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
 
 
-def images_of(table: pa.Table) -> list[list[Caption]]:
-    """The captions of a sample by image, of train splits only where there are any."""
+def captions_by_image(table: pa.Table) -> list[list[Caption]]:
+    """The captions of a sample as one list per image; only those in train splits, if there are any."""
     from negcap.augment.caption import by_image, from_parses
 
-    return by_image(from_parses(of_train(table)))
+    return by_image(from_parses(in_train_splits(table)))
 
 
-def cut(table: pa.Table, size: int) -> list[pa.Table]:
-    """A sample in parts of at least `size` captions, but for the last; no image in two parts."""
+def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
+    """Cut a sample into parts of at least `size` captions (the last may have fewer), never within an image."""
     import numpy as np
 
     images = table["image_id"].to_numpy()
@@ -110,12 +115,12 @@ def cut(table: pa.Table, size: int) -> list[pa.Table]:
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The exchanges in a part of the sample: `kind`, its index in BALANCED, and the fields of Exchanges."""
+    """The exchanges in a part of the sample: columns `kind` (an index into BALANCED) and those of Exchanges."""
     import pyarrow as pa
 
     from negcap.augment.exchanges import BALANCED, exchanges
 
-    images = images_of(table)
+    images = captions_by_image(table)
     entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
     tables = []
     for number, kind in enumerate(BALANCED):
@@ -126,9 +131,9 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """The factors of the entries of every balanced kind, by the train captions where there are any.
+    """Fit the factors of all entries of every balanced kind, on train captions if there are any.
 
-    Counter: captions, those fitted on.
+    The counter `captions` is the number of captions that they are fitted on.
     """
     import numpy as np
     import pyarrow as pa
@@ -140,8 +145,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     from negcap.augment.lexicon import balance
     from negcap.augment.lexicon.balance import Exchanges
 
-    table = of_train(table)
-    parts = cut(table, PART)
+    table = in_train_splits(table)
+    parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
     entries = load_lexicon(lexicon)

@@ -1,4 +1,4 @@
-"""The verbs that make tables, one after the other: ingest, parse, lexicon, components, truth, balance, negatives."""
+"""Run the stages of a build in order: ingest, parse, lexicon, components, truth, balance, negatives."""
 
 from __future__ import annotations
 
@@ -34,28 +34,30 @@ CONFIGS = {
 }
 VERBS = tuple(CONFIGS)
 WITH_COMPONENTS = ("univse", "all")
-LEARNED = ("lexicon", "truth", "balance")  # what another run, or the reference, can give
-COUNTING = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")  # how they are made else
+# The tables that can be taken from another run or from the reference, and the options for counting them instead.
+LEXICON_VERBS = ("lexicon", "truth", "balance")
+COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
-# Fewer captions say too little of where words stand: `auto` takes the reference lexicon for them.
-FEWEST_CAPTIONS = 5_000
+# With fewer captions, counts by context are too sparse: `auto` then uses the reference lexicon.
+MIN_OWN_CAPTIONS = 5_000
 
 
-def planned(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The verbs that build a run: components only where a flag or preset of UniVSE asks, or the run has some already.
+def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The stages that build a run, in order.
 
-    No operator reads them.
+    `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
+    no operator reads it.
     """
     asked = options.get("components") or options.get("simple") or options.get("preset") in WITH_COMPONENTS
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
 def configure(verb: str, options: Mapping[str, Any]) -> Any:
-    """The config of a verb from the options that it knows and that are set (not None).
+    """The config of a stage, from those options that it has and that are not None.
 
-    A given norm list or model folder becomes a Path, so that its content counts and not its place. Raises ValueError
-    for a value that breaks its rule, FileNotFoundError for a file that is not there.
+    The path of a norm list or a model folder becomes a Path, so that provenance depends on its content and not its
+    place. Raises ValueError for an invalid value, FileNotFoundError for a missing file.
     """
     type = getattr(import_module(f"negcap.pipelines.stages.{verb}"), CONFIGS[verb])
     known = {item.name for item in fields(type)}
@@ -73,7 +75,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
                 values[name] = _existing(Path(values[name]), name)
     lexicon = values.pop("lexicon", None)
     if lexicon not in (None, AUTO, OWN):
-        counting = next((name for name in COUNTING if name in values), None)
+        counting = next((name for name in COUNTING_OPTIONS if name in values), None)
         if counting:
             raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
         values = {"lexicon": _given(lexicon, verb)}
@@ -85,20 +87,20 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
 
 
 def choose_lexicon(options: Mapping[str, Any], captions: int) -> str:
-    """The lexicon that the options ask for, `own`, `reference` or a run's folder; `auto` where they name none.
+    """The lexicon to use: `own`, `reference` or a run's folder, as the options say; `auto` is resolved here.
 
-    `auto` is the corpus' own lexicon where an option says how to count it or there are 5,000 captions to count, else
-    the reference.
+    `auto`, also the default, means `own` if an option says how to count it or if there are at least 5,000 captions,
+    else `reference`.
     """
     lexicon = options.get("lexicon")
     if lexicon not in (None, AUTO):
         return str(lexicon)
-    own = captions >= FEWEST_CAPTIONS or any(options.get(name) is not None for name in COUNTING)
+    own = captions >= MIN_OWN_CAPTIONS or any(options.get(name) is not None for name in COUNTING_OPTIONS)
     return OWN if own else REFERENCE
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
-    """Where a given lexicon's table lies: of `reference` in the package, else in a run. Raises FileNotFoundError."""
+    """The path of a table of a given lexicon: in the package (`reference`) or in a run. Raises FileNotFoundError."""
     path = data_path("reference_lexicon") / f"{table}.parquet" if lexicon == REFERENCE else Path(lexicon) / table
     if not path.exists():
         raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {lexicon}")
@@ -112,14 +114,14 @@ def _existing(path: Path, name: str) -> Path:
 
 
 def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: bool) -> Ingested:
-    """Read a source's captions into a run. See stages.ingest."""
+    """Read the captions of a source into a run; see negcap.pipelines.stages.ingest."""
     from negcap.pipelines.stages import ingest as stage
 
     return stage.ingest(source, run, config, metadata=provenance.package(), progress=progress, overwrite=overwrite)
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
-    """Run a later verb on what the verbs before it left in a run; the counters of its (last) stage. See run_stage."""
+    """Run a stage (or the stages of a verb) on the tables of a run; returns the counters of the last. See run_stage."""
     module = import_module(f"negcap.pipelines.stages.{verb}")
     stages: tuple[Stage | ReduceStage, ...] = getattr(module, "STAGES", None) or (module.STAGE,)
     counts: dict[str, int] = {}
@@ -138,14 +140,15 @@ def build(
     progress: Progress,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
-    """Bring a run up to date from the captions of `source`, or from those it holds where that is None.
+    """Build a run, or bring it up to date.
 
-    What is done already is kept, so that an interrupted build goes on. Returns what a user should know of the captions.
-    Raises ValueError where there are no captions or for an option that breaks its rule.
+    source: the captions to read; None: those that the run already has. Tables that are up to date are kept, so an
+    interrupted build continues where it stopped. Returns warnings about the captions for the user. Raises ValueError if
+    there are no captions or an option has an invalid value.
     """
-    verbs = planned(run, options)
+    verbs = planned_verbs(run, options)
     ingesting = configure("ingest", options)
-    for verb in verbs[1:]:  # bad options are found before anything is done
+    for verb in verbs[1:]:  # find invalid options before anything is run
         configure(verb, options)
     if source is None and not list_shards(run / "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
@@ -155,19 +158,19 @@ def build(
     if source is not None:
         warnings = ingest(source, run, ingesting, progress, overwrite).warnings
     for verb in verbs[1:]:
-        if verb == LEARNED[0]:
+        if verb == LEXICON_VERBS[0]:
             options = {**options, "lexicon": choose_lexicon(options, count_captions(run))}
         make(verb, run, configure(verb, options), executor, progress, overwrite)
     return warnings
 
 
 def count_captions(run: Path) -> int:
-    """The number of captions in a run, by its receipts."""
+    """The number of captions in a run, from its receipts."""
     return sum(receipt.rows for receipt in receipts(run, "captions"))
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise TypeError for an option that no verb of a build knows."""
+    """Raise TypeError for an option that no stage of a build has."""
     known = {"components", "preset"}
     for verb, config in CONFIGS.items():
         known |= {item.name for item in fields(getattr(import_module(f"negcap.pipelines.stages.{verb}"), config))}
@@ -178,17 +181,17 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:
-    """The tables that a build makes of a table of captions, in this process and without files."""
+    """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
     options = {**options, "lexicon": choose_lexicon(options, captions.num_rows)}
-    for verb in ("parse", *LEARNED, "negatives"):
+    for verb in ("parse", *LEXICON_VERBS, "negatives"):
         stage = import_module(f"negcap.pipelines.stages.{verb}").STAGE
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables
 
 
-def why_none(tables: Mapping[str, pa.Table]) -> str:
-    """Why a build made no negatives, and what helps: for whoever sees the empty table."""
+def explain_no_negatives(tables: Mapping[str, pa.Table]) -> str:
+    """A message why a build made no negatives, and what helps."""
     if not tables["parses"].num_rows:
         return "no negatives: none of the captions is in English"
     if refused := tables["rejections"].num_rows:
@@ -201,7 +204,7 @@ def why_none(tables: Mapping[str, pa.Table]) -> str:
 
 
 def is_built(run: Path) -> bool:
-    """Whether a run has been completed before, so that there may be nothing to do for workers."""
+    """Whether a run has been built completely before, so that perhaps no worker is needed."""
     try:
         manifest = read_manifest(run / "negatives")
     except ValueError:

@@ -1,4 +1,4 @@
-"""parses -> components; their vocabulary; and which of it may be true of an image, and so is no negative component."""
+"""parses -> components, component_vocabulary, component_exclusions: what negative components are sampled from."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class ComponentsConfig:
-    """How components are read, and which may be negative ones.
+    """How components are read from parses, and which enter the vocabulary.
 
-    simple: UniVSE's two simplifications: a name is one word, and a thing has its first attribute only. min_count:
-    occurrences that make a word frequent; None scales UniVSE's "more than 100" to the corpus. theta, concreteness: as
-    for the lexicon. Raises ValueError when min_count is below 1.
+    simple: make UniVSE's two simplifications: names of one word, and only the first attribute of each object.
+    min_count: the number of occurrences from which a word is frequent; None scales UniVSE's "more than 100" to the
+    corpus. theta, concreteness: as in LexiconConfig. Raises ValueError if min_count is below 1.
     """
 
     simple: bool = False
@@ -44,7 +44,10 @@ class ComponentsConfig:
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The components of a shard. Counters: captions, objects, attributes, relations, and captions without relations."""
+    """The components of a shard.
+
+    Counters: captions, objects, attributes, relations; `without.<kind>`, the captions that have none of a kind.
+    """
     from negcap.augment.components.table import tabulate
 
     _, graphs = _graphs(parses, config)
@@ -64,7 +67,7 @@ def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], 
 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
-    """The counts of a shard, those of train splits apart, with the number of captions."""
+    """The component counts of a shard, with a row for the number of captions; the column `train` marks train splits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -80,16 +83,17 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
-    """The sum of several shards' counts."""
+    """The sum of the counts of several shards."""
     from negcap.augment.components.vocabulary import add
 
     return add(tables, TRAIN)
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The vocabulary, of the train captions, or of all captions where no split is a train split.
+    """The vocabulary, counted in the train captions, or in all captions if none is in a train split.
 
-    Counters: captions (counted), train_only, min_count, and the entries of each kind.
+    Counters: captions (that were counted), train_only (1 if only train captions), min_count, and the entries of each
+    kind.
     """
     import pyarrow.compute as pc
 
@@ -111,19 +115,19 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
 
 @lru_cache(maxsize=2)
 def load_exclusions(vocabulary: WholeTable) -> Exclusions:
-    """The exclusions for the vocabulary of a run, kept by its content."""
+    """The index that finds exclusions for a vocabulary, cached by the content of the table."""
     from negcap.augment.components.exclusions import Exclusions
     from negcap.augment.components.vocabulary import ComponentVocabulary
 
     return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 
-def exclude(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
-    """The exclusions of a shard's images. Counters: captions, images, and the rows of each kind."""
-    from negcap.augment.components.exclusions import Row, tabulate
+def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
+    """The components that may be true of each image of a shard. Counters: captions, images, rows."""
+    from negcap.augment.components.exclusions import Exclusion, tabulate
 
     exclusions = load_exclusions(component_vocabulary)
-    rows: list[Row] = []
+    rows: list[Exclusion] = []
     images = 0
     captions, graphs = _graphs(parses, config)
     for _, group in groupby(zip(captions, graphs, strict=True), key=lambda pair: pair[0].image_id):
@@ -149,7 +153,7 @@ STAGES = (
         name="component_exclusions",
         input="parses",
         outputs={"component_exclusions": COMPONENT_EXCLUSIONS},
-        apply=exclude,
+        apply=find_exclusions,
         whole=("component_vocabulary",),
     ),
 )

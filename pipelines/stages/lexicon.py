@@ -1,4 +1,4 @@
-"""parses -> lexicon: what the corpus' own counts allow as replacements."""
+"""parses -> lexicon: the words that may replace others, and where the corpus uses them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CAPTIONS = "captions"
 
 @dataclass(frozen=True)
 class LexiconConfig:
-    """What makes an entry usable.
+    """Which words enter the lexicon.
 
-    min_count: occurrences that make a head frequent; None scales VSE-C's 200 to the corpus (see
-    augment.lexicon.lexicon.default_min_count). theta: least concreteness, on the scale of the list in use (0.6 is
-    VSE-C's, on the published list's scale, which the shipped score predicts). concreteness: a norm list that replaces
-    the shipped score. attributes: a file of the attributes to use, one a line, instead of the frequent ones. lexicon:
-    own, or a lexicon table (a Parquet file, or a run's folder `lexicon`) to be used as it is instead of counting.
-    Raises ValueError when min_count is below 1.
+    min_count: the number of occurrences from which a noun, attribute or verb is frequent; None scales VSE-C's 200 to
+    the corpus (see augment.lexicon.lexicon.default_min_count). theta: the minimum concreteness of nouns; VSE-C's 0.6 is
+    on the scale of the published norms, which the shipped score predicts. concreteness: a file of norms to use instead
+    of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the frequent ones.
+    lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a run) to use as
+    it is. Raises ValueError if min_count is below 1.
     """
 
     min_count: int | None = None
@@ -41,7 +41,9 @@ class LexiconConfig:
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """The counts of a shard, those of train splits apart: negcap.schemas.lexicon's columns and `train` (bool)."""
+    """The counts of a shard: the columns of negcap.schemas.lexicon, and `train` (bool), whether counted in a train
+    split.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -61,7 +63,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
-    """The sum of several shards' counts."""
+    """The sum of the counts of several shards."""
     import pyarrow as pa
 
     keys = ["train", *LEXICON.names[:3]]
@@ -70,10 +72,10 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
-    """The lexicon: usable entries of the train captions, or of all captions where no split is a train split.
+    """The lexicon: frequent, usable entries of the train captions, or of all captions if none is in a train split.
 
-    Counters: captions (counted), train_only, min_count, given (1 where the lexicon is a given one), and the number of
-    usable nouns, prepositions, numerals, attributes, verbs.
+    Counters: captions (that were counted), train_only (1 if only train captions), min_count, given (1 for a lexicon
+    that was not counted), and the number of usable nouns, prepositions, numerals, attributes and verbs.
     """
     import pyarrow.compute as pc
 
@@ -109,7 +111,10 @@ def _entries(table: pa.Table) -> dict[str, int]:
 
 
 def _words(path: Path | None) -> frozenset[str] | None:
-    """The words of a file, one a line, lower case. Raises ValueError when there are none, or it is not UTF-8."""
+    """The words of a text file, one per line, in lower case; None without a file.
+
+    Raises ValueError if there are no words or the file is not UTF-8.
+    """
     if path is None:
         return None
     try:
@@ -117,7 +122,7 @@ def _words(path: Path | None) -> frozenset[str] | None:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be UTF-8 text: {error}") from error
     if not words:
-        raise ValueError(f"{path} must hold one attribute a line, was empty")
+        raise ValueError(f"{path} must have one attribute per line, was empty")
     return words
 
 

@@ -1,4 +1,4 @@
-"""parses + lexicon -> truth: what the probability that a replacement is true of an image is estimated from."""
+"""parses + lexicon -> truth: counts and coefficients for estimating whether a replacement is true of an image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
-from negcap.pipelines.stages.balance import first_images, of_train, sample_images
+from negcap.pipelines.stages.balance import first_images, in_train_splits, sample_images
 from negcap.pipelines.tables.corpus import given_table, load_lexicon
 from negcap.schemas.truth import TRUTH
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TruthConfig:
-    """What is counted: the captions of about `truth_sample` captions' worth of images, drawn by their ids.
+    """What is counted: a random sample of images with about `truth_sample` captions in all.
 
-    lexicon: own, or a truth table (a Parquet file, or a run's folder `truth`) to be used as it is instead of counting.
-    Raises ValueError when truth_sample is below 1.
+    lexicon: "own" to count, or the path of a truth table (a Parquet file, or the folder `truth` of a run) to use as it
+    is. Raises ValueError if truth_sample is below 1.
     """
 
     truth_sample: int = 15_000
@@ -35,28 +35,28 @@ class TruthConfig:
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
-    """A shard's part of the sample."""
+    """The captions of one shard that may be in the sample; empty if the table is given instead of counted."""
     return sample_images(parses, config.truth_sample if config.lexicon == "own" else 0)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
-    """The sample of several shards."""
+    """The sample, from the captions that several shards offer for it."""
     return first_images(tables, config.truth_sample)
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """The counts of the train captions where there are any, and the calibration. Counter: captions, those counted."""
+    """Count and calibrate, on train captions if there are any. Counter: captions, the number that was counted."""
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
     from negcap.augment.truth import fit
 
-    table = fit.several(of_train(table))
-    truth = fit.estimate(table, lambda function, calls: spread(partial(with_lexicon, function), calls))
+    table = fit.with_siblings(in_train_splits(table))
+    truth = fit.estimate(table, lambda function, calls: spread(partial(call_with_lexicon, function), calls))
     return StageResult({"truth": truth}, {"captions": len(table)})
 
 
-def with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """function(*tables, lexicon) of `given`, which are tables and the config, in a worker."""
+def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
+    """Call `function` with tables and the lexicon, in a worker. `given` are the tables, and last the config, unused."""
     *tables, _ = given
     return function(*tables, load_lexicon(lexicon))
 

@@ -1,1 +1,1 @@
-"""Reading the tables and the image files of a run, for the verbs that share it."""
+"""Read tables and image files of a run; shared by several commands."""

@@ -1,4 +1,4 @@
-"""What stands in a run: its splits and operators, and columns of its shards."""
+"""The splits and operators in a run, and selected columns of its shards."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILE_NAME = re.compile(r"\w[\w.-]*")
 
 
 def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
-    """These columns of a shard, and the optional ones, nulls where it lacks them.
+    """Read the `columns` of a shard, and the `optional` ones, which are all null if the shard lacks them.
 
-    Raises ValueError naming the columns it lacks, DamagedShardError.
+    Raises ValueError naming the `columns` that are missing, DamagedShardError for a file that cannot be read.
     """
     import pyarrow as pa
 
@@ -36,7 +36,10 @@ def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = 
 
 
 def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """These columns of a table, shard by shard. Raises FileNotFoundError without shards, and as `read_columns`."""
+    """Read these columns of a table of a run, one table per shard.
+
+    Raises FileNotFoundError if there are no shards; the errors of `read_columns` come while iterating.
+    """
     shards = list_shards(run / table)
     if not shards:
         raise FileNotFoundError(f"{run} has no {table}: no shards in {run / table}")
@@ -44,15 +47,15 @@ def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Tab
 
 
 def check_file_name(what: str, name: str) -> None:
-    """Raise ValueError for a name that is not fit for a file: `val2014`, not `../up`."""
+    """Raise ValueError if `name` cannot name a file: `val2014` can, `../up` cannot. `what` names it in the message."""
     if not FILE_NAME.fullmatch(name):
         raise ValueError(f"{what} must be able to name a file, was: {name!r}")
 
 
 def splits_of(run: Path) -> tuple[str, ...]:
-    """The splits of a run's captions in the order they come; captions without one are `unsplit`.
+    """The splits of a run's captions in order of first occurrence; captions without a split are in `unsplit`.
 
-    Raises FileNotFoundError without captions.
+    Raises FileNotFoundError if the run has no captions.
     """
     shards = list_shards(run / "captions")
     if not shards:
@@ -64,9 +67,10 @@ def splits_of(run: Path) -> tuple[str, ...]:
 
 
 def operators_of(run: Path, splits: Sequence[str] | None = None, table: str = "negatives") -> dict[str, str]:
-    """The operators with rows in these splits (None: in any), sorted, each with its family.
+    """The operators that have rows in these splits (None: in any split), sorted, mapped to their families.
 
-    Raises FileNotFoundError without negatives, ValueError where they are not complete or a name cannot name a file.
+    Raises FileNotFoundError if the run has no such table, ValueError if the table is incomplete or the name of an
+    operator or family cannot name a file.
     """
     verb = f"negcap {'refine' if table == 'refined' else table} {run}"
     manifest = read_manifest(run / table)

@@ -1,4 +1,4 @@
-"""A corpus' lexicon, truth estimates and balance: read from the tables of a run once a process, or given by another."""
+"""Load the lexicon, truth estimates and balance factors of a run, each cached in the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def load_lexicon(lexicon: WholeTable) -> Lexicon:
-    """The lexicon of a run."""
+    """The lexicon of a run, from its table."""
     from negcap.augment.lexicon.lexicon import Lexicon
 
     return Lexicon.from_table(lexicon.read())
@@ -24,7 +24,10 @@ def load_lexicon(lexicon: WholeTable) -> Lexicon:
 
 @lru_cache(maxsize=1)
 def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth:
-    """The truth estimates of a run for the replacements in its lexicon; see negcap.augment.truth."""
+    """The estimates of a run that replacements from its lexicon are true; see negcap.augment.truth.
+
+    max_true: the highest probability of being true that a negative may have.
+    """
     from negcap.augment.truth.estimates import Truth
 
     return Truth.from_table(truth.read(), load_lexicon(lexicon), max_true)
@@ -32,12 +35,15 @@ def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth
 
 @lru_cache(maxsize=1)
 def load_balanced(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
-    """The lexicon of a run, balanced."""
+    """The lexicon of a run with the balance factors of its table `balance`."""
     return load_lexicon(lexicon).balanced(balance.read())
 
 
 def given_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """A table as it stands in a Parquet file or in a folder of them. Raises ValueError when its columns are others."""
+    """Read a table from a Parquet file or from a folder of shards, cast to `schema`.
+
+    Raises FileNotFoundError if there is no file, ValueError if the columns differ from those of `schema`.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Image files: found in a folder under the name that the captions give, and measured."""
+"""Image files: find them in a folder by the names that captions give, and measure them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 5
 
 
 class Box(NamedTuple):
-    """A part of an image in pixels: its left upper corner and its size."""
+    """A rectangle of an image in pixels: its upper left corner and its size."""
 
     x: int
     y: int
@@ -24,10 +24,10 @@ class Box(NamedTuple):
     height: int
 
 
-def inside(image: str) -> str:
-    """An image's path, if it stays inside the folder it is relative to: `val/a.jpg`.
+def safe_path(image: str) -> str:
+    """Return the relative path `image` if it stays inside its folder, as `val/a.jpg` does.
 
-    Raises ValueError for an absolute path, one with `..`, a backslash or a control character.
+    Raises ValueError for an empty or absolute path, and for one with `..`, a backslash or a control character.
     """
     parts = image.split("/")
     if not image or ".." in parts or image[0] in "/~" or "\\" in image or DRIVE.match(image) or not image.isprintable():
@@ -37,21 +37,21 @@ def inside(image: str) -> str:
 
 @dataclass(frozen=True)
 class Images:
-    """A folder of image files, or of links to them: who made the folder placed its links, so they are followed."""
+    """A folder of image files or of symbolic links to them, which are followed, since the user has placed them."""
 
     folder: Path
 
     def __post_init__(self) -> None:
-        """Raise FileNotFoundError where there is no such folder."""
+        """Raise FileNotFoundError if the folder does not exist."""
         if not self.folder.is_dir():
             raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
 
     def find(self, image: str) -> str | None:
-        """An image's path in the folder: as it is given, or its name alone, with or without a suffix.
+        """The path in the folder of an image: as given, or its file name alone, with or without a suffix.
 
-        None where there is none. Raises ValueError as `inside`.
+        None if there is no such file. Raises ValueError as `safe_path` does.
         """
-        path = PurePosixPath(inside(image))
+        path = PurePosixPath(safe_path(image))
         for name in dict.fromkeys((str(path), path.name)):
             for suffix in ("", *SUFFIXES):
                 if (self.folder / (name + suffix)).is_file():
@@ -59,16 +59,16 @@ class Images:
         return None
 
     def read(self, name: str) -> bytes:
-        """The bytes of an image that was found."""
+        """The bytes of the file `name`, a path that `find` returned."""
         return (self.folder / name).read_bytes()
 
     def box(self, name: str) -> Box:
-        """The whole of an image that was found. Raises ValueError for a file that is no image."""
-        return _whole(self.folder / name)
+        """The rectangle of the whole image `name`, a path that `find` returned. Raises ValueError if it is no image."""
+        return _full_box(self.folder / name)
 
 
 @lru_cache(maxsize=65536)
-def _whole(file: Path) -> Box:
+def _full_box(file: Path) -> Box:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -81,9 +81,9 @@ def _whole(file: Path) -> Box:
 
 
 def read_boxes(file: Path) -> dict[str, Box]:
-    """Boxes by image_id from a CSV with the columns image_id, x, y, width, height (pixels).
+    """Read a CSV with the columns image_id, x, y, width, height (pixels) as a dict from image_id to Box.
 
-    Raises ValueError naming the line, FileNotFoundError.
+    Raises ValueError naming the column or line at fault, FileNotFoundError.
     """
     boxes = {}
     with file.open(encoding="utf-8", newline="") as lines:
@@ -102,7 +102,7 @@ def read_boxes(file: Path) -> dict[str, Box]:
     return boxes
 
 
-def name_some(names: Iterable[str]) -> str:
-    """The first names of many: `a.jpg, b.jpg, … (12 in all)`."""
+def abbreviate(names: Iterable[str]) -> str:
+    """The names, abbreviated after the first five: `a.jpg, b.jpg, c.jpg, d.jpg, e.jpg, … (12 in all)`."""
     named = list(names)
     return ", ".join(named[:SHOWN]) + (f", … ({len(named):,} in all)" if len(named) > SHOWN else "")

@@ -1,4 +1,4 @@
-"""Random rows of a table, chosen by columns."""
+"""Random rows of a table, filtered by column values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Wanted = Mapping[str, Sequence[str]]
 
 
 def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
-    """`n` random rows of a table (all, where it has fewer) in their order; the same seed gives the same rows.
+    """`n` random rows of a table in table order (all rows if it has fewer); the same seed gives the same rows.
 
-    wanted: the values that a column may have, {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
-    lets any value pass, the split "unsplit" is that of captions without one. Raises ValueError for n < 1 or when the
-    table has no such rows, FileNotFoundError when the run has no such table.
+    wanted: the values allowed in a column, e.g. {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
+    allows any value; "unsplit" stands for captions without a split. Raises ValueError for n < 1 or if no row matches,
+    FileNotFoundError if the run has no such table.
     """
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
@@ -49,7 +49,7 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
 
 
 def _matching(shard: Path, wanted: Wanted) -> Sequence[int]:
-    """The numbers of a shard's rows that have the wanted values."""
+    """The indices of the rows of a shard that have the wanted values."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -66,9 +66,9 @@ def _matching(shard: Path, wanted: Wanted) -> Sequence[int]:
 
 
 def table_of(operators: Iterable[str]) -> str:
-    """The table that holds what operators make: positives for paraphrases, else negatives.
+    """The table with the results of these operators: "positives" for paraphrases, else "negatives".
 
-    Raises ValueError where they stand in both.
+    Raises ValueError if they are not all in one table.
     """
     from negcap.augment.operators import OPERATORS
 
@@ -76,5 +76,5 @@ def table_of(operators: Iterable[str]) -> str:
     positive = [name for name in named if name in OPERATORS and OPERATORS[name].family == POSITIVE]
     if positive and positive != named:
         others = ", ".join(name for name in named if name not in positive)
-        raise ValueError(f"{', '.join(positive)} stands in the table positives, {others} in negatives: ask for one")
+        raise ValueError(f"{', '.join(positive)} is in the table positives, {others} in negatives: ask for one table")
     return "positives" if positive else "negatives"

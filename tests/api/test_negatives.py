@@ -185,7 +185,7 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
     assert animals
     told, _ = augment(["A dog sleeps.", "A cat lies on the floor."], images=["a", "a"])
     assert not animals & set(told)
-    with pytest.raises(ValueError, match="images must be as many as texts"):
+    with pytest.raises(ValueError, match="images must have the length of texts"):
         augment(["A dog sleeps."], images=[])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from negcap.augment.edits import Edit, apply
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.articles import article
-from negcap.augment.operators import OPERATORS, PRESETS, Operator, nothing
+from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment.fixtures import sample_lexicon, sample_parses
@@ -143,6 +143,6 @@ def test_what_is_spare_is_taken_only_alone_and_then_not_often(
         return [row["counts"] for row in found]
 
     noun = OPERATORS["noun"].propose
-    assert max(counts(Operator(nothing, "noun", 1.0, noun, most))) == kept
+    assert max(counts(Operator(propose_nothing, "noun", 1.0, noun, most))) == kept
     never = Operator(noun, "noun", 1.0, noun, most)
     assert counts(never) == counts(Operator(noun, "noun", 1.0))

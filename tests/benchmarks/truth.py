@@ -46,7 +46,7 @@ from negcap.pipelines.engine.shards import read_table
 from negcap.pipelines.quality.bias import ngram_regression, one_per_caption
 from negcap.pipelines.quality.bias.pairs import Pair
 from negcap.pipelines.stages import build
-from negcap.pipelines.stages.balance import BalanceConfig, images_of, of_train, sample_images
+from negcap.pipelines.stages.balance import BalanceConfig, captions_by_image, in_train_splits, sample_images
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
 from negcap.pipelines.stages.truth import TruthConfig
 
@@ -164,9 +164,11 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
     """What a corpus gives, once for each limit: the balanced lexicon and the truth."""
     entries = choose(count_shard(table, LexiconConfig()), LexiconConfig()).tables["lexicon"]
     began = time.perf_counter()
-    truth = estimate(of_train(sample_images(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries)))
+    truth = estimate(
+        in_train_splits(sample_images(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries))
+    )
     print(f"truth estimated in {time.perf_counter() - began:.1f} s, {truth.num_rows:,} rows")
-    sample = images_of(sample_images(table, BalanceConfig().sample))
+    sample = captions_by_image(sample_images(table, BalanceConfig().sample))
     made = []
     for limit in most:
         lexicon = Lexicon.from_table(entries)

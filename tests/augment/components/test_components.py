@@ -12,14 +12,14 @@ from negcap.augment.components import relations
 from negcap.augment.components.exclusions import Exclusions
 from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
 from negcap.augment.components.table import tabulate
-from negcap.augment.components.vocabulary import ComponentVocabulary, default_min_count, exclusive
+from negcap.augment.components.vocabulary import ComponentVocabulary, are_incompatible, default_min_count
 from negcap.augment.language import attributes
 from negcap.augment.language.coreference import coreference, may_corefer
 from negcap.augment.language.overlaps import overlaps
 from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from negcap.pipelines.engine.stage import StageResult
-from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, exclude, read
+from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
 from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
 from tests.augment.fixtures import parse, sample_parses
@@ -41,7 +41,7 @@ def made(parses: pa.Table, config: ComponentsConfig = CONFIG) -> tuple[pa.Table,
     """The three tables of one shard."""
     components = read(parses, config).tables["components"]
     vocabulary = chosen([components], config).tables["component_vocabulary"]
-    excluded = exclude(parses, config, Kept(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
+    excluded = find_exclusions(parses, config, Kept(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
     for table, schema in zip(
         (components, vocabulary, excluded), (COMPONENTS, COMPONENT_VOCABULARY, COMPONENT_EXCLUSIONS), strict=True
     ):
@@ -155,7 +155,7 @@ def test_only_frequent_visible_nouns_and_words_are_drawn(tables: tuple) -> None:
 
 def test_rivals_exclude_one_another(tables: tuple) -> None:
     entries = tables[1].to_pylist()
-    for kind, excluding in (("attribute", exclusive), ("relation", relations.exclude)):
+    for kind, excluding in (("attribute", are_incompatible), ("relation", relations.are_incompatible)):
         its = [entry for entry in entries if entry["kind"] == kind]
         assert any(entry["rivals"] for entry in its)
         for entry in its:
@@ -173,7 +173,7 @@ def test_rivals_exclude_one_another(tables: tuple) -> None:
     ],
 )  # fmt: skip
 def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
-    assert exclusive(one, other) == exclusive(other, one) == expected
+    assert are_incompatible(one, other) == are_incompatible(other, one) == expected
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_which_attributes_exclude_one_another(one: str, other: str, expected: bo
     ],
 )  # fmt: skip
 def test_which_relations_exclude_one_another(one: str, other: str, expected: bool) -> None:
-    assert relations.exclude(one, other) == relations.exclude(other, one) == expected
+    assert relations.are_incompatible(one, other) == relations.are_incompatible(other, one) == expected
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_shards_and_their_order_change_nothing(seed: int, tables: tuple) -> None
     vocabulary = chosen(components).tables["component_vocabulary"]
     assert vocabulary == tables[1]
     kept = Kept(vocabulary)
-    rows = [exclude(part, CONFIG, kept).tables["component_exclusions"] for part in parts]  # type: ignore[arg-type]
+    rows = [find_exclusions(part, CONFIG, kept).tables["component_exclusions"] for part in parts]  # type: ignore[arg-type]
     assert pa.concat_tables(rows).combine_chunks() == tables[2].combine_chunks()
 
 
@@ -269,19 +269,19 @@ def test_every_image_pair_and_triple_has_its_row(tables: tuple) -> None:
 
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> None:
-    ragged, rng = Ragged.of([sorted(row) for row in rows]), np.random.default_rng(seed)
+    ragged, rng = Ragged.from_rows([sorted(row) for row in rows]), np.random.default_rng(seed)
     wanted = rng.integers(0, len(rows), 7)
-    for row, drawn in zip(wanted, ragged.outside(wanted, 20, rng, 10), strict=True):
+    for row, drawn in zip(wanted, ragged.sample_outside(wanted, 20, rng, 10), strict=True):
         assert set(drawn.tolist()) <= (set(range(10)) - rows[row] or {NOTHING})
-    for row, drawn in zip(wanted, ragged.inside(wanted, 20, rng), strict=True):
+    for row, drawn in zip(wanted, ragged.sample_inside(wanted, 20, rng), strict=True):
         assert set(drawn.tolist()) <= (rows[row] or {NOTHING})
 
 
 def test_draws_are_uniform() -> None:
-    ragged, rng = Ragged.of([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0)
-    outside = np.bincount(ragged.outside(np.array([1]), 6000, rng, 10)[0], minlength=10)
+    ragged, rng = Ragged.from_rows([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0)
+    outside = np.bincount(ragged.sample_outside(np.array([1]), 6000, rng, 10)[0], minlength=10)
     assert outside[[0, 3, 4, 9]].sum() == 0 and np.all(abs(outside[[1, 2, 5, 6, 7, 8]] - 1000) < 150)
-    inside = np.bincount(ragged.inside(np.array([1]), 4000, rng)[0], minlength=10)
+    inside = np.bincount(ragged.sample_inside(np.array([1]), 4000, rng)[0], minlength=10)
     assert inside[[0, 3, 4, 9]].sum() == 4000 and np.all(abs(inside[[0, 3, 4, 9]] - 1000) < 150)
 
 
@@ -300,7 +300,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
     assert (drawn[:, 0] >= 0).mean() > 0.4
     for (image, word, thing), ids in zip(pairs, drawn, strict=True):
         for new in {sampler.words["attribute"][id] for id in ids if id != NOTHING}:
-            assert exclusive(new, word)
+            assert are_incompatible(new, word)
             for caption, graph in images[image]:
                 names = {o.token: o.name for o in graph.objects}
                 said = {(a.value, names[a.object]) for a in graph.attributes} | set(mentioned_attributes(caption))
@@ -314,7 +314,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
     assert (drawn[:, 0] >= 0).mean() > 0.4
     for (image, word, thing), ids in zip(triples, drawn, strict=True):
         for new in {sampler.words["relation"][id] for id in ids if id != NOTHING}:
-            assert relations.exclude(new, word)
+            assert relations.are_incompatible(new, word)
             for _, graph in images[image]:
                 names = {o.token: o.name for o in graph.objects}
                 of = [r.name for r in graph.relations if may_corefer(names[r.object], thing)]

@@ -4,14 +4,14 @@ import pytest
 import spacy
 
 from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
-from negcap.augment.language.parse import REMEMBERING, SHIPPED, load
+from negcap.augment.language.parse import CACHED_RULER, SHIPPED, load
 
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 
 
 def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
     assert isinstance(load().get_pipe("attribute_ruler"), CachedAttributeRuler)
-    assert load().get_pipe_meta("attribute_ruler").factory == REMEMBERING
+    assert load().get_pipe_meta("attribute_ruler").factory == CACHED_RULER
     for plain, kept in zip(spacy.load(SHIPPED).pipe(TEXTS), load().pipe(TEXTS), strict=True):
         assert kept.to_json() == plain.to_json()
 

@@ -19,7 +19,7 @@ MENTIONED = (*NAMES, "man", "animal", "sofa", "bicycle", "zzyzx", "hot dog", "su
 
 @pytest.mark.parametrize(("name", "mentioned"), list(product(NAMES, MENTIONED)))
 def test_a_set_of_entries_holds_the_coreference_of_each(name: str, mentioned: str) -> None:
-    assert CoreferenceIndex(NAMES).with_noun(mentioned).of(NAMES.index(name)) == coreference(name, mentioned)
+    assert CoreferenceIndex(NAMES).with_noun(mentioned).reason(NAMES.index(name)) == coreference(name, mentioned)
 
 
 def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
@@ -29,7 +29,7 @@ def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
     index, rng = CoreferenceIndex(names), Random(0)
     for mentioned in rng.sample(sorted(lemmas), 100):
         found = index.with_noun(mentioned)
-        assert [found.of(entry) for entry in range(len(names))] == [coreference(name, mentioned) for name in names]
+        assert [found.reason(entry) for entry in range(len(names))] == [coreference(name, mentioned) for name in names]
         assert [names[entry] for entry in entry_numbers(found.all)] == [
             name for name in names if coreference(name, mentioned)
         ]
@@ -38,7 +38,7 @@ def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
 def test_related_goes_before_overlap() -> None:
     index = CoreferenceIndex(("puppy", "boy"))
     assert index.with_any(frozenset({"dog", "girl", "player"})) == union(map(index.with_noun, ("dog", "player")))
-    assert [union([Coreferent(0b01, 0b01), Coreferent(0b00, 0b11)]).of(entry) for entry in (0, 1, 2)] == [
+    assert [union([Coreferent(0b01, 0b01), Coreferent(0b00, 0b11)]).reason(entry) for entry in (0, 1, 2)] == [
         "related",
         "overlap",
         None,

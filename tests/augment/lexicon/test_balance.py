@@ -16,7 +16,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.shards import WholeTable, read_table
-from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut, first_images, fit, sample_shard
+from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
 
@@ -103,7 +103,7 @@ def test_train_splits_come_first() -> None:
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 100])
 def test_a_sample_is_cut_between_images(size: int) -> None:
     table = first_images([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
-    parts = cut(table, size)
+    parts = cut_by_image(table, size)
     assert pa.concat_tables(parts).equals(table)
     assert all(len(part) >= size for part in parts[:-1])
     assert sum(len(set(part["image_id"].to_pylist())) for part in parts) == 7

@@ -1,6 +1,6 @@
 import pytest
 
-from negcap.augment.language.attributes import attributes, exclude
+from negcap.augment.language.attributes import are_incompatible, attributes
 from negcap.augment.language.parse import parse
 from negcap.augment.slots.attributes import attribute_slots
 from tests.augment.fixtures import accepted, proposals
@@ -16,7 +16,7 @@ from tests.augment.fixtures import accepted, proposals
     ],
 )  # fmt: skip
 def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
-    assert exclude(one, other) == exclude(other, one) == expected
+    assert are_incompatible(one, other) == are_incompatible(other, one) == expected
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_which_attributes_exclude_one_another(one: str, other: str, expected: bo
     ],
 )
 def test_the_groups_of_univse_are_kept_together(group: tuple[str, ...]) -> None:
-    assert not [(a, b) for a in group for b in group if exclude(a, b)]
+    assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from negcap.augment.language.parse import parse
-from negcap.augment.slots.verbs import exclude, inflected, verb_slots
+from negcap.augment.slots.verbs import are_incompatible, inflected, verb_slots
 from tests.augment.fixtures import accepted, proposals
 
 
@@ -15,7 +15,7 @@ from tests.augment.fixtures import accepted, proposals
     ],
 )  # fmt: skip
 def test_which_verbs_exclude_one_another(one: str, other: str, pattern: str, expected: bool) -> None:
-    assert exclude(one, other, pattern) == exclude(other, one, pattern) == expected
+    assert are_incompatible(one, other, pattern) == are_incompatible(other, one, pattern) == expected
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,9 @@ def test_a_rare_word_speaks_for_what_its_kind_comes_with() -> None:
 
 def test_nouns_make_themselves_and_those_above_and_below_true() -> None:
     entries = ["animal", "cat", "dog", "puppy", "table"]
-    made = {noun: [entries[n] for n in Entailment(entries).of([noun])] for noun in ("dog", "animal", "xyzzy")}
+    made = {noun: [entries[n] for n in Entailment(entries).entries([noun])] for noun in ("dog", "animal", "xyzzy")}
     assert made == {"dog": ["animal", "dog", "puppy"], "animal": ["animal", "cat", "dog", "puppy"], "xyzzy": []}
-    assert Entailment(entries).of([]).tolist() == []
+    assert Entailment(entries).entries([]).tolist() == []
 
 
 def test_an_assertion_is_paired_with_what_others_assert_of_the_same_thing() -> None:
@@ -164,7 +164,7 @@ def test_what_siblings_often_say_is_likelier_true(
     likely = {}
     for context, caption in zip(contexts(dog, lexicon), dog, strict=True):
         for candidate in proposed("noun", caption, context, record_rng(0, "noun", "x"), 200):
-            likely[candidate.replacement] = image.of(candidate, caption)
+            likely[candidate.replacement] = image.p_true(candidate, caption)
     assert likely["umbrella"] > 0.1 > likely["kettle"]
 
 
@@ -176,7 +176,7 @@ def test_images_of_one_caption_tell_nothing(
     truth = Truth.from_table(table, lexicon, 0.0)
     context, image = contexts(scenes[0], lexicon)[0], truth.of_image(scenes[0])
     made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
-    assert made and {image.of(one, scenes[0][0]) for one in made} == {None}
+    assert made and {image.p_true(one, scenes[0][0]) for one in made} == {None}
     assert "likely_true" not in {refusal(one, scenes[0][0], context, image)[0] for one in made}
 
 
@@ -241,7 +241,7 @@ def test_the_number_of_what_stands_in_two_places_is_not_estimated(
         if captions[0].lowered[one.slots[0]] == "dog"
     ]
     assert made
-    assert {image.of(one, captions[0]) is not None for one in made} == {alone}
+    assert {image.p_true(one, captions[0]) is not None for one in made} == {alone}
 
 
 @pytest.mark.parametrize("limit", [-0.1, 1.5])

@@ -15,7 +15,7 @@ from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.cli import choices, main, negcap
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
 from negcap.pipelines.engine.shards import RECEIPTS, list_shards, read_table, shard_path
-from negcap.pipelines.stages.build import LEARNED
+from negcap.pipelines.stages.build import LEXICON_VERBS
 from tests.conftest import ROOT, SAMPLE
 
 HEAVY = (
@@ -131,7 +131,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["info", "{tmp}/bad.json"], "bad.json: a run must be a folder, is a file"),
         (["build", "{sample}", "--output", "{tmp}/bad.json"], "bad.json: the output must be a folder, is a file"),
         (["publish", "{tmp}/out", "--output", "{tmp}/p", "--license", "x"], "Missing option '--format'. Choose from: "),
-        (["show", "{tmp}/out", "--operator", "paraphrase", "--operator", "noun"], "paraphrase stands in the table"),
+        (["show", "{tmp}/out", "--operator", "paraphrase", "--operator", "noun"], "paraphrase is in the table"),
         (["build", "{sample}", "--output", "{tmp}/out", "--per-family", "0"], "per_family must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--min-count", "0"], "min_count must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--limit", "0"], "limit must be >= 1, was: 0"),
@@ -280,7 +280,7 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, *own, "--workers", 2, "--quiet") == 0
     assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
     for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
-        options = everything if verb == "negatives" else own if verb in LEARNED else []
+        options = everything if verb == "negatives" else own if verb in LEXICON_VERBS else []
         assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4
     assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {

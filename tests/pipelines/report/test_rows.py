@@ -142,5 +142,5 @@ def test_where_there_are_colours(
 def test_the_table_of_operators() -> None:
     assert table_of(["noun", "verb"]) == table_of([]) == "negatives"
     assert table_of(["paraphrase"]) == "positives"
-    with pytest.raises(ValueError, match="paraphrase stands in the table positives, noun in negatives"):
+    with pytest.raises(ValueError, match="paraphrase is in the table positives, noun in negatives"):
         table_of(["noun", "paraphrase"])

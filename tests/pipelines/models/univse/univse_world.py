@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from negcap.augment.language.parse import parse_table
-from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, exclude, read
+from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
 from negcap.schemas.negatives import NEGATIVES
 from tests.pipelines.models.trainer_world import (
     COLOURS,
@@ -55,7 +55,7 @@ def add_components(run: Path, parses: pa.Table) -> None:
     config = ComponentsConfig(min_count=2)
     components = read(parses, config).tables["components"]
     vocabulary = choose(add_counts([count_shard(components, config)], config), config).tables["component_vocabulary"]
-    excluded = exclude(parses, config, Whole(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
+    excluded = find_exclusions(parses, config, Whole(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
     tables = {"components": components, "component_vocabulary": vocabulary, "component_exclusions": excluded}
     for name, table in tables.items():
         write_table(run, name, table)
