@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from negcap.pipelines.engine.shards import sha256_file
 from negcap.pipelines.features.source import Part, finite, listed
 from negcap.pipelines.readers.files import lines
-from negcap.pipelines.readers.vsepp import CAPTIONS_AN_IMAGE, EXPECTED, SPLIT_ORDER
+from negcap.pipelines.readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +102,7 @@ class Arrays:
             if not same.all():
                 image = low + int(np.argmin(same.reshape(high - low, -1).all(axis=1)))
                 raise ValueError(
-                    f"{array.path}: must have {CAPTIONS_AN_IMAGE} equal rows an image, those of image {image} differ"
+                    f"{array.path}: must have {CAPTIONS_PER_IMAGE} equal rows an image, those of image {image} differ"
                 )
             rows = grouped[:, 0]
         if self._scale is not None:
@@ -181,12 +181,12 @@ def image_names(folder: Path, split: str, rows: int, array: Path) -> list[str]:
         found = list(lines(str(names), "a list of image names"))
         count, rule = len(found), f"a row, or five, for each line of {names.name}"
     elif captions.is_file():
-        count = sum(1 for _ in lines(str(captions), EXPECTED)) // CAPTIONS_AN_IMAGE
+        count = sum(1 for _ in lines(str(captions), EXPECTED)) // CAPTIONS_PER_IMAGE
         found, rule = [f"{split}_{index}" for index in range(count)], f"a row an image or a caption of {captions.name}"
     else:
         return [f"{split}_{index}" for index in range(rows)]
-    if rows not in (count, count * CAPTIONS_AN_IMAGE):
-        raise ValueError(f"{array}: must have {rule}: {count} or {count * CAPTIONS_AN_IMAGE}, has {rows}")
+    if rows not in (count, count * CAPTIONS_PER_IMAGE):
+        raise ValueError(f"{array}: must have {rule}: {count} or {count * CAPTIONS_PER_IMAGE}, has {rows}")
     return found
 
 
