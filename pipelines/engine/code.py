@@ -69,7 +69,7 @@ def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def hash_code(names: tuple[str, ...]) -> str:
-    """The hash of the content of sources (named as by `sources`); cached. Raises FileNotFoundError for a missing one."""
+    """The hash of the content of sources (named as by `sources`), cached. Raises FileNotFoundError if missing."""
     return hash_value({name: hash_path(source_path(name)) for name in names})
 
 

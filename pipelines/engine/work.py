@@ -31,7 +31,7 @@ class Job:
     provenance: Mapping[str, str]
 
     def read(self, index: int, sha256: str) -> pa.Table:
-        """Read shard `index` of the stage's input. Raises DamagedShardError; RuntimeError if the worker's code differs."""
+        """Read shard `index` of the stage's input. Raises DamagedShardError, or RuntimeError if code differs."""
         self.code.check()
         return read_shard(shard_path(self.run / self.stage.input, index), self.stage.columns, sha256=sha256)
 
@@ -51,7 +51,7 @@ def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Cut a table into parts of at least `rows` rows (the last may be smaller) without splitting an image; at least one part."""
+    """Cut a table into parts of at least `rows` rows (the last may be smaller), images unsplit; at least one part."""
     import numpy as np
 
     if len(table) <= rows:
