@@ -1,6 +1,6 @@
-"""How stages are run on tables on disk.
+"""How stages (steps of the pipeline) are run on tables on disk.
 
-stage: what a stage is. shards, manifest, code, provenance: a table's files, and the record of what made them. run,
-source: the loops that bring a table up to date. cluster, work, workers, reports: what happens in other processes.
-memory: stages without files. verify: a run against its records. progress, errors, bounds: what a user sees of all.
+stage: what a stage is. shards, manifest, code, provenance: a table's files, and the records of how they were made.
+run, source: bring the tables of a stage up to date. cluster, work, workers, reports: work in other processes. memory:
+run stages without files. verify: check a run against its records. progress, errors, bounds: what users are told.
 """

@@ -1,4 +1,4 @@
-"""Checks of config fields that several configs share: each raises ValueError naming field, rule and value."""
+"""Checks of config fields, shared by several configs. Each raises ValueError naming the field, rule and value."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def one_of(config: Any, choices: Mapping[str, Iterable[str]]) -> None:
-    """Raise ValueError for a field that is none of its choices."""
+    """Raise ValueError for a field whose value is not one of its choices (field name -> valid values)."""
     for name, valid in choices.items():
         if getattr(config, name) not in valid:
             raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(config, name)}")
 
 
 def at_least(config: Any, least: int, names: Iterable[str]) -> None:
-    """Raise ValueError for a field below `least`; None passes."""
+    """Raise ValueError for a field in `names` whose value is below `least`; None is accepted."""
     for name in names:
         value = getattr(config, name)
         if value is not None and value < least:
@@ -22,14 +22,14 @@ def at_least(config: Any, least: int, names: Iterable[str]) -> None:
 
 
 def above_zero(config: Any, names: Iterable[str]) -> None:
-    """Raise ValueError for a field that is not above 0."""
+    """Raise ValueError for a field in `names` whose value is not above 0."""
     for name in names:
         if not getattr(config, name) > 0:
             raise ValueError(f"{name} must be > 0, was: {getattr(config, name)}")
 
 
 def below_one(config: Any, names: Iterable[str]) -> None:
-    """Raise ValueError for a field that is not in [0, 1)."""
+    """Raise ValueError for a field in `names` whose value is not in [0, 1)."""
     for name in names:
         if not 0 <= getattr(config, name) < 1:
             raise ValueError(f"{name} must be in [0, 1), was: {getattr(config, name)}")

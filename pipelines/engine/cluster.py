@@ -1,8 +1,8 @@
-"""Where the work is done: local worker processes, workers of a running Dask scheduler, or this process.
+"""Executors: local worker processes, the workers of a running Dask scheduler, or this process.
 
-An executor has `map` (results as they come, few calls in flight) and `map_reduce` (results combined in a
-tree on the workers). Calls carry paths and configs, never tables; workers on other machines must see the
-run's folder under the same path, and have negcap installed.
+An executor has `map` (results in the order in which calls finish, few calls in flight) and `map_reduce` (results
+combined in a tree on the workers). Calls carry paths and configs, not the tables of a run; workers on other machines
+must see the run's folder under the same path, and have negcap installed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Combine = Callable[[list[Any]], Any]
 
 
 class Executor(Protocol):
-    """What runs a stage's calls."""
+    """Runs the calls of a stage, in this process or in others."""
 
     def start(self) -> None:
-        """Start what takes time, in the background; may be left out."""
+        """Start the workers in the background. Optional: the first call starts them, too."""
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, function(*calls[position])) as they finish. Raises TaskError at the first that fails.
+        """Yield (position, function(*calls[position])) as the calls finish. Raises TaskError when a call fails.
 
-        heard: is called, maybe in another thread, with what calls report while they run (see engine.reports).
+        heard: called with the reports of running calls (see engine.reports), possibly in another thread.
         """
 
     def map_reduce(
@@ -53,21 +53,23 @@ class Executor(Protocol):
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """Return combine([...]) of all results, in a tree that does not depend on which call finishes first.
+        """Combine the results function(*call) of all calls into one, and return it.
 
-        done: is called with the position of each call that has finished.
-        Raises TaskError when a call fails, ValueError when there are no calls.
+        combine: makes one result of a list of results; applied in a tree that does not depend on the order in which
+        calls finish. done: called with the position of each finished call. Raises TaskError when a call fails,
+        ValueError when there are no calls.
         """
 
     def close(self) -> None:
-        """Stop the processes that were started."""
+        """Stop the processes that this executor started."""
 
 
 def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
-    """The executor for `--workers` and `--scheduler`; starts nothing yet.
+    """The executor for the flags `--workers` and `--scheduler`; starts nothing yet.
 
-    `workers` local processes (default: one a core) unless `scheduler` is an address (`tcp://host:8786`) or
-    `synchronous`. A call whose worker dies is tried again `retries` times. Raises ValueError.
+    It has `workers` local processes (None: one per core), unless `scheduler` is an address (`tcp://host:8786`) or
+    `synchronous` (this process). A call whose worker dies is tried again `retries` times. Raises ValueError for
+    workers below 1 or any other scheduler.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
@@ -79,7 +81,7 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
 
 
 class Synchronous:
-    """Runs all calls in this process, one after the other, without Dask: for debuggers, and for small inputs."""
+    """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
 
     def start(self) -> None:
         """Nothing to start."""
@@ -104,7 +106,7 @@ class Synchronous:
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """See Executor. Keeps one result a level of the tree, not one a call."""
+        """See Executor. Keeps fewer than FAN_IN partial results per level of the tree, not one per call."""
         levels: list[list[Any]] = []
         for position, result in self.map(function, calls):
             _push(levels, 0, result, combine)
@@ -116,10 +118,10 @@ class Synchronous:
 
 
 class Distributed:
-    """Worker processes of Dask `distributed`: started here, or those of a running scheduler."""
+    """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
 
     def __init__(self, workers: int, scheduler: str | None, retries: int) -> None:
-        """Remember what to start."""
+        """See `executor`; nothing is started yet. scheduler: an address, or None for `workers` processes of its own."""
         self.workers = workers
         self.scheduler = scheduler
         self.retries = retries
@@ -135,7 +137,7 @@ class Distributed:
 
     @property
     def client(self) -> Client:
-        """The connected client; waits for the start. Raises ClusterError."""
+        """The connected Dask client; waits until it is. Raises ClusterError if no scheduler or worker answers."""
         self.start()
         assert self._starting is not None
         return self._starting.result()[0]
@@ -182,7 +184,7 @@ class Distributed:
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """See Executor. Results stay on the workers and go from one to another."""
+        """See Executor. Results stay on the workers, which pass them to each other."""
         from distributed import as_completed
 
         client = self.client
@@ -213,7 +215,7 @@ class Distributed:
         return _result(_collapse(levels, combined), len(calls) - 1, client)
 
     def _window(self) -> int:
-        """How many calls may be in flight: enough that no worker waits, few enough that memory stays flat."""
+        """How many calls may be in flight: enough that no worker waits, but few, so that memory use does not grow."""
         now = time.monotonic()
         if now - self._counted > RECOUNT_SECONDS:  # asking the scheduler costs milliseconds
             self._threads = sum(self.client.nthreads().values())
@@ -221,7 +223,7 @@ class Distributed:
         return IN_FLIGHT * max(1, self._threads)
 
     def close(self) -> None:
-        """Stop the workers started here; leave a running scheduler as it was."""
+        """Stop the workers if this executor started them; a scheduler that was running already goes on."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
@@ -235,11 +237,11 @@ class Distributed:
 
 
 def nothing(done: int) -> None:
-    """Ignore a report."""
+    """Do nothing with the report of a call (see `Executor.map`)."""
 
 
 def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) -> None:
-    """Add a result to the lists of a tree's levels; FAN_IN results of a level are combined to one of the next."""
+    """Add a result to a level of the tree; every FAN_IN results of a level are combined to one of the next."""
     while True:
         if level == len(levels):
             levels.append([])
@@ -251,7 +253,7 @@ def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) ->
 
 
 def _collapse(levels: list[list[Any]], combine: Combine) -> Any:
-    """Combine what is left on all levels of a tree, from the lowest up; ValueError when there is nothing."""
+    """Combine the results left on all levels of a tree, the lowest first. Raises ValueError when there are none."""
     rest: list[Any] = []
     for level in levels:
         nodes = level + rest
@@ -262,7 +264,7 @@ def _collapse(levels: list[list[Any]], combine: Combine) -> Any:
 
 
 def _result(future: Future, position: int, client: Client) -> Any:
-    """A finished call's result. Raises TaskError from what it raised, ClusterError at a lost scheduler."""
+    """The result of a finished call. Raises TaskError when it failed, ClusterError when the scheduler was lost."""
     from distributed import KilledWorker
 
     if future.status in ("cancelled", "lost"):

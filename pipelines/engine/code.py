@@ -1,10 +1,10 @@
-"""The code that a stage's rows depend on, found in the sources: nobody lists it by hand.
+"""Find the code that a stage's rows depend on, by following imports: nobody lists it by hand.
 
-The sources of a stage are the module of its functions and all modules of negcap that it imports, directly or through
-others, at the top or inside a function, and the files of negcap.augment.data that these modules read. Not among them:
+The sources of a stage are the module of its functions, all modules of negcap that it imports (directly or through
+others, at the top or inside a function), and the files of negcap.augment.data that these modules read. Excluded are:
 - what is imported for type checkers only (`if TYPE_CHECKING:`);
-- a package one of whose modules is imported, but nothing that the package itself defines;
-- `negcap.pipelines.engine`, which decides when, where and by whom a stage is run, never what is in its rows.
+- the `__init__.py` of a package from which only modules are imported;
+- `negcap.pipelines.engine`, which decides when, where and by whom a stage is run, but not what is in its rows.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 @dataclass(frozen=True)
 class Code:
-    """The sources of a stage, named as by `sources`, and the hash of their content where the run was started."""
+    """The sources of a stage: their names (see `sources`) and the hash of their content in the main process."""
 
     names: tuple[str, ...]
     sha256: str
 
     def check(self) -> None:
-        """Raise RuntimeError in a worker whose files of negcap are not those of the process that started the run."""
+        """Raise RuntimeError if the sources in this process (a worker) differ from those of the main process."""
         if hash_code(self.names) != self.sha256:
             raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
 
 
 def code_of(*functions: Callable[..., Any] | str) -> Code:
-    """The code that the rows made by functions, or by modules given by name, depend on. Raises as `sources`."""
+    """The code that the results of these functions, or modules (given by name), depend on. Raises as `sources`."""
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     names = sources(tuple(modules))
     return Code(names, hash_code(names))
@@ -48,10 +48,10 @@ def code_of(*functions: Callable[..., Any] | str) -> Code:
 
 @cache
 def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
-    """The sources of stages whose functions stand in `modules`, sorted: dotted modules, and data as `package/file`.
+    """The sorted names of the sources of `modules`: dotted names of modules, and data files as `package/file`.
 
-    Modules of `modules`' own packages are followed as those of negcap are. Raises FileNotFoundError for a module that
-    is not there, ValueError for a source with relative imports or a computed name of data.
+    Imports are followed into negcap and into the top-level packages of `modules`. Raises FileNotFoundError for a
+    module that does not exist, ValueError for one with relative imports or with a data file whose name is computed.
     """
     packages = {PACKAGE, *(module.partition(".")[0] for module in modules)}
     found: set[str] = set()
@@ -69,14 +69,14 @@ def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def hash_code(names: tuple[str, ...]) -> str:
-    """The hash of the content of sources, named as `sources` names them; once a process. Raises FileNotFoundError."""
+    """The hash of the content of sources (named as by `sources`), cached. Raises FileNotFoundError if missing."""
     return hash_value({name: hash_path(source_path(name)) for name in names})
 
 
 def source_path(name: str) -> Path:
-    """The file of a module (a package's is its `__init__.py`), or the file or folder `package/name`; imports nothing.
+    """The file of a source: of a module (for a package, its `__init__.py`), or of data, `package/name`.
 
-    Raises FileNotFoundError for a name that leads to nothing.
+    Imports nothing but the top-level package. Raises FileNotFoundError when there is no such file.
     """
     module, _, inside = name.partition("/")
     path = _module_file(module)
@@ -89,7 +89,7 @@ def source_path(name: str) -> Path:
 
 @cache
 def _module_file(module: str) -> Path | None:
-    """The file of a module, None where there is none; only the package at the very top may be imported to find it."""
+    """The file of a module, or None; imports at most the top-level package to find it."""
     top = module.split(".", 2)
     try:
         spec = find_spec(".".join(top[:2]))
@@ -108,7 +108,7 @@ def _module_file(module: str) -> Path | None:
 
 @cache
 def _used(module: str) -> tuple[str, ...]:
-    """The modules that a module imports, of any package, and the data that it reads."""
+    """The modules of any package that a module imports, and the data files that it reads, by the names of `sources`."""
     path = source_path(module)
     text = path.read_text("utf-8")
     tree = ast.parse(text, str(path))
@@ -128,7 +128,7 @@ def _used(module: str) -> tuple[str, ...]:
 
 
 def _statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every statement of a block and of the blocks in it, except under `if TYPE_CHECKING`."""
+    """Every statement of a block and of the blocks inside it, except those under `if TYPE_CHECKING`."""
     for statement in block:
         yield statement
         for name in BLOCKS:
@@ -142,7 +142,7 @@ def _for_type_checkers(test: ast.expr) -> bool:
 
 
 def _data(tree: ast.Module, path: Path) -> Iterator[str]:
-    """The names that a source calls `data_path` with. Raises ValueError for one that is not a literal."""
+    """The arguments of all calls of `data_path` in a source. Raises ValueError for one that is not a literal."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or getattr(node.func, "id", getattr(node.func, "attr", "")) != DATA_PATH:
             continue

@@ -2,30 +2,33 @@
 
 
 class EngineError(RuntimeError):
-    """A run that stopped for a reason outside its arguments; finished shards stay, a second run goes on from them."""
+    """A run stopped for a reason other than its arguments. Finished shards are kept: the same run again continues."""
 
 
 class DamagedShardError(EngineError):
-    """A shard that is missing, unreadable, or has another sha256 than its receipt states."""
+    """A shard is missing, unreadable, or does not have the sha256 in its receipt."""
 
 
 class ClusterError(EngineError):
-    """A scheduler that cannot be reached or was lost, or one without workers."""
+    """A Dask scheduler cannot be reached, was lost, or has no workers."""
 
 
 class StageError(EngineError):
-    """A stage that failed on a shard: names both."""
+    """A stage failed: the message names it and, if one shard caused it, the shard."""
 
 
 class TaskError(EngineError):
-    """Call number `position` of a map failed: `__cause__` is what it raised, or, with `killed`, its worker died."""
+    """A call of an executor failed: `__cause__` is the exception it raised.
+
+    position: of the call, from 0. killed: whether its worker died instead, at every attempt.
+    """
 
     def __init__(self, position: int, killed: bool = False) -> None:
-        """Keep which call it was and how it ended."""
+        """See the class."""
         super().__init__(f"call {position} failed")
         self.position = position
         self.killed = killed
 
 
 class OtherConfigError(ValueError):
-    """An output folder made with another config, input or code: the message names the first difference."""
+    """A table was made with another config, input or code: the message names the first difference."""

@@ -1,7 +1,7 @@
-"""What a table folder was made from: a stage's identity, and the manifest that records it.
+"""What a table was made from: the identity of a stage, and the manifest in which it is recorded.
 
-Nothing here depends on when, where or by how many workers a run was made: no times, no absolute paths. A
-file given by its path enters by its name and the hash of its content.
+Nothing here depends on when, where or by how many workers a run was made: no times, no absolute paths. A file in a
+config is represented by its name and the hash of its content.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ OVERWRITE = "--overwrite replaces it"
 
 @dataclass(frozen=True)
 class Identity:
-    """All that decides the bytes of a stage's output.
+    """Everything that determines the bytes of a stage's output.
 
-    `config` and `metadata` are plain JSON; `schemas` and `inputs` map a table to the hash of its schema and
-    of its shards' bytes; `sharded` is the input read shard by shard; `code` is the hash of the sources that
-    make the rows.
+    config: plain JSON. metadata: provenance, for the metadata of the Parquet files. schemas: the hash of the schema of
+    each output table, by name. code: the hash of the sources that make the rows (see engine.code). inputs: the hash of
+    each input table (or file), by name. sharded: the input that is read shard by shard; empty if there is none.
     """
 
     stage: str
@@ -54,17 +54,17 @@ class Identity:
     sharded: str = ""
 
     def key(self, shard: str = "") -> str:
-        """The key of an output shard: equal keys, equal bytes.
+        """The key of an output shard, a sha256: shards with equal keys have equal bytes.
 
-        `shard` is the sha256 of the one shard of the input `sharded` it is made from; all other inputs
-        (and, where `shard` is empty, this one too) are read whole and count with their hash.
+        shard: the sha256 of the shard of the input `sharded` from which it is made; the other inputs enter the key
+        with the hash of the whole table. Empty: all inputs do.
         """
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
         parts = [self.stage, self.config, self.metadata, self.schemas, self.code, whole, shard]
         return hashlib.sha256(_canonical(parts)).hexdigest()
 
     def provenance(self) -> dict[str, str]:
-        """What every shard's Parquet metadata says of its making."""
+        """How a shard was made, for its Parquet metadata: `metadata`, stage, config (JSON) and the hash of the code."""
         return {
             **self.metadata,
             "stage": self.stage,
@@ -75,7 +75,10 @@ class Identity:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One stage's output: its identity and, once complete, each shard's rows and sha256 and all counts."""
+    """The record of one stage's output: its identity and, once it is complete, what was made.
+
+    shards: for each shard, by output table, its `rows` and `sha256`. counts: the stage's counters, summed over shards.
+    """
 
     identity: Identity
     complete: bool = False
@@ -84,19 +87,19 @@ class Manifest:
 
 
 def manifest_path(folder: Path) -> Path:
-    """Where the manifest of a table's folder lies: run/captions -> run/_receipts/captions/manifest.json."""
+    """The manifest file of a table's folder: run/captions -> run/_receipts/captions/manifest.json."""
     return receipts_folder(folder) / MANIFEST
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of a table's folder: sorted JSON, atomically."""
+    """Write the manifest of a table's folder atomically, as JSON with sorted keys."""
     path = manifest_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"format": 1, **asdict(manifest)})
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a table's folder; None where there is none. Raises ValueError when it is unreadable."""
+    """The manifest of a table's folder, or None if there is none. Raises ValueError when it is unreadable."""
     path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
@@ -112,7 +115,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
-    """The manifest that a table is listed in: its own, or that of the primary table made with it; None without one.
+    """The manifest that lists a table: its own, or that of the stage's primary table; None if there is none.
 
     Raises ValueError when it is unreadable.
     """
@@ -122,7 +125,7 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
 
 
 def refuse_other(folder: Path, identity: Identity) -> None:
-    """Raise OtherConfigError, naming the first difference, for a table made from something else than `identity`."""
+    """Raise OtherConfigError, naming the first difference, if a table was made with another identity."""
     try:
         old = read_manifest(folder)
         reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
@@ -135,10 +138,9 @@ def refuse_other(folder: Path, identity: Identity) -> None:
 
 
 def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
-    """Record what is being made in a table's folder: an interrupted run knows what it was.
+    """Write an incomplete manifest before the first shard, so that an interrupted run can be continued.
 
-    The manifest, not yet complete, is written before the first shard. Raises OtherConfigError as `refuse_other`, unless
-    `overwrite`.
+    folder: of the stage's primary table. Raises OtherConfigError as `refuse_other`, unless `overwrite`.
     """
     if not overwrite:
         refuse_other(folder, identity)
@@ -153,7 +155,7 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
 
 
 def finished(folder: Path, identity: Identity) -> Manifest | None:
-    """A table's manifest if all that it names is complete, made from `identity`, and whole to the byte; else None."""
+    """A table's manifest if it is complete, has this identity, and all its shards are intact; otherwise None."""
     try:
         found = read_manifest(folder)
     except ValueError:
@@ -166,9 +168,10 @@ def finished(folder: Path, identity: Identity) -> Manifest | None:
 
 
 def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]) -> Manifest:
-    """Record a finished stage: remove shards beyond the last, sum the counts, write the manifest.
+    """Record a finished stage: remove surplus shards, sum the counters, write the complete manifest, return it.
 
-    `receipts` holds for every shard the receipts of its tables; the last table keeps counts and manifest.
+    tables: the stage's outputs, the primary table last; it has the counters and the manifest. receipts: for each shard,
+    in order, its receipts by table.
     """
     for table in tables:
         remove_shards(run / table, len(receipts))
@@ -192,7 +195,7 @@ def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:
 
 
 def difference(old: Identity, new: Identity) -> str:
-    """The first difference between two identities, in words: `seed was 1, is now 2`."""
+    """The first difference between two identities: `seed was 1, is now 2`; empty if there is none."""
     for name in ("stage", "config", "metadata"):
         was, now = getattr(old, name), getattr(new, name)
         if isinstance(was, str):
@@ -214,9 +217,9 @@ def _shown(value: Any) -> str:
 
 
 def describe(config: Any) -> Any:
-    """A frozen dataclass (or any value in one) as plain JSON.
+    """A frozen dataclass (or any value in one) as values that JSON can represent.
 
-    A Path becomes its name and the hash of what it holds; FileNotFoundError when it does not exist.
+    A Path becomes its name and the hash of its content. Raises FileNotFoundError for a Path that does not exist.
     """
     if is_dataclass(config) and not isinstance(config, type):
         return {item.name: describe(getattr(config, item.name)) for item in fields(config)}
@@ -238,9 +241,9 @@ def hash_path(path: Path) -> str:
 
 
 def hash_schema(schema: pa.Schema) -> str:
-    """The hash of a schema: its name and version, the columns' names, types, nullability and descriptions.
+    """The hash of a schema: its name and version, and the names, types, nullability and descriptions of its columns.
 
-    What else stands in the metadata (the provenance of a shard, Parquet's own notes) does not count.
+    Other metadata (the provenance of a shard, what Parquet adds) is ignored.
     """
     return hash_value([_metadata(schema), [_column(column) for column in schema]])
 
@@ -261,7 +264,7 @@ def _metadata(described: pa.Schema | pa.Field) -> dict[str, str]:
 
 
 def hash_table(run: Path, name: str) -> str:
-    """The hash of a table's shard hashes, from their receipts.
+    """The hash of a table: of the sha256 of its shards, as in their receipts; no shard is read.
 
     Raises FileNotFoundError when the run lacks the table, ValueError when a receipt is missing or unreadable.
     """
@@ -283,7 +286,7 @@ def receipts(run: Path, name: str) -> list[Receipt]:
 
 
 def hash_value(value: Any) -> str:
-    """The sha256 of a plain JSON value, in hex; mappings count by their sorted keys."""
+    """The sha256 of a plain JSON value, in hex; the order of keys does not matter."""
     return hashlib.sha256(_canonical(value)).hexdigest()
 
 

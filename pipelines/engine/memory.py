@@ -1,4 +1,4 @@
-"""Run stages on tables in memory, in this process: no files, no workers; the same rows as on shards."""
+"""Run stages on tables in memory, in this process: the rows are those that the stages make of shards on disk."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TableInMemory:
-    """A table that a stage reads whole, as `engine.shards.WholeTable` is one on disk; equal only to itself."""
+    """A table that a stage reads whole, in memory; see engine.shards.WholeTable. Equal only to itself."""
 
     table: pa.Table
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All its rows."""
+        """All rows; only these columns, if any are given."""
         return self.table if columns is None else self.table.select(list(columns))
 
 
 def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
-    """What a stage makes of the whole of its input, taken with the tables it reads whole from `tables` by name.
+    """Run a stage on its whole input at once.
 
-    Raises KeyError when one of them is missing, and what the stage's functions raise.
+    tables: by name, the stage's input and the tables that it reads whole. Raises KeyError when one is missing, and
+    whatever the stage's functions raise.
     """
     with collector_paused():
         return _run(stage, tables, config)

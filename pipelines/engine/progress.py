@@ -1,4 +1,4 @@
-"""Progress of stages on stderr, and how long each took."""
+"""Show the progress of stages on stderr, and record how long each took."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ LINE_SECONDS = 5
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a stage took: wall seconds for the captions (or other units) done now, and the shards found ready."""
+    """How long a stage took.
+
+    captions: how many captions (or other units) were processed in `seconds` of wall time. shards: shards (or other
+    steps) made. reused: shards that were up to date already. unit: what `captions` counts.
+    """
 
     stage: str
     captions: int
@@ -30,12 +34,15 @@ class Timing:
 
     @property
     def rate(self) -> float:
-        """Captions (or other units) a second; 0 when nothing had to be done."""
+        """Captions (or other units) per second; 0 when nothing had to be done."""
         return self.captions / self.seconds if self.seconds else 0.0
 
 
 def report(quiet: bool = False, stream: TextIO | None = None) -> Silent:
-    """Bars on a terminal, sparse lines elsewhere, nothing when `quiet`; `timings` are kept by all three."""
+    """A progress display: bars on a terminal, lines elsewhere, nothing if `quiet`. All three record `timings`.
+
+    stream: where to print; None: stderr.
+    """
     stream = stream or sys.stderr
     return Silent() if quiet else Bars(stream) if stream.isatty() else Lines(stream)
 
@@ -55,10 +62,10 @@ def in_progress(
 
 
 class Silent:
-    """Keeps the timings and prints nothing."""
+    """Records timings and prints nothing."""
 
     def __init__(self) -> None:
-        """No timings yet."""
+        """Start without timings; each successful stage adds one to `timings`."""
         self.timings: list[Timing] = []
         self._stage, self._total, self._reused, self._unit = "", 0, 0, "captions"
         self._steps, self._captions = 0.0, 0
@@ -85,7 +92,7 @@ class Silent:
 
 
 def line(timing: Timing) -> str:
-    """One stage's work in words: `parse: 5,000 captions in 2.1 s (2,381/s)`."""
+    """A finished stage in one line: `parse: 5,000 captions in 2.1 s (2,381/s)`, or `parse: up to date`."""
     if not timing.shards:
         return f"{timing.stage}: up to date"
     reused = f", {timing.reused:,} shards were ready" if timing.reused else ""
@@ -94,7 +101,7 @@ def line(timing: Timing) -> str:
 
 
 class Lines(Silent):
-    """A line a finished stage, and one every 5 seconds of a long one."""
+    """Prints one line per finished stage, and a line every 5 seconds during a long one."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to `stream`."""
@@ -125,7 +132,7 @@ class Lines(Silent):
 
 
 class Bars(Silent):
-    """A bar a stage, with the share and the captions done, captions a second and the time left."""
+    """Draws a bar per stage with the share and number of captions done, captions per second and the time left."""
 
     def __init__(self, stream: TextIO) -> None:
         """Draw on `stream`."""

@@ -1,4 +1,4 @@
-"""What made a table: versions of package and parser, seed, lexicon; written into every shard's Parquet metadata."""
+"""Provenance of tables: versions of package and parser, seed, lexicon; stored in the metadata of Parquet files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from negcap.pipelines.engine.manifest import hash_table, read_manifest
 
 
 def package() -> dict[str, str]:
-    """The version of this package."""
+    """The version of this package, as `negcap_version`."""
     return {"negcap_version": version("negcap")}
 
 
 def of_stage(run: Path, inputs: Sequence[str], config: Any) -> dict[str, str]:
-    """The provenance of what a stage makes in `run`: that of its inputs, and its own config's main choices.
+    """The provenance of a stage's output in `run`.
 
-    A lexicon among the inputs enters with its hash.
+    That is the provenance of the tables `inputs`, the hash of the lexicon if it is one of them, and `parser`, `seed`
+    and `operators` of the config.
     """
     metadata = package()
     for table in inputs:

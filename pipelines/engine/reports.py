@@ -1,4 +1,4 @@
-"""Reports of how far a call is, sent while it runs in a worker to the process that started it."""
+"""Reports of how many captions a running call has done, sent from its worker to the main process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from negcap.pipelines.engine.stage import Progress
 if TYPE_CHECKING:
     from distributed import Client
 
-Heard = Callable[[int, int], None]  # called with the number of a call, and how many captions it has done so far
+Heard = Callable[[int, int], None]  # called with the position of a call and the number of captions it has done so far
 TOPIC = "negcap-progress"
 _report: ContextVar[Callable[[int], None]] = ContextVar("report", default=lambda done: None)
 
 
 def report_done(done: int) -> None:
-    """Say, within a call of an executor's `map`, how many captions it has done so far."""
+    """Report, from within a call of an executor's `map`, how many captions it has done so far."""
     _report.get()(done)
 
 
 @contextmanager
 def reporting_to(listener: Callable[[int], None]) -> Iterator[None]:
-    """Let `report_done` call `listener` in this thread, until the block ends."""
+    """Send what `report_done` gets in this thread to `listener`, until the block ends."""
     token = _report.set(listener)
     try:
         yield
@@ -34,7 +34,7 @@ def reporting_to(listener: Callable[[int], None]) -> Iterator[None]:
 
 
 def reporting(sender: str, position: int, function: Callable[..., Any], *call: Any) -> Any:
-    """Return function(*call), in a Dask worker; its reports go to the scheduler as events marked with `sender`."""
+    """Return function(*call) in a Dask worker; its reports become events of the scheduler, marked with `sender`."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -44,7 +44,7 @@ def reporting(sender: str, position: int, function: Callable[..., Any], *call: A
 
 @contextmanager
 def listening(client: Client, sender: str, heard: Heard) -> Iterator[None]:
-    """Call `heard`, in a thread of the client, with what calls of `reporting` that have this `sender` report."""
+    """Until the block ends, call `heard`, in a thread of the client, with the reports marked with `sender`."""
 
     def hear(event: tuple[Any, tuple[str, int, int]]) -> None:
         _, (to, position, done) = event
@@ -60,20 +60,21 @@ def listening(client: Client, sender: str, heard: Heard) -> Iterator[None]:
 
 
 class ShardProgress:
-    """Turns reports of calls that make a shard each into progress; every caption counts once.
+    """Turns the reports of calls, each of which makes one shard, into progress; every caption is counted once.
 
-    Reports state all that a call has done so far, since a call whose worker died starts anew, and reports may be late.
+    A report states the total that a call has done so far, since a call whose worker died starts again, and reports may
+    arrive late.
     """
 
     def __init__(self, progress: Progress, captions: Sequence[int]) -> None:
-        """captions: of each call's shard."""
+        """captions: the number of captions in the shard of each call."""
         self._progress, self._captions = progress, captions
         self._done = [0] * len(captions)
         self._open = set(range(len(captions)))
         self._lock = Lock()
 
     def heard(self, position: int, done: int) -> None:
-        """A call has done so many captions of its shard; in any thread."""
+        """Take a report: call `position` has done `done` captions so far. May be called in any thread."""
         with self._lock:
             new = done - self._done[position]
             if position in self._open and 0 < new and done < self._captions[position]:
@@ -81,7 +82,7 @@ class ShardProgress:
                 self._progress.advance(new, new / self._captions[position])
 
     def finished(self, position: int, captions: int) -> None:
-        """A call has finished; its shard holds so many captions (fewer than it reported, where some are left out)."""
+        """Take note that a call has finished with `captions` in all, which may be fewer than it reported."""
         with self._lock:
             self._open.discard(position)
             part = self._done[position] / self._captions[position] if self._done[position] else 0

@@ -1,4 +1,4 @@
-"""Run a stage over the shards of its input: skip what is current, do the rest, record what was made."""
+"""Run a stage on the shards of its input: keep output that is up to date, make the rest, record what was made."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Execution:
-    """How stages are run: what runs their calls, what is called as they get on, and whether to replace other output."""
+    """How stages are run. overwrite: whether to replace output that was made from other input or settings."""
 
     executor: Executor
     progress: Progress
@@ -66,12 +66,12 @@ class Execution:
 def run_stage(
     stage: Stage | ReduceStage, run: Path, config: Any, execution: Execution, *, metadata: Mapping[str, str]
 ) -> dict[str, int]:
-    """Bring a stage's output in `run` up to date with its input and config; returns its summed counters.
+    """Bring a stage's output in the folder `run` up to date with its input and config; returns its summed counters.
 
-    Shards that are current are kept, so an interrupted run goes on and a finished one costs only the hashing. The
-    result's bytes depend on the input and the config alone, never on the executor. `metadata` is provenance for the
-    Parquet files. Raises FileNotFoundError when the input is not there, OtherConfigError when the output was made from
-    something else and `execution` does not overwrite, EngineError when a shard fails or the workers are lost.
+    Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
+    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance for
+    the Parquet files. Raises FileNotFoundError when the input is missing, OtherConfigError when the output was made
+    from something else and `execution` does not overwrite, EngineError when a shard fails or the workers are lost.
     """
     code = code_of(*stage.functions)
     identity = identify(stage, run, config, metadata, code)
@@ -87,7 +87,7 @@ def run_stage(
 
 
 def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str], code: Code) -> Identity:
-    """All that decides the stage's output; FileNotFoundError when an input is missing or unfinished."""
+    """What determines the stage's output. Raises FileNotFoundError when an input is missing or unfinished."""
     inputs = hash_inputs(stage.name, run, (stage.input, *stage.whole))
     return Identity(
         stage=stage.name,
@@ -101,7 +101,7 @@ def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mappi
 
 
 def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
-    """The hash of every table that `name` reads; FileNotFoundError when one is missing or unfinished."""
+    """The hash of each table that stage `name` reads. Raises FileNotFoundError if one is missing or unfinished."""
     for table in tables:
         manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
@@ -117,7 +117,7 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
 
 
 def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
-    """Make every shard of a Stage that is not current; the receipts of all."""
+    """Make every shard of a Stage that is not up to date; returns the receipts of all."""
     stage = job.stage
     inputs = receipts(job.run, stage.input)
     keys = [identity.key(receipt.sha256) for receipt in inputs]
@@ -138,7 +138,7 @@ def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -
 
 
 def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
-    """Make the one shard of a ReduceStage, unless it is current; its receipts."""
+    """Make the only shard of a ReduceStage, unless it is up to date; returns its receipts."""
     stage = job.stage
     assert isinstance(stage, ReduceStage)
     key = identity.key()
@@ -173,7 +173,7 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
 
 
 def reusable(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, dict[str, Receipt]]:
-    """The receipts of the shards that need not be made again, by number. Hashing is spread over threads."""
+    """The receipts, by table, of each shard (by index) that is up to date in all `tables`. `keys`: one per shard."""
     with ThreadPoolExecutor(4) as threads:
         found = threads.map(partial(current_receipts, run, tables), range(len(keys)), keys)
         return {index: shard for index, shard in enumerate(found) if shard is not None}
@@ -181,7 +181,7 @@ def reusable(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int,
 
 @contextmanager
 def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]:
-    """Turn the failure of call number i into a StageError that names shard `shards[i]`."""
+    """Turn the TaskError of call i into a StageError that names the shard with index `shards[i]`."""
     try:
         yield
     except TaskError as failed:
@@ -196,7 +196,7 @@ def _why(failed: TaskError) -> str:
 
 
 def cause(error: BaseException | None) -> str:
-    """What a stage raised, in one line."""
+    """A one-line description of the error that a stage raised."""
     if isinstance(error, DamagedShardError):
         return f"{error}; run the stage that makes it again"
     if isinstance(error, OSError) and error.strerror:

@@ -1,12 +1,12 @@
-"""A table on disk: a folder of Parquet shards, and nothing else, so that any Parquet reader opens it.
+"""Tables on disk: a table is a folder of Parquet shards, and nothing else, so that any Parquet reader can open it.
 
     RUN/captions/part-00000.parquet            a shard
-    RUN/_receipts/captions/part-00000.json     its receipt: what made it, its rows, the sha256 of its bytes
-    RUN/_receipts/captions/manifest.json       what made the whole table (see engine.manifest)
+    RUN/_receipts/captions/part-00000.json     its receipt: a key of what it was made from, its rows and sha256
+    RUN/_receipts/captions/manifest.json       what the whole table was made from (see engine.manifest)
 
-A shard appears whole or not at all: it is written under a temporary name beside its receipt, flushed to the disk and
-renamed; then its receipt follows the same way. A shard without a readable receipt, or whose bytes are not those of its
-receipt, does not count.
+A shard is written atomically: under a temporary name in the folder of its receipt, flushed to the disk, then renamed;
+its receipt is written after it in the same way. A shard without a readable receipt, or whose bytes do not have the
+sha256 in its receipt, is made again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is recorded of a finished shard: the key of what made it, the sha256 of its bytes, rows, and counters."""
+    """The record of a finished shard: its key (see Identity.key), number of rows, sha256 and the stage's counters."""
 
     key: str
     rows: int
@@ -48,7 +48,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a shard is written with: `key` and `counts` go into its receipt, `provenance` into its Parquet metadata."""
+    """How a shard was made: `key` and `counts` are stored in its receipt, `provenance` in its Parquet metadata."""
 
     key: str
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -57,13 +57,13 @@ class Origin:
 
 @dataclass(frozen=True)
 class WholeTable:
-    """A reference to a table that a stage reads whole: its folder and its shards' hash; a key for caches."""
+    """A reference to a table that a stage reads whole: its folder and the hash of its shards. Usable as a cache key."""
 
     folder: Path
     sha256: str
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All its rows. Raises as `read_table`."""
+        """All rows; only these columns, if any are given. Raises as `read_table`."""
         import pyarrow as pa
 
         return pa.concat_tables(read_table(self.folder.parent, self.folder.name, columns))
@@ -75,7 +75,7 @@ def shard_path(folder: Path, index: int) -> Path:
 
 
 def shard_index(shard: Path) -> int:
-    """The number in a shard's file name. Raises ValueError when it is not named as one."""
+    """The index in a shard's file name. Raises ValueError when the file is not named as a shard."""
     match = SHARD.fullmatch(shard.name)
     if not match:
         raise ValueError(f"a shard must be named part-<number>.parquet, was: {shard.name}")
@@ -83,7 +83,7 @@ def shard_index(shard: Path) -> int:
 
 
 def list_shards(folder: Path) -> list[Path]:
-    """The shards of a table folder in order, with or without a receipt; empty where there is no folder."""
+    """The shards of a table's folder in order, with or without receipts; empty if there is no folder."""
     if not folder.is_dir():
         return []
     return sorted((path for path in folder.iterdir() if SHARD.fullmatch(path.name)), key=shard_index)
@@ -96,10 +96,10 @@ def sha256_file(path: Path) -> str:
 
 
 def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None = None) -> None:
-    """Write a file whole or not at all; an older file of this name stands until the new one is on the disk.
+    """Write a file completely or not at all; an older file of this name is replaced when the new one is on the disk.
 
-    folder: of the temporary file, on the same file system; None: beside the file. Raises OSError (disk full, no
-    permission) naming the file; nothing is left behind.
+    folder: for the temporary file, on the same file system; None: the folder of the file. Raises OSError (disk full,
+    no permission) naming the file; the temporary file is then removed.
     """
     temporary = (folder or path.parent) / f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}"
     try:
@@ -118,20 +118,20 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
 
 
 def check_folder(run: Path) -> None:
-    """Raise ValueError where a file stands in the place of a run's folder."""
+    """Raise ValueError if `run`, which must be a folder or not exist yet, is a file."""
     if run.exists() and not run.is_dir():
         raise ValueError(f"{run}: the output must be a folder, is a file")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write sorted, indented JSON atomically."""
+    """Write a value as indented JSON with sorted keys, atomically."""
     write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin) -> Receipt:
-    """Check a table against its schema and write it as a shard (see `shard_path`), then its receipt.
+    """Check a table against its schema and write it as the file `shard`, then write and return its receipt.
 
-    Raises ValueError when the table breaks its schema, OSError when it cannot be written.
+    Raises ValueError when the table does not match its schema, OSError when a file cannot be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -143,7 +143,7 @@ def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin)
     table = table.cast(described)  # the types are the same: only the columns' descriptions are new
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, described, **PARQUET) as writer:
-        if len(table):  # a row group without rows is what the library datasets stumbles over
+        if len(table):  # the library `datasets` cannot read a row group without rows
             writer.write_table(table)
     data = memoryview(sink.getvalue())
     receipt = Receipt(origin.key, table.num_rows, hashlib.sha256(data).hexdigest(), dict(origin.counts))
@@ -156,12 +156,12 @@ def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin)
 
 
 def receipts_folder(folder: Path) -> Path:
-    """Where the receipts and the manifest of a table's folder lie: run/captions -> run/_receipts/captions."""
+    """The folder of a table's receipts and manifest: run/captions -> run/_receipts/captions."""
     return folder.parent / RECEIPTS / folder.name
 
 
 def receipt_path(shard: Path) -> Path:
-    """Where a shard's receipt lies: run/captions/part-00007.parquet -> run/_receipts/captions/part-00007.json."""
+    """The receipt of a shard: run/captions/part-00007.parquet -> run/_receipts/captions/part-00007.json."""
     return receipts_folder(shard.parent) / f"{shard.stem}.json"
 
 
@@ -182,7 +182,7 @@ def read_receipt(shard: Path) -> Receipt | None:
 
 
 def is_current(shard: Path, key: str) -> bool:
-    """Whether a shard was made from what `key` says and its bytes are still those of its receipt."""
+    """Whether a shard has this key and its bytes still have the sha256 in its receipt."""
     receipt = read_receipt(shard)
     if receipt is None or receipt.key != key or not shard.is_file():
         return False
@@ -190,7 +190,7 @@ def is_current(shard: Path, key: str) -> bool:
 
 
 def current_receipts(run: Path, tables: Iterable[str], index: int, key: str) -> dict[str, Receipt] | None:
-    """The receipts of shard `index` of every table, if none need be made again; None otherwise."""
+    """The receipts, by table, of shard `index` of each table if all are up to date with `key`; otherwise None."""
     found = {}
     for table in tables:
         shard = shard_path(run / table, index)
@@ -202,7 +202,10 @@ def current_receipts(run: Path, tables: Iterable[str], index: int, key: str) -> 
 
 
 def read_shard(shard: Path, columns: Sequence[str] | None = None, *, sha256: str | None = None) -> pa.Table:
-    """A shard's rows; with `sha256`, only if its bytes have that hash. Raises DamagedShardError otherwise."""
+    """Read a shard: all columns, or those given.
+
+    Raises DamagedShardError when it is missing, unreadable, or does not have the `sha256` that is given.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -221,7 +224,7 @@ def read_shard(shard: Path, columns: Sequence[str] | None = None, *, sha256: str
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """A table's shards in order, one pyarrow table at a time.
+    """Read a table's shards in order, one at a time: all columns, or those given.
 
     Raises FileNotFoundError when the run has no such table, DamagedShardError at a shard that cannot be read.
     """
@@ -233,7 +236,7 @@ def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> It
 
 
 def remove_shards(folder: Path, start: int = 0) -> None:
-    """Remove shards from number `start` on with their receipts."""
+    """Remove the shards with index `start` or higher, and their receipts."""
     for shard in list_shards(folder):
         if shard_index(shard) >= start:
             receipt_path(shard).unlink(missing_ok=True)
@@ -241,7 +244,7 @@ def remove_shards(folder: Path, start: int = 0) -> None:
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove what interrupted writes left in a folder, and in that of its receipts if it is a table's."""
+    """Remove temporary files of interrupted writes from a folder and, if it is a table's, from that of its receipts."""
     for place in (folder, receipts_folder(folder)):
         for path in place.glob(f"*{TEMPORARY}"):
             path.unlink(missing_ok=True)

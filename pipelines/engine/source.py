@@ -1,4 +1,4 @@
-"""Run a stage that does not go shard by shard over another table: it reads files, draws, or needs a whole table."""
+"""Run a stage whose shards do not come from the shards of one input table: it reads files, draws, or reads a table."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ Parts = Generator[Callable[[], StageResult], None, None]
 
 @dataclass(frozen=True)
 class SourceStage:
-    """Tables whose shards come from a source that is read in order.
+    """A stage that makes its shards, in order, from a source other than the shards of one table.
 
-    name: the subcommand. module: the one whose functions make the rows (see engine.code). outputs: as of a Stage; a
-    result may lack all but the last. config, inputs, metadata: plain JSON that decides the rows, a name and a hash of
-    everything that is read, and provenance (see Identity).
-    parts: yields, for every shard in order, a function that makes it. Nothing is written before the first one comes,
-    so it raises early what is wrong with the source; what it yields for shards that are done already is not called.
-    shards: how many there will be; None where only reading tells: then shards are kept only if all are there.
-    unit: what progress counts; `parts` reports it, and `steps` steps beside the shards. intact: whether what lies
-    beside a shard (pictures) is as it was made. check: raises ValueError for receipts that must not be accepted.
+    name: the subcommand. module: whose functions make the rows (see engine.code). outputs: as of a Stage; a result may
+    lack all tables but the last. config: plain JSON of what determines the rows. inputs: a name and a hash for each
+    file or table read. metadata: provenance (see Identity).
+    parts: yields, for each shard in order, a function that makes it, which is not called if the shard is up to date.
+    Nothing is written before the first is yielded, so errors of the source should be raised before.
+    shards: the number of shards; None if it is known only after reading: then old shards are kept only if all are
+    complete. unit: what progress counts; `parts` reports it. steps: steps of progress beyond one per shard, which
+    `parts` reports, too. intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
+    check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
 
     name: str
@@ -58,18 +59,18 @@ class SourceStage:
     check: Callable[[Mapping[str, int]], None] = lambda counts: None
 
     def identity(self) -> Identity:
-        """All that decides the stage's output."""
+        """What determines the stage's output."""
         schemas = {table: hash_schema(schema) for table, schema in self.outputs.items()}
         code = code_of(self.module).sha256
         return Identity(self.name, self.config, dict(self.metadata), schemas, code, dict(self.inputs))
 
 
 def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
-    """Bring a stage's output in `run` up to date with its source and config; returns its summed counters.
+    """Bring a stage's output in the folder `run` up to date with its source; returns its summed counters.
 
-    Shards that are current are kept. Raises ValueError where a file stands in the place of `run`, what `parts` raises,
-    OtherConfigError when the output was made from something else and `overwrite` is not given, and OSError when it
-    cannot be written.
+    Shards that are up to date are kept. Raises ValueError if `run` is a file, whatever `parts` and `check` raise,
+    OtherConfigError if the output was made from something else and `overwrite` is not set, OSError if it cannot be
+    written.
     """
     check_folder(run)
     identity = stage.identity()

@@ -1,4 +1,4 @@
-"""What a stage is: pure functions from an input table to output tables; and how its progress is reported."""
+"""What a stage is (pure functions from input tables to output tables), and the interface of progress displays."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH = 200  # captions: of a parser's or the operators' work, about a second
+BATCH = 200  # captions, which take a parser or the operators about a second
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage makes of one shard: a table for each of its outputs, and flat counters to be summed."""
+    """The output of a stage for one shard: tables by name, and counters, which are summed over all shards."""
 
     tables: Mapping[str, pa.Table]
     counts: Mapping[str, int]
@@ -22,15 +22,15 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Stage:
-    """A pure function over one shard of the table `input`.
+    """A stage that makes each output shard from one shard of the table `input`.
 
-    name: the subcommand and its module in negcap.pipelines.stages. outputs: the tables made, by name, each with its
-    schema; the last one is the primary one: its shard is written last, and its manifest is the stage's.
-    apply: an importable function (table, config, **whole) -> StageResult, called in a worker; its counts hold
-    `captions`, the number of captions seen. columns: the input columns that `apply` reads; None for all. whole: tables
-    that it reads whole beside the shard (the lexicon): each is given as a keyword argument, a WholeTable.
-    batch: `apply` gets a shard in batches of at least so many rows, all captions of an image in one, and what it makes
-    of them is joined: an image's rows must not depend on those beside it. None: the whole shard at once.
+    name: the subcommand and its module in negcap.pipelines.stages. outputs: the schemas of the tables made, by name.
+    The last is the primary table: its shard is written last, and it has the manifest of the stage.
+    apply: an importable pure function (table, config, **whole) -> StageResult, called in a worker; its counter
+    `captions` is the number of captions seen. columns: input columns that `apply` reads; None: all. whole: tables that
+    it reads besides the shard (such as the lexicon), each a keyword argument of type WholeTable.
+    batch: minimum number of rows per call of `apply`; an image is never split, and the results are concatenated, so the
+    rows of an image must not depend on other images. None: one call per shard.
     """
 
     name: str
@@ -43,18 +43,18 @@ class Stage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """What makes its rows: their modules and all that these import are the stage's code (see engine.code)."""
+        """The functions that make the rows; their modules and imports are the stage's code (see engine.code)."""
         return (self.apply,)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """A table of one shard made from all shards of the table `input`: partial results, combined in a tree.
+    """A stage that makes tables of a single shard from all shards of the table `input`.
 
-    partial: (table, config) -> a small pyarrow table, of each shard, in a worker. combine: (list of such tables,
-    config) -> one such table, associative, in a worker. finish: (that table, config, **whole) -> StageResult. spreads:
-    `finish` gets one more keyword argument, `spread`, a Spread, to do in the workers what takes long. The other fields
-    are those of Stage; all three functions are importable.
+    partial: (table, config) -> a small pyarrow table, for each shard, in a worker. combine: (list of such tables,
+    config) -> one such table, in a worker; must be associative, because results are combined in a tree. finish: (the
+    combined table, config, **whole) -> StageResult. spreads: whether `finish` gets another keyword argument, `spread`
+    (a Spread), to run its slow parts in the workers. Other fields: as of Stage. All three functions are importable.
     """
 
     name: str
@@ -69,31 +69,35 @@ class ReduceStage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """What makes its rows, as of a Stage."""
+        """See Stage."""
         return (self.partial, self.combine, self.finish)
 
 
 class Spread(Protocol):
-    """Runs calls that the `finish` of a ReduceStage has to make in the workers."""
+    """Runs, in worker processes, the calls that the `finish` of a ReduceStage makes through it."""
 
     def __call__(self, function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-        """Return the tables function(*tables, config, **whole) of all calls, in their order; function is importable."""
+        """Return function(*tables, config, **whole) for the tables of each call, in the order of the calls.
+
+        function: importable; config and whole: those of the stage.
+        """
 
 
 class Progress(Protocol):
-    """What is called as a stage gets on."""
+    """A progress display; called in this order: `begin`, any number of `advance`, then `end` or `fail`."""
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """A stage starts: its steps (most often shards) in all, of which `reused` were current.
+        """Begin a stage.
 
-        total: None where it is not known. unit: what `advance` counts.
+        total: its number of steps (usually shards); None if unknown. reused: steps already done by an earlier run.
+        unit: what `advance` counts.
         """
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """So many captions (or other units) more are done, and so many steps, or what part of one."""
+        """Add captions (or other units) and steps, possibly a fraction of a step, to those done."""
 
     def end(self) -> None:
-        """The stage has finished successfully."""
+        """End a stage that was successful."""
 
     def fail(self) -> None:
-        """The stage has stopped with an error, which is reported elsewhere."""
+        """End a stage that raised an error; the error itself is reported elsewhere."""

@@ -1,4 +1,4 @@
-"""Check a run against its own receipts and manifests: every byte hashed again, every key computed again."""
+"""Check a run against its own receipts and manifests: all files are hashed and all keys computed again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `verify` looked at and what is wrong with it, a line a problem."""
+    """What `verify` checked (numbers of tables, shards and rows), and the problems found, one line each."""
 
     tables: int
     shards: int
@@ -40,11 +40,11 @@ class Verdict:
 
 
 def verify(run: Path) -> Verdict:
-    """Look through every table of a run.
+    """Check every table of the run in this folder.
 
-    Each shard must be there, with a receipt whose key follows from the manifest and the input shard, with the bytes
-    and rows that manifest and receipt state and the columns of its table; each stage must be complete and made from
-    the input that is there now. Raises FileNotFoundError when `run` holds no table.
+    Each shard must exist and have: a receipt whose key follows from the manifest and the input shard, the sha256 and
+    the number of rows in manifest and receipt, and the columns of its table. Each stage must be complete and made from
+    the current input. Raises FileNotFoundError when `run` has no table.
     """
     places = [path for place in (run, run / RECEIPTS) if place.is_dir() for path in place.iterdir() if path.is_dir()]
     folders = [run / name for name in sorted({path.name for path in places} - {RECEIPTS})]
@@ -80,7 +80,7 @@ def verify(run: Path) -> Verdict:
 
 
 def _stage_problems(run: Path, folder: Path, manifest: Manifest) -> Iterator[str]:
-    """What a manifest says that the folder does not."""
+    """Problems of a whole stage: unfinished, surplus shards, or made from other inputs than the current ones."""
     identity = manifest.identity
     if not manifest.complete:
         yield f"{folder.name}: unfinished, run {identity.stage} again"
@@ -102,7 +102,7 @@ def _stage_problems(run: Path, folder: Path, manifest: Manifest) -> Iterator[str
 
 
 def _keys(run: Path, identity: Identity, count: int) -> list[str]:
-    """The keys that a stage's shards must have; empty where the input cannot tell."""
+    """The keys that a stage's `count` shards must have; "" where the input does not allow to compute one."""
     if not identity.sharded:
         return [identity.key()] * count
     try:
@@ -113,7 +113,7 @@ def _keys(run: Path, identity: Identity, count: int) -> list[str]:
 
 
 def _shard_problems(shard: Path, sha256: str, rows: int, key: str, schema: str) -> Iterator[str]:
-    """What is wrong with one shard."""
+    """The problems of one shard, given what its manifest states."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

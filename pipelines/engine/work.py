@@ -1,4 +1,4 @@
-"""What runs in a worker: one shard of a stage, one part of a reduction; and how tables travel there and back."""
+"""The functions that run in workers, and how tables are sent there and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What all calls of one stage of one run share: it travels to the workers with each of them. `run` is absolute."""
+    """What all calls of one stage share; sent to the workers with each call. run: the run's folder, absolute."""
 
     stage: Stage | ReduceStage
     config: Any
@@ -31,13 +31,13 @@ class Job:
     provenance: Mapping[str, str]
 
     def read(self, index: int, sha256: str) -> pa.Table:
-        """Shard `index` of the stage's input. Raises RuntimeError in a worker with other code, DamagedShardError."""
+        """Read shard `index` of the stage's input. Raises DamagedShardError, or RuntimeError if code differs."""
         self.code.check()
         return read_shard(shard_path(self.run / self.stage.input, index), self.stage.columns, sha256=sha256)
 
 
 def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt]:
-    """Make shard `index` of every output table of a Stage from that of its input, whose hash is `sha256`."""
+    """Make shard `index` of each output table of a Stage; returns their receipts. sha256: of the input shard."""
     assert isinstance(job.stage, Stage)
     table = job.read(index, sha256)
     made: list[StageResult] = []
@@ -51,7 +51,7 @@ def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """A table in parts of at least so many rows, but for the last; all rows of an image in one. At least one part."""
+    """Cut a table into parts of at least `rows` rows (the last may be smaller), images unsplit; at least one part."""
     import numpy as np
 
     if len(table) <= rows:
@@ -68,7 +68,7 @@ def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 
 def join(results: Sequence[StageResult]) -> StageResult:
-    """The results of a shard's batches as one: rows one after the other, counts summed."""
+    """Join the results for the batches of a shard: rows are concatenated, counters summed."""
     import pyarrow as pa
 
     first, *others = results
@@ -86,7 +86,7 @@ def join(results: Sequence[StageResult]) -> StageResult:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No garbage collection within a shard: it is small, its rows hold no cycles, and tracing them costs a fourth."""
+    """Pause garbage collection while a shard is made: its rows have no cycles, and tracing them costs a fourth."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -97,7 +97,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def make_partial(job: Job, index: int, sha256: str) -> bytes:
-    """The part that shard `index` of the input has in a ReduceStage's result, packed."""
+    """The partial result of a ReduceStage for shard `index` of its input, packed. sha256: of that shard."""
     assert isinstance(job.stage, ReduceStage)
     table = job.read(index, sha256)
     with collector_paused():
@@ -105,19 +105,19 @@ def make_partial(job: Job, index: int, sha256: str) -> bytes:
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
-    """One call of a ReduceStage's `spread`, its tables and its result packed."""
+    """One call of a ReduceStage's `spread` (see Spread), with packed tables and a packed result."""
     job.code.check()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
 
 
 def combine_partials(stage: ReduceStage, config: Any, partials: list[bytes]) -> bytes:
-    """Several parts as one, all packed."""
+    """Combine several packed partial results of a ReduceStage into one."""
     return pack(stage.combine([unpack(part) for part in partials], config))
 
 
 def pack(table: pa.Table) -> bytes:
-    """A table as compressed Arrow IPC: the buffers of what Dask itself sends are unaligned, which Arrow warns of."""
+    """A table as compressed Arrow IPC. (Dask would send unaligned buffers, about which Arrow warns.)"""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -138,7 +138,7 @@ def unpack(data: bytes) -> pa.Table:
 def write_tables(
     run: Path, index: int, outputs: Mapping[str, pa.Schema], result: StageResult, origin: Origin
 ) -> dict[str, Receipt]:
-    """Write shard `index` of every output table that a result has, the primary one last and with the counts."""
+    """Write shard `index` of each output table in a result, the primary one last, with the counters; their receipts."""
     *_, primary = outputs
     receipts = {}
     for name, schema in outputs.items():

@@ -1,4 +1,4 @@
-"""Worker processes of Dask `distributed`: started here, lean and quiet, or those of a running scheduler."""
+"""Start worker processes of Dask `distributed` with low overhead, or connect to those of a running scheduler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ QUIETLY = "2s"
 
 
 def start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, LocalCluster | None]:
-    """A client of `scheduler`, or of `workers` processes of one thread each that it starts."""
+    """Connect to the scheduler at an address, or start `workers` processes with one thread each.
+
+    Returns the client, and the cluster if it was started here. retries: how often a call whose worker died is tried
+    again, in a cluster that is started here. Raises ClusterError if no scheduler or worker answers.
+    """
     import dask
     from distributed import Client, LocalCluster
 
@@ -55,7 +59,7 @@ def start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, Lo
 
 
 class _NoPandas:
-    """A finder of modules that finds no pandas."""
+    """An import hook that hides pandas."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -64,7 +68,7 @@ class _NoPandas:
 
 
 def do_without_pandas() -> None:
-    """Let pyarrow find out that there is no pandas: it looks once, to know a Series, for 0.2 s and 45 MB."""
+    """Make pyarrow believe that pandas is not installed: importing it would cost each worker 0.2 s and 45 MB."""
     import pyarrow as pa
 
     sys.meta_path.insert(0, _NoPandas)

@@ -1,1 +1,1 @@
-"""Where image features come from: arrays that others extracted, or photos through an ONNX backbone."""
+"""Sources of image features: arrays that were extracted elsewhere, or photos encoded by an ONNX model."""

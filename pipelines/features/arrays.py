@@ -1,8 +1,8 @@
 """Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `negcap.pipelines.readers.vsepp`.
 
-Faghri et al. 2018. An array has a row an image, (N, D) pooled or (N, R, D) a grid, or five equal rows an image, one a
-caption. Bytes (uint8) need `{array}_scale.npz` with `low` and `high`: the number is low + u / 255 * (high - low).
-Arrays are mapped, not loaded.
+Faghri et al. 2018. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or five equal rows per
+image, one per caption. Arrays of bytes (uint8) need `{array}_scale.npz` with `low` and `high`: a byte u stands for the
+number low + u / 255 * (high - low). Arrays are memory-mapped, not loaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from negcap.pipelines.engine.shards import sha256_file
 from negcap.pipelines.features.source import Part, finite, listed
 from negcap.pipelines.readers.files import lines
-from negcap.pipelines.readers.vsepp import CAPTIONS_AN_IMAGE, EXPECTED, SPLIT_ORDER
+from negcap.pipelines.readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,24 +28,29 @@ _NAME = re.compile(r"[A-Za-z0-9]+")
 
 @dataclass(frozen=True)
 class Array:
-    """One split's array: its images, and how many rows each has."""
+    """The array file of one split. images: number of images. rows: rows per image, 1 or 5."""
 
     path: Path
     images: int
     rows: int
 
     def map(self) -> np.ndarray:
-        """The rows on disk. Raises ValueError naming the file when they cannot be read."""
+        """The memory-mapped array. Raises ValueError, naming the file, when it cannot be read."""
         return open_array(self.path)
 
 
 class Arrays:
-    """A folder of `{split}_{array}.npy`, or one such file, as a source of features."""
+    """A folder of `{split}_{array}.npy`, or one such file, as a Source of features."""
 
     def __init__(
         self, source: Path, array: str = "ims", scale: Path | None = None, dtype: str = "", backbone: str = ""
     ) -> None:
-        """Look at all splits. Raises FileNotFoundError or ValueError naming the file and the rule."""
+        """Open the arrays of all splits.
+
+        scale: the .npz for arrays of bytes; None: `{array}_scale.npz` in the same folder. dtype: of the features; "":
+        float16 for float16 and bytes, else float32. backbone: name of the model that made the arrays. Raises
+        FileNotFoundError or ValueError naming the file and the rule.
+        """
         import numpy as np
 
         paths = find_arrays(source, array)
@@ -78,7 +83,7 @@ class Arrays:
         self._starts = [0, *accumulate(one.images for one in self._arrays)]
 
     def read(self, start: int, stop: int) -> Part:
-        """See Source. Raises ValueError where the five rows of an image differ."""
+        """See Source. Raises ValueError when the five rows of an image differ."""
         import numpy as np
 
         parts = []
@@ -102,7 +107,7 @@ class Arrays:
             if not same.all():
                 image = low + int(np.argmin(same.reshape(high - low, -1).all(axis=1)))
                 raise ValueError(
-                    f"{array.path}: must have {CAPTIONS_AN_IMAGE} equal rows an image, those of image {image} differ"
+                    f"{array.path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image {image} differ"
                 )
             rows = grouped[:, 0]
         if self._scale is not None:
@@ -113,9 +118,9 @@ class Arrays:
 
 
 def find_arrays(source: Path, array: str) -> dict[str, Path]:
-    """Split -> file, in reading order: all `{split}_{array}.npy` of a folder, or the one file named.
+    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself.
 
-    Raises ValueError, FileNotFoundError.
+    Raises ValueError for a wrong name, FileNotFoundError when there are no arrays.
     """
     if not _NAME.fullmatch(array):
         raise ValueError(f"array must be letters and digits, as ims in train_ims.npy, was: {array}")
@@ -135,7 +140,7 @@ def find_arrays(source: Path, array: str) -> dict[str, Path]:
 
 
 def open_array(path: Path) -> np.ndarray:
-    """Map an array of features. Raises ValueError naming the file and what was expected; no pickle is ever loaded."""
+    """Memory-map an array of features; pickles are refused. Raises ValueError naming the file and what was expected."""
     import numpy as np
 
     try:
@@ -151,9 +156,10 @@ def open_array(path: Path) -> np.ndarray:
 
 
 def read_scale(path: Path, array: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """What the bytes 0 and 255 of an array stand for, from a .npz with `low` and `high`.
+    """The numbers that the bytes 0 (`low`) and 255 (`high`) stand for, from the .npz `path`.
 
-    Raises ValueError naming the file: none there, unreadable, not of the array's shape, or not low <= high.
+    array: the file that they are for. shape: of one feature, to which both must be broadcastable. Raises ValueError,
+    naming the file, when it is missing, unreadable, has another shape, or not low <= high.
     """
     import numpy as np
 
@@ -172,21 +178,22 @@ def read_scale(path: Path, array: Path, shape: tuple[int, ...]) -> tuple[np.ndar
 
 
 def image_names(folder: Path, split: str, rows: int, array: Path) -> list[str]:
-    """The images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` as with captions.
+    """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
 
-    Raises ValueError unless there is a row an image or five.
+    rows: of the array; there must be one, or five, per image (per five lines of `{split}_caps.txt` if only that file
+    exists). Otherwise raises ValueError.
     """
     names, captions = folder / f"{split}_images.txt", folder / f"{split}_caps.txt"
     if names.is_file():
         found = list(lines(str(names), "a list of image names"))
-        count, rule = len(found), f"a row, or five, for each line of {names.name}"
+        count, rule = len(found), f"one row, or five, per line of {names.name}"
     elif captions.is_file():
-        count = sum(1 for _ in lines(str(captions), EXPECTED)) // CAPTIONS_AN_IMAGE
-        found, rule = [f"{split}_{index}" for index in range(count)], f"a row an image or a caption of {captions.name}"
+        count = sum(1 for _ in lines(str(captions), EXPECTED)) // CAPTIONS_PER_IMAGE
+        found, rule = [f"{split}_{index}" for index in range(count)], f"one row per image or caption of {captions.name}"
     else:
         return [f"{split}_{index}" for index in range(rows)]
-    if rows not in (count, count * CAPTIONS_AN_IMAGE):
-        raise ValueError(f"{array}: must have {rule}: {count} or {count * CAPTIONS_AN_IMAGE}, has {rows}")
+    if rows not in (count, count * CAPTIONS_PER_IMAGE):
+        raise ValueError(f"{array}: must have {rule}: {count} or {count * CAPTIONS_PER_IMAGE}, has {rows}")
     return found
 
 

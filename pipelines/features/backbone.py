@@ -1,4 +1,4 @@
-"""An image encoder in ONNX: any of its tensors as a feature, computed with ONNX Runtime."""
+"""Image encoders in ONNX format: any tensor of the model can be the feature. Computed with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ NEEDED = "photos need ONNX Runtime, onnx and Pillow: pip install negcap[features
 
 @dataclass(frozen=True)
 class Input:
-    """What a model reads: its input's name and dtype, colours last or first, the sizes it fixes (0: any)."""
+    """The image input of a model: name and dtype of the tensor.
+
+    channels_last: whether it is (batch, height, width, 3) instead of (batch, 3, height, width). batch, height, width:
+    the sizes that the model prescribes; 0: any.
+    """
 
     name: str
     dtype: str
@@ -32,10 +36,15 @@ class Input:
 
 
 class Backbone:
-    """A model cut at one tensor."""
+    """An ONNX model without the part behind the tensor that is the feature."""
 
     def __init__(self, path: Path, layer: str = "", *, grid: bool = False, device: str = "cpu", threads: int = 1):
-        """Load a model. Raises ValueError naming it and the rule, ImportError without ONNX Runtime."""
+        """Load a model.
+
+        layer: the tensor, or a node (its first output); empty: the model's first output. grid: keep regions instead of
+        their mean. device: a key of PROVIDERS. Raises FileNotFoundError, ValueError naming the model and the rule,
+        ImportError without ONNX Runtime.
+        """
         try:
             import onnx
             import onnxruntime
@@ -68,18 +77,19 @@ class Backbone:
 
     @property
     def name(self) -> str:
-        """`resnet152.onnx:/layer4/Relu_output_0 grid`."""
+        """File, tensor and, with `grid`, that word: `resnet152.onnx:/layer4/Relu_output_0 grid`."""
         return f"{self.path.name}:{self.layer}{' grid' if self.grid else ''}"
 
     def inputs(self) -> dict[str, str]:
-        """Name -> hash of the model's files."""
+        """The hashes of the model's files, by file name."""
         return {name: f"sha256 {sha256_file(file)}" for name, file in self.files.items()}
 
     def encode(self, images: np.ndarray) -> np.ndarray:
-        """(n, 3, H, W) float32 -> (n, D), or with `grid` (n, R, D), float32.
+        """The features of images (n, 3, H, W) float32: (n, D) or, with `grid`, (n, R, D) float32.
 
-        A map (C, h, w) gives its h * w regions row by row, tokens (R, D) themselves; pooled, the mean of them. Raises
-        ValueError when the layer has another shape or the model cannot be run on such images.
+        The regions of a feature map (C, h, w) are its h * w positions, row by row; those of a sequence (R, D) are its
+        elements. Without `grid`, their mean. Raises ValueError when the tensor has another shape or the model cannot be
+        run on such images.
         """
         import numpy as np
 
@@ -103,7 +113,7 @@ class Backbone:
             ) from None
         if made.ndim < 2 or len(made) != len(batch) or made.dtype.kind != "f":
             raise ValueError(
-                f"{self.path}: layer {self.layer} must be floats, a row an image, was: {made.dtype} {made.shape} of "
+                f"{self.path}: layer {self.layer} must be floats, one row per image, was: {made.dtype} {made.shape} of "
                 f"{len(batch)} images"
             )
         return made[: len(batch) - max(short, 0)]
@@ -118,15 +128,15 @@ class Backbone:
             return made if self.grid else made.mean(axis=1, dtype="float32")
         if self.grid or made.ndim != 2:
             wanted = "a map (C, h, w) or tokens (R, D)" if self.grid else "(D,), (R, D) or (C, h, w)"
-            raise ValueError(f"{self.path}: layer {self.layer} must be {wanted} an image, was: {made.shape[1:]}")
+            raise ValueError(f"{self.path}: layer {self.layer} must be {wanted} per image, was: {made.shape[1:]}")
         return made
 
 
 def cut(model: Any, layer: str, path: Path) -> str:
-    """Make a tensor the only output of a model and drop what it does not need; the tensor's name.
+    """Make a tensor the only output of an ONNX model (changed in place), and remove the nodes that it does not need.
 
-    `layer` is a tensor, or a node (its first output); empty: the model's first output. Raises ValueError naming some of
-    the tensors there are.
+    layer: a tensor, or a node (its first output); empty: the model's first output. path: of the model, for messages.
+    Returns the tensor's name. Raises ValueError, naming some of the model's tensors, when there is no such layer.
     """
     import onnx
 
@@ -158,7 +168,7 @@ def cut(model: Any, layer: str, path: Path) -> str:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """The tensors that a node, or a graph within it, reads."""
+    """The names of the tensors that a node, or a subgraph in it, reads."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -167,7 +177,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _external(path: Path) -> dict[str, Path]:
-    """The files beside a model that hold its weights."""
+    """The files with weights that are stored outside the model file, by name."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)

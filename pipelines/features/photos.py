@@ -1,4 +1,4 @@
-"""Photos, all of a folder or those that a captions table names, as a source of features through an ONNX backbone."""
+"""Features of photos, all in a folder or those named in a run's captions, computed by an ONNX model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", 
 
 @dataclass(frozen=True)
 class Extraction:
-    """How photos become features: their crops, so many crops at once, the dtype written, threads that read photos."""
+    """Extraction settings: crops per photo, crops per batch, output dtype ("": float32), threads that read photos."""
 
     crops: Crops
     batch: int = 32
@@ -33,10 +33,14 @@ class Extraction:
 
 
 class Photos:
-    """Photo files as a Source: all below a folder, or those that the captions of a run name."""
+    """Photo files as a Source of features: all below a folder, or those named in the captions of a run."""
 
     def __init__(self, source: Path, folder: Path | None, backbone: Backbone, how: Extraction) -> None:
-        """List and hash the photos. Raises FileNotFoundError or ValueError naming what is not there."""
+        """List and hash the photos.
+
+        source: a run, or a folder of photos. folder: of the photos; None: `source`. Raises FileNotFoundError for
+        missing photos, ValueError for settings that the model cannot be used with.
+        """
         fixed = (backbone.input.height, backbone.input.width)
         if any(size not in (0, how.crops.crop) for size in fixed):
             raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crops.crop}")
@@ -52,7 +56,7 @@ class Photos:
         self.shape = tuple(int(size) for size in blank.shape[1:])
 
     def encode_crops(self, photos: Sequence[np.ndarray]) -> np.ndarray:
-        """The features of photos from their crops, (1 or 10, 3, H, W) each: the mean over a photo's crops."""
+        """The features (n, *shape) of n photos, given the crops (1 or 10, 3, H, W) of each: means over their crops."""
         import numpy as np
 
         made = self._backbone.encode(np.concatenate(photos))
@@ -61,7 +65,7 @@ class Photos:
         return made.reshape(len(photos), self._how.crops.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
 
     def read(self, start: int, stop: int) -> Part:
-        """See Source. Photos are decoded by threads while the backbone runs."""
+        """See Source. Threads decode the next photos while the model runs."""
         import numpy as np
 
         rejected = {at for at in range(start, stop) if self.images[at].reason}
@@ -95,7 +99,10 @@ class Photos:
 
 
 def photo_folder(source: Path, folder: Path | None) -> Path:
-    """Where the photos are: `folder`, or the source itself. Raises FileNotFoundError."""
+    """The folder of the photos: `folder`, or `source` if it is None.
+
+    Raises FileNotFoundError if this is not a folder, or if `source` is a run and `folder` is None.
+    """
     if is_run(source) and folder is None:
         raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
     found = folder or source
@@ -105,15 +112,15 @@ def photo_folder(source: Path, folder: Path | None) -> Path:
 
 
 def is_run(source: Path) -> bool:
-    """Whether a source is a run with captions, which name the images."""
+    """Whether a folder is a run with captions, in which the images are named."""
     return bool(list_shards(source / "captions"))
 
 
 def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
-    """The images of a run's captions, or all photo files below a folder by name; and their paths in the folder.
+    """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
-    Links in the folder are followed. Marked are unsafe names (those that lead out of the folder), repeated ids and
-    missing files. Raises FileNotFoundError when there is no photo at all.
+    Returns the images, with a reason if they cannot be used (a path out of the folder, a repeated id, a missing file),
+    and for each its path in `folder`, or "". Links are followed. Raises FileNotFoundError when no photo can be read.
     """
     if is_run(source):
         named: dict[str, str] = {}
@@ -140,7 +147,7 @@ def _walk(folder: Path) -> Iterator[str]:
     seen: set[str] = set()
     for where, folders, names in os.walk(folder, followlinks=True):
         place = os.path.realpath(where)
-        if place in seen:  # a link back up
+        if place in seen:  # a link to a folder above
             folders.clear()
             continue
         seen.add(place)
@@ -151,7 +158,7 @@ def _walk(folder: Path) -> Iterator[str]:
 
 
 def hash_photos(folder: Path, files: Sequence[str], threads: int) -> str:
-    """`60 files, sha256 …` over names and bytes."""
+    """The number of distinct files and one sha256 over their names and bytes, in any order: `60 files, sha256 …`."""
     names = sorted({file for file in files if file})
     digest = hashlib.sha256()
     with ThreadPoolExecutor(threads) as pool:
@@ -167,7 +174,7 @@ def _cut(positions: list[int], size: int) -> list[list[int]]:
 def _ahead(
     pool: ThreadPoolExecutor, function: object, batches: list[list[int]]
 ) -> Iterator[tuple[list[int], list[Future]]]:
-    """Batches with their futures, one batch submitted ahead of the one given out."""
+    """Yield batches with their futures; the next batch is submitted before one is yielded."""
     submitted: list[tuple[list[int], list[Future]]] = []
     for batch in batches:
         submitted.append((batch, [pool.submit(function, at) for at in batch]))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""From a photo's bytes to what an ImageNet backbone reads: resized, cropped, normalised."""
+"""Prepare photos for models trained on ImageNet: decode, resize, crop, normalise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_PIXELS = 100_000_000
 
 
 class UnreadableError(ValueError):
-    """A photo that cannot be used: `reason` is one of negcap.schemas.features.IMAGE_REASONS."""
+    """A photo cannot be used. reason: one of negcap.schemas.features.IMAGE_REASONS; detail: what is wrong with it."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -25,9 +25,10 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True)
 class Crops:
-    """How a photo becomes crops: its shorter side `resize` pixels, crops of `crop` x `crop`, one in the centre or ten.
+    """How photos are cropped: the shorter side is resized to `resize` pixels, a crop has `crop` x `crop` pixels.
 
-    Raises ValueError where a crop would not fit.
+    ten: take ten crops (the four corners and the centre, each also mirrored) instead of the centre only. Raises
+    ValueError if a crop would not fit.
     """
 
     resize: int = 256
@@ -42,18 +43,18 @@ class Crops:
 
     @property
     def count(self) -> int:
-        """Crops a photo."""
+        """The number of crops per photo, 1 or 10."""
         return 10 if self.ten else 1
 
     def corners(self, width: int, height: int) -> list[tuple[int, int]]:
-        """(left, top) of the crops that are not mirrored: the centre, or the four corners and the centre."""
+        """(left, top) of the crops that are not mirrored: the centre, or the four corners, then the centre."""
         right, bottom = width - self.crop, height - self.crop
         centre = (round(right / 2), round(bottom / 2))
         return [(0, 0), (right, 0), (0, bottom), (right, bottom), centre] if self.ten else [centre]
 
 
 def decode(data: bytes) -> Image:
-    """A photo as RGB, turned as its EXIF orientation says, what is transparent over white. Raises UnreadableError."""
+    """Decode a photo to RGB, with its EXIF orientation applied and transparency on white. Raises UnreadableError."""
     from PIL import Image, ImageOps
 
     try:
@@ -70,13 +71,13 @@ def decode(data: bytes) -> Image:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels: {error}") from None
-    except Exception as error:  # decoders of broken files raise whatever they stumble on
+    except Exception as error:  # for broken files, decoders raise errors of many types
         first = str(error).partition("<_io")[0].strip().split("\n")[0]
         raise UnreadableError("unreadable", f"must be an image, {type(error).__name__}: {first}") from None
 
 
 def resized(photo: Image, shorter: int) -> Image:
-    """A photo with its shorter side `shorter` pixels long, the other in proportion, rounded down."""
+    """A photo resized so that its shorter side has `shorter` pixels; the other side is rounded down."""
     from PIL import Image
 
     width, height = photo.size
@@ -85,7 +86,7 @@ def resized(photo: Image, shorter: int) -> Image:
 
 
 def crops(data: bytes, how: Crops) -> np.ndarray:
-    """The crops of a photo, normalised: (1 or 10, 3, crop, crop) float32, the mirrored five after the five.
+    """The normalised crops of a photo, given its file's bytes: (1 or 10, 3, crop, crop) float32, mirrored ones last.
 
     Raises UnreadableError.
     """

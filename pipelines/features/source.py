@@ -1,4 +1,4 @@
-"""What a source of features is: images in order, each with a feature or the reason why it has none."""
+"""Sources of features: images in a fixed order, each with a feature or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """An image as a source lists it, and why it has no feature, if that is known already."""
+    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read."""
 
     image_id: str
     image: str
@@ -24,7 +24,7 @@ class Listed(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some consecutive images of a source: ids, their features (n, *shape), and the images without."""
+    """Consecutive images of a source: the ids and features (n, *shape) of n of them, and the images without feature."""
 
     image_ids: list[str]
     features: np.ndarray
@@ -32,7 +32,11 @@ class Part(NamedTuple):
 
 
 class Source(Protocol):
-    """Images in a fixed order and how to read their features."""
+    """Images in a fixed order, and how to read their features.
+
+    backbone: name of the model that makes the features. shape, dtype: of one feature. inputs: a name and a hash for
+    each file that is read.
+    """
 
     images: list[Listed]
     backbone: str
@@ -41,13 +45,14 @@ class Source(Protocol):
     inputs: dict[str, str]
 
     def read(self, start: int, stop: int) -> Part:
-        """The features of images[start:stop]. Raises ValueError naming the file that cannot be read."""
+        """The features of images[start:stop]. Raises ValueError, naming the file, when one cannot be read."""
 
 
 def listed(images: Iterable[tuple[str, str]]) -> list[Listed]:
-    """The images of (image_id, image) pairs, an empty id taken from the image's name, unsafe and repeated ones marked.
+    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason.
 
-    Ids and rules are those of captions, so that the two tables meet.
+    An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
+    features and captions can be joined.
     """
     found: list[Listed] = []
     seen: dict[str, str] = {}
@@ -67,7 +72,7 @@ def listed(images: Iterable[tuple[str, str]]) -> list[Listed]:
 
 
 def finite(images: Sequence[Listed], features: np.ndarray, rejected: Sequence[Listed] = ()) -> Part:
-    """A part of the images whose features are finite numbers; the others join `rejected`."""
+    """Images and their features (n, *shape) as a Part; those with infinite numbers or NaN are added to `rejected`."""
     import numpy as np
 
     good = np.isfinite(features).all(axis=tuple(range(1, features.ndim)))
@@ -81,7 +86,7 @@ def finite(images: Sequence[Listed], features: np.ndarray, rejected: Sequence[Li
 
 
 def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
-    """A table of features from ids and numbers (n, *shape)."""
+    """A table of features of n images, given their ids and features (n, *shape)."""
     import pyarrow as pa
 
     schema = schema_of(numbers.shape[1:], numbers.dtype.name)

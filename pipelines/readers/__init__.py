@@ -1,4 +1,4 @@
-"""Readers: from a caption file or folder of some published format to records. One module a format."""
+"""Read caption files and folders of published formats as records, one caption each. One module per format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["READERS", "ReadOptions", "Reader", "Record", "Rejected", "detect", "
 
 @dataclass(frozen=True)
 class Reader:
-    """How one format is read: the files of a source, and its records in source order.
+    """How one format is read.
 
-    grouped: all captions of an image are adjacent, so that reading may stop after the first N images.
+    files: the files that reading a source (a path or URL) reads, in order. records: its records, in source order.
+    grouped: whether all captions of an image are adjacent, so that reading may stop after the first N images.
     """
 
     files: Callable[[str, ReadOptions], list[str]]
@@ -41,21 +42,21 @@ READERS = {
 
 
 def reader_of(format: str) -> Reader:
-    """The reader of a format; ValueError listing the formats when there is none."""
+    """The reader of a format. Raises ValueError, which lists the known formats, for any other name."""
     if format not in READERS:
         raise ValueError(f"format must be one of {', '.join(READERS)}, was: {format}")
     return READERS[format]
 
 
 def files(source: str, format: str, options: ReadOptions) -> list[str]:
-    """The files that reading `source` reads, in order."""
+    """The files (paths or URLs) that are read for `source`, in order. Raises as `read`."""
     return reader_of(format).files(source, options)
 
 
 def read(source: str, format: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The records of a source in its order, cleaned or rejected.
+    """The records of a source in its own order: cleaned (see `clean`), or rejected with a reason.
 
-    Raises ValueError or FileNotFoundError, one line that names the file, when it cannot be read as `format`.
+    Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read as `format`.
     """
     for record in reader_of(format).records(source, options):
         yield clean(record) if type(record) is Record else record

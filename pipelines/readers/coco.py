@@ -1,8 +1,8 @@
 """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`.
 
 Lin et al. 2014, "Microsoft COCO: Common Objects in Context"; annotations of an image are not adjacent.
-The split is what the file's name says (`captions_train2017.json` -> train). An image goes by its file name
-where `images` tells it, otherwise by its id.
+The split is taken from the file's name (`captions_train2017.json` -> train). An image is named by the `file_name` that
+`images` has for it, or else by its id.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ GROUPED = False
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads."""
+    """The files that `records` reads: the source itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The annotations in file order; `line` counts them from 1. ValueError when the JSON is broken."""
+    """The annotations in file order; `line` is the annotation's number, from 1. Raises ValueError for broken JSON."""
     name, split = name_of(source), split_in(source)
     file_names = {
         image["id"]: json_text(image["file_name"])

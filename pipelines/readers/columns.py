@@ -1,4 +1,4 @@
-"""Which columns of a plain table hold image, caption and split: those the user names, or the usual names."""
+"""Find the columns of a table with image, caption and split: those the user gives, or those with a usual name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from negcap.pipelines.readers.record import ReadOptions
 
-# the usual names, likeliest first; a file name is a better key to the image than a data set's own number
+# the usual names, the most likely first; a file name identifies the image better than a data set's own number does
 IMAGE = (
     "image", "image_path", "image_file", "image_name", "filepath", "file_path", "filename", "file_name",
     "path", "img_path", "img_name", "img", "image_url", "url", "image_id", "imageid", "img_id", "imgid",
@@ -23,7 +23,7 @@ SPLIT = ("split", "subset", "partition")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one file, as names (rows that are objects) or positions (rows that are lists)."""
+    """The names of the columns of one file that hold the image, the caption and, if there is one, the split."""
 
     image: str
     caption: str
@@ -31,7 +31,10 @@ class Columns:
 
 
 def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
-    """The columns to read out of those `found`; ValueError listing them when one is missing."""
+    """The columns to read, among the names `found` in the file `where`.
+
+    Raises ValueError, which lists the names found, when there is no such column.
+    """
     image = _column("image", options.image_column, IMAGE, found, where)
     caption = _column("caption", options.caption_column, CAPTION, found, where)
     if options.split_column:
@@ -40,13 +43,13 @@ def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
 
 
 def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
-    """The first of the usual names that is among the columns found, whatever its case and separators."""
+    """The first of the `usual` names that is in `found`, as spelt there; case, spaces, - and _ are ignored. Or None."""
     plain = {_plain(name): name for name in reversed(found)}
     return next((plain[name] for name in usual if name in plain), None)
 
 
 def are_there(found: Sequence[str], options: ReadOptions) -> bool:
-    """Whether `choose` would find an image and a caption column."""
+    """Whether `choose` finds an image and a caption column among the names `found`."""
     try:
         choose(found, options, "")
     except ValueError:
@@ -59,7 +62,7 @@ def _plain(name: str) -> str:
 
 
 def numbered(options: ReadOptions) -> bool:
-    """Whether the user gave column numbers, as for a file without a header."""
+    """Whether all columns that the user gave are numbers from 1, as for a file without a header."""
     given = [options.image_column, options.caption_column, *filter(None, [options.split_column])]
     return all(value.isascii() and value.isdigit() and int(value) >= 1 for value in given)
 

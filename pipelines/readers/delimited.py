@@ -1,7 +1,7 @@
-"""CSV and TSV: one record a row under a header, or column numbers where there is none.
+"""CSV and TSV: one record per row below a header line, or without a header when columns are given as numbers.
 
-CSV is quoted as usual; `;` and `|` separate too. TSV has one record a line, and a field wholly in quotes
-loses them (some programs quote TSV, most published caption files do not and have stray quotes).
+CSV may have quoted fields, and `;` or `|` as separator. TSV has one record per line; quotes around a whole field are
+removed, all others are kept (some programs quote TSV; most published caption files do not, and have stray quotes).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The records in file order; `line` is the first line of each. ValueError when a column is missing."""
+    """The records of a file, in order; `line` is the first line of each. Raises ValueError when a column is missing."""
     header = next(lines(url, EXPECTED), "")
     delimiter = delimiter_of(header, options)
     found = [name.strip() for name in _cut(header, delimiter)]
@@ -47,7 +47,7 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
 
 
 def delimiter_of(header: str, options: ReadOptions) -> str:
-    """The delimiter of a table's header: the first that yields the columns, else the most frequent one."""
+    """The delimiter of a header line: the first of DELIMITERS that gives the columns, or else the most frequent one."""
     for delimiter in DELIMITERS:
         found = [name.strip() for name in _cut(header, delimiter)] if delimiter in header else []
         if found and columns.are_there(found, options):
@@ -56,14 +56,14 @@ def delimiter_of(header: str, options: ReadOptions) -> str:
 
 
 def has_header(start: bytes) -> bool:
-    """Whether the first line of a file's first bytes names an image and a caption column."""
+    """Whether the first line of a file, given its first bytes, names an image and a caption column."""
     header = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
     found = [name.strip() for name in _cut(header, delimiter_of(header, ReadOptions()))]
     return columns.are_there(found, ReadOptions())
 
 
 def _positions(found: Sequence[str], options: ReadOptions, url: str) -> tuple[int, int, int | None]:
-    """Where image, caption and split stand in a row, from 0."""
+    """The positions of image, caption and split in a row, from 0; None where there is no split."""
     if options.image_column and columns.numbered(options):
         split = int(options.split_column) - 1 if options.split_column else None
         return int(options.image_column) - 1, int(options.caption_column) - 1, split
@@ -78,7 +78,7 @@ def _tsv_rows(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
 
 
 def _csv_rows(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
-    """CSV rows, each with its first line; a row that cannot be parsed is the csv module's message instead."""
+    """CSV rows, each with the number of its first line; for a row that cannot be parsed, the error message (str)."""
     with reading(url, EXPECTED), open_text(url) as file:
         parser = csv.reader(file, delimiter=delimiter)
         while True:
@@ -94,7 +94,7 @@ def _csv_rows(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | s
 
 
 def _cut(line: str, delimiter: str) -> list[str]:
-    """The fields of one line."""
+    """The fields of one line, without the quotes around them."""
     if delimiter != "\t":
         try:
             return next(csv.reader([line], delimiter=delimiter), [])

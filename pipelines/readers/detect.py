@@ -1,4 +1,4 @@
-"""Tell the format of a caption file or folder from its content, where that is not enough from its name."""
+"""Recognise the format of a caption file or folder by its content and, where that does not suffice, its name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
 
 
 def detect(source: str) -> str:
-    """The format of `source`, a key of READERS.
+    """The format of `source` (a path or URL): a key of READERS.
 
-    Raises FileNotFoundError when there is nothing, ValueError naming the source and what was expected when it
-    is of no known format or cannot be read.
+    Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
+    when it has no known format or cannot be read.
     """
     if is_folder(source):
         return _detect_folder(source)
@@ -67,7 +67,7 @@ def _detect_folder(source: str) -> str:
 
 
 def _is_json_lines(start: bytes) -> bool:
-    """Whether the first line is a whole object, and not the one object that COCO and Karpathy files are."""
+    """Whether the first line is a complete JSON object, and not one that a whole COCO or Karpathy file consists of."""
     try:
         first = json.loads(start.split(b"\n")[0].decode("utf-8", "replace"))
     except (ValueError, RecursionError):

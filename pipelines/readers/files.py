@@ -1,7 +1,7 @@
-"""Open what the user names: local paths and fsspec URLs, compressed or not, as lines, JSON items or bytes.
+"""Open local paths and fsspec URLs, compressed or not, and read them as lines, JSON items or bytes.
 
-Every error of a file names it and says in one line what was expected. Compression is inferred from the name
-(`.gz .bz2 .xz .zip`).
+Every error names the file and says in one line what was expected. Compression is inferred from the name (`.gz .bz2 .xz
+.zip`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKS = re.compile("[\U0010ff80-\U0010ffff]")
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """The fsspec file system of `url` and the path in it; ValueError when its protocol cannot be used."""
+    """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used."""
     import fsspec
 
     try:
@@ -35,7 +35,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def is_folder(url: str) -> bool:
-    """Whether `url` is a folder; FileNotFoundError when there is nothing."""
+    """Whether `url` is a folder. Raises FileNotFoundError when there is neither a file nor a folder."""
     fs, path = filesystem(url)
     if fs.isdir(path):
         return True
@@ -45,7 +45,7 @@ def is_folder(url: str) -> bool:
 
 
 def names(folder: str) -> list[str]:
-    """The names of the files in a folder (not of its subfolders), and of the links to files, sorted."""
+    """The sorted names of the files, and links to files, directly in a folder."""
     fs, path = filesystem(folder)
     entries = fs.ls(path, detail=True)
     files = (entry["name"] for entry in entries if entry["type"] == "file" or fs.isfile(entry["name"]))
@@ -53,7 +53,7 @@ def names(folder: str) -> list[str]:
 
 
 def join(folder: str, name: str) -> str:
-    """The URL of a file in a folder, also in a chained one (`zip://folder::archive.zip`)."""
+    """The URL of the file `name` in a folder; the folder may be a chained URL (`zip://folder::archive.zip`)."""
     first, separator, rest = folder.partition("::")
     return f"{first.rstrip('/')}/{name}{separator}{rest}"
 
@@ -64,21 +64,21 @@ def name_of(url: str) -> str:
 
 
 def folder_of(url: str) -> str:
-    """The folder that a file's URL stands in; `.` for a bare name."""
+    """The folder of a file, given the file's path or URL; `.` for a bare name."""
     first, separator, rest = url.partition("::")
     first = first.rstrip("/\\")
     return (first[: len(first) - len(name_of(url))] or ".") + separator + rest
 
 
 def split_in(url: str) -> str:
-    """The split that a file's name says: `captions_val2017.json.gz` -> `val`; empty when it says none."""
+    """The split in a file's name: `captions_val2017.json.gz` -> `val`; empty where the name has none."""
     found = _SPLIT.search(name_of(url))
     return found.group(1) if found else ""
 
 
 @contextmanager
 def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[None]:
-    """Turn the errors of a damaged file, and `errors`, into a ValueError naming it and what was expected."""
+    """Turn errors of a damaged file, and those of types `errors`, into a ValueError naming file and expectation."""
     damage: tuple[type[BaseException], ...] = (
         EOFError,
         OSError,
@@ -97,9 +97,9 @@ def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[N
 
 @contextmanager
 def open_bytes(url: str) -> Iterator[IO[bytes]]:
-    """The decompressed bytes of a file; a link on a disk is followed, one inside an archive never out of it.
+    """Open a file and give its decompressed bytes. Links on a disk are followed; links out of an archive are not.
 
-    Raises ValueError for a file that cannot be opened, naming a link that is not followed.
+    Raises ValueError for a file that cannot be opened, or for a link that is not followed, with its target.
     """
     from fsspec.compression import compr
     from fsspec.utils import infer_compression
@@ -120,7 +120,7 @@ def open_bytes(url: str) -> Iterator[IO[bytes]]:
 
 
 def _link_in_zip(fs: Any, path: str) -> str:
-    """Where a member of a zip archive leads that is a symbolic link; empty for any other file."""
+    """The target of a member of a zip archive that is a symbolic link; empty for any other file."""
     if getattr(fs, "protocol", "") != "zip":
         return ""
     member = fs.zip.NameToInfo.get(path)
@@ -135,7 +135,7 @@ def head(url: str) -> bytes:
 
 @contextmanager
 def open_text(url: str) -> Iterator[io.TextIOWrapper]:
-    """A file as UTF-8 text; bytes that are not UTF-8 become lone surrogates, and only `\\n` ends a line."""
+    """Open a file as UTF-8 text; bytes that are not UTF-8 become lone surrogates, and only `\\n` ends a line."""
     with (
         open_bytes(url) as file,
         io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
@@ -144,7 +144,7 @@ def open_text(url: str) -> Iterator[io.TextIOWrapper]:
 
 
 def lines(url: str, expected: str) -> Iterator[str]:
-    """The lines of a text file without their ends and without a byte order mark."""
+    """The lines of a text file, without line ends and byte order mark. `expected`: what errors say it must be."""
     with reading(url, expected), open_text(url) as file:
         for line in file:
             yield line.removeprefix("\ufeff").rstrip("\r\n")
@@ -154,9 +154,9 @@ def lines(url: str, expected: str) -> Iterator[str]:
 
 
 def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
-    """The items of one list in a JSON file: prefix `annotations.item`, or `item` for the whole file.
+    """The items of one list in a JSON file, e.g. `annotations.item`; `item` if the whole file is one list.
 
-    Strings whose bytes are not UTF-8 come out with lone surrogates, as `lines` gives them.
+    In strings, bytes that are not UTF-8 become marks, which `json_text` turns into lone surrogates.
     """
     import ijson
 
@@ -165,7 +165,7 @@ def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
 
 
 def json_events(url: str, expected: str) -> Iterator[tuple[str, str, Any]]:
-    """ijson's events of a JSON file: (prefix, event, value)."""
+    """The events of ijson's parser for a JSON file: (prefix, event, value)."""
     import ijson
 
     with reading(url, expected, ijson.JSONError), open_bytes(url) as file:
@@ -173,14 +173,14 @@ def json_events(url: str, expected: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def json_text(value: Any) -> Any:
-    """A JSON value as read; in a string, the marks that `_Utf8` left become lone surrogates."""
+    """A JSON value; in a string, the marks that `_Utf8` puts for undecodable bytes become lone surrogates."""
     if type(value) is str and not value.isascii():
         return _MARKS.sub(lambda mark: chr(ord(mark.group()) - 0x10FF00 + 0xDC00), value)
     return value
 
 
 def content(url: str) -> dict[str, Any]:
-    """Identity of a file's content: its name without folder, size in bytes and sha256, as stored."""
+    """What identifies a file: its name without folder (`file`), `bytes` and `sha256`, as stored (compressed)."""
     digest, size = hashlib.sha256(), 0
     fs, path = filesystem(url)
     with reading(url, "a readable file"), fs.open(path, "rb") as file:
@@ -191,9 +191,9 @@ def content(url: str) -> dict[str, Any]:
 
 
 class _Utf8:
-    """A byte stream that is UTF-8 throughout: an undecodable byte b becomes the private character 10FF00 + b.
+    """A byte stream made valid UTF-8: an undecodable byte b becomes the private-use character U+10FF00 + b.
 
-    The JSON parser stops at such a byte; with this one bad caption is one rejected record.
+    The JSON parser stops at an undecodable byte. Without one, a bad caption costs only its own record.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -202,7 +202,7 @@ class _Utf8:
         self._start = True
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes: up to about `size`, empty only at the end."""
+        """The next bytes, about `size` at most; empty only at the end of the file."""
         while size != 0:
             chunk = self._file.read(size)
             text = self._decoder.decode(chunk, final=not chunk)
@@ -223,7 +223,7 @@ codecs.register_error("negcap_mark", _mark)
 
 
 def _one_line(error: BaseException) -> str:
-    """The first line of an error's message, which ijson gives as bytes."""
+    """The first line of an error's message, str or (as ijson has it) bytes."""
     message = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
     first = message.decode("utf-8", "backslashreplace").strip().split("\n")[0].rstrip(".")
     return first or type(error).__name__

@@ -1,7 +1,7 @@
 """Flickr8k and Flickr30k token files: lines `name.jpg#k⇥caption`.
 
-Hodosh et al. 2013 and Young et al. 2014. k is the caption's number among its image's and becomes the n of its
-caption_id; an image's captions need not be adjacent.
+Hodosh et al. 2013 and Young et al. 2014. k is the number of the caption among those of its image, and becomes the last
+part of its caption_id; the captions of an image need not be adjacent.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ GROUPED = False
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads."""
+    """The files that `records` reads: the source itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions in file order; empty lines are passed over."""
+    """The captions in file order; empty lines are skipped."""
     name, split, language = name_of(source), split_in(source), options.language
     for line, content in enumerate(lines(source, EXPECTED), 1):
         key, tab, text = content.partition("\t")

@@ -17,12 +17,12 @@ GROUPED = True
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads."""
+    """The files that `records` reads: the source itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The sentences in file order; `line` counts them from 1 over all images.
+    """The sentences in file order; `line` is the number of the sentence in the whole file, from 1.
 
     Raises ValueError when the JSON is broken or cut short.
     """
@@ -42,6 +42,6 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
 
 
 def _path(image: dict[str, Any]) -> Any:
-    """`val2014/COCO_val2014_000000391895.jpg`: folder, where there is one, and file name."""
+    """The folder, where there is one, and the file name: `val2014/COCO_val2014_000000391895.jpg`."""
     folder, name = json_text(image.get("filepath")), json_text(image.get("filename"))
     return f"{folder}/{name}" if folder and name and isinstance(name, str) else name

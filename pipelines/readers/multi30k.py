@@ -1,9 +1,9 @@
 """Multi30K folders: `{split}.{1..5}.{language}.gz` (task 2) or `{split}.{language}.gz` (task 1).
 
-Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions". Line i of each file, gzipped
-or not, is a caption of the image in line i of the split's image list, `{split}_images.txt` or `{split}.txt`,
-also in `image_splits` beside the folder; its lines are `name.jpg` or `name.jpg#k`. Captions of the language
-asked for are read, or of `all`.
+Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions". Line i of each file, gzipped or not, is
+a caption of the image in line i of the split's image list. The list is `{split}_images.txt` or `{split}.txt`, in the
+folder or in a folder `image_splits` beside it; its lines are `name.jpg` or `name.jpg#k`. Captions in the language of
+ReadOptions are read, or in all languages for `all`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "te
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: image lists and captions, split by split."""
+    """The files that `records` reads: for each split, its image list, then its caption files."""
     return [url for images, captions in _splits(source, options).values() for url in (images, *captions)]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions image by image, train first, in the order of the languages' and files' names.
+    """The captions, image by image, the train split first; those of an image sorted by language, then by file.
 
     Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when
     the folder lacks the language or an image list.
@@ -56,14 +56,14 @@ def _parsed(name: str) -> dict[str, str]:
 
 
 def _captions(folder: str, present: list[str]) -> list[str]:
-    """The files that are captions: those that have a number, and the others (`train.en`) with an image list."""
+    """The caption files: those with a number (`train.1.en`), and those without (`train.en`) that have an image list."""
     found = {name: _parsed(name) for name in present if CAPTIONS.fullmatch(name)}
     listed = {part["split"]: _image_list(folder, present, part["split"]) for part in found.values()}
     return [name for name, part in found.items() if part["number"] or listed[part["split"]]]
 
 
 def _splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]]]:
-    """Split -> (image list, caption files), in reading order."""
+    """By split, in reading order: the image list, and the caption files in the chosen languages."""
     if not is_folder(source):
         raise ValueError(f"{source}: a Multi30K source must be the folder of its files, was a file")
     present = names(source)
@@ -88,7 +88,7 @@ def _splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]
 
 
 def _image_list(source: str, present: list[str], split: str) -> str:
-    """The list of a split's images; empty where there is none."""
+    """The file that lists a split's images; empty where there is none."""
     wanted = [f"{split}_images.txt", f"{split}.txt"]
     for name in wanted:
         if name in present:

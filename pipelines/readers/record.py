@@ -1,4 +1,4 @@
-"""What a reader yields, and the rules a record must keep to become a caption."""
+"""What a reader yields, and the rules that a record must meet to become a caption."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
 
 
 class Record(NamedTuple):
-    """One caption as a source gives it; `clean` says whether it can be kept.
+    """One caption as a source has it; `clean` checks whether it can be kept.
 
-    A named tuple, as millions are made. `image` and `text` are str in a good record and anything the source
-    held in a bad one; bytes that are not UTF-8 arrive as lone surrogates (`errors="surrogateescape"`).
+    In a bad record, `image` and `text` may be any value instead of str. Bytes that are not UTF-8 are lone surrogates
+    (`errors="surrogateescape"`). A named tuple, because millions are made.
     """
 
     source: str  # the file, relative to what the user named
@@ -34,7 +34,7 @@ class Record(NamedTuple):
     text: Any
     split: Any = ""
     language: str = ""
-    number: int | None = None  # the caption's own number among its image's, where the format gives one
+    number: int | None = None  # of the caption among those of its image, from 0; None where the format has none
 
 
 class Rejected(NamedTuple):
@@ -43,16 +43,17 @@ class Rejected(NamedTuple):
     source: str
     line: int
     reason: str  # one of negcap.schemas.captions.RECORD_REASONS
-    detail: str  # the rule and the value
-    text: str  # an excerpt
+    detail: str  # the rule and the value that breaks it
+    text: str  # an excerpt of the caption
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source: the columns of a table, and the language of the text.
+    """How to read a source: the columns of a table, and the language of the captions.
 
-    language: ISO 639-1 code written beside every caption; a Multi30K folder holds several and is read for
-    this one, or for `all`. Columns are names, or numbers from 1 for a file without a header.
+    Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names.
+    language: ISO 639-1 code, stored with every caption. A Multi30K folder has captions in several languages: those in
+    this one are read, or `all`.
     """
 
     image_column: str = ""
@@ -62,16 +63,16 @@ class ReadOptions:
 
 
 class _BadRecord(Exception):  # noqa: N818 - never leaves this module
-    """Reason and detail of a rejection, on its way to `clean`."""
+    """Raised with the reason and the detail of a rejection; `clean` catches it."""
 
 
 def reject(record: Record, reason: str, detail: str) -> Rejected:
-    """The rejection of `record`."""
+    """`record` rejected for `reason` (one of RECORD_REASONS), with the broken rule and the value in `detail`."""
     return Rejected(record.source, record.line, reason, detail, excerpt(record.text))
 
 
 def excerpt(value: object) -> str:
-    """The first 200 characters of a record's text, undecodable bytes escaped: the byte ff becomes `\\xff`."""
+    """The first 200 characters of a value as text; empty for None. An undecodable byte ff becomes `\\xff`."""
     return "" if value is None else _UNDECODED.sub(_escape, str(value)[:EXCERPT])
 
 
@@ -81,17 +82,17 @@ def _escape(surrogate: re.Match[str]) -> str:
 
 
 def image_id(image: str) -> str:
-    """The image's name without folder and image extension: `val2014/a.1.jpg` -> `a.1`; an id stays itself."""
+    """The image's name without folder and image suffix: `val2014/a.1.jpg` -> `a.1`; an id is returned as it is."""
     name = image[max(image.rfind("/"), image.rfind("\\")) + 1 :]
     stem, dot, suffix = name.rpartition(".")
     return stem if dot and suffix.lower() in _IMAGE_SUFFIXES else name
 
 
 def clean(record: Record) -> Record | Rejected:
-    """`record` with its white space and Unicode normalised, or why it cannot be kept.
+    """`record` with white space and Unicode normalised; a Rejected, with the reason, if it cannot be kept.
 
-    Runs of white space inside the text become one space, the ends are stripped, and Unicode is composed
-    (NFC); casing, punctuation and spaces before full stops stay as they are.
+    White space in the text becomes single spaces, none at the ends, and Unicode is composed (NFC). Case, punctuation
+    and spaces before full stops stay as they are.
     """
     text = record.text
     try:
@@ -107,7 +108,7 @@ def clean(record: Record) -> Record | Rejected:
 
 
 def _is_plain(text: object) -> bool:
-    """Whether there is nothing to do and nothing to object to: nearly every English caption."""
+    """Whether a text needs no cleaning and breaks no rule, as nearly every English caption."""
     return (
         type(text) is str
         and text.isascii()
@@ -134,7 +135,7 @@ def _clean_text(value: object) -> str:
 
 
 def _image_of(value: object) -> str:
-    """A number is a good image id; everything else that is not text is none."""
+    """The name of an image that is given as a whole number. Raises _BadRecord for other values."""
     if value is None or isinstance(value, bool) or not isinstance(value, int):
         was = "is missing" if value is None else f"was: {value!r:.80}"
         raise _BadRecord("no_image", f"image must be a name, path or whole number, {was}")
@@ -166,7 +167,7 @@ def _clean_split(value: str) -> str:
 
 
 def _check_characters(name: str, value: str) -> None:
-    """Raise unless `value` was UTF-8 and has no control characters besides white space."""
+    """Raise _BadRecord unless `value` was UTF-8 and has no control characters other than white space."""
     bad = _UNDECODED.search(value)
     if bad:
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")

@@ -1,7 +1,8 @@
-"""Captions on disk in the order they are read, given back image by image, in memory for the images alone.
+"""Group captions by image on disk: written as they are read, given back image by image. Memory holds only the images.
 
-COCO's annotations are not grouped by image. Rows go to one Arrow file as they come; where an image came back after
-another, they are dealt out to buckets, each a range of images, and every bucket is sorted in memory.
+COCO's annotations are not grouped by image. Rows are written to one Arrow file as they come. If the captions of some
+image were not adjacent, the rows are then distributed to buckets, one per range of images, and each bucket is sorted in
+memory.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ COLUMNS = ("image", "number", "split", "language", "text")
 
 
 class Spool:
-    """Rows (image, number, split, language, text), the first three and language as numbers, in `folder`.
+    """Rows (image, number, split, language, text) in a file of `folder`; the first four are integers.
 
-    images, splits, languages: what the numbers stand for, in order of first appearance; image_ids: likewise.
-    sizes: captions kept of each image. Only the first `limit` images are kept, all where it is None.
+    images, image_ids, splits, languages: what the integers of a column stand for (indices from 0), in order of first
+    appearance. sizes: captions kept, per image. grouped: whether the captions of each image were adjacent. full:
+    whether a record was dropped because of the limit. in_two_splits: images with captions in more than one split.
     """
 
     def __init__(self, folder: Path, limit: int | None = None) -> None:
-        """Open an empty file in `folder`, which must exist. Close with `close`."""
+        """Open an empty file in `folder`, which must exist. limit: images to keep, the first ones; None: all."""
         import pyarrow as pa
 
         self.images: list[str] = []
@@ -43,7 +45,9 @@ class Spool:
         self.in_two_splits: set[int] = set()
         self._limit, self._folder = limit, folder
         self._indexes: dict[str, int] = {}
-        self._taken: list[int] = []  # the next number of an image's captions; where they have numbers, a bit mask
+        self._taken: list[
+            int
+        ] = []  # per image the next caption number; where captions have numbers, a bit mask of those used
         self._image, self._index = "", -1
         self._splits: dict[str, int] = {}
         self._split_of = array("l")
@@ -56,18 +60,18 @@ class Spool:
 
     @property
     def splits(self) -> list[str]:
-        """The splits, by number."""
+        """The splits; the integers in the column `split` are indices into them."""
         return list(self._splits)
 
     @property
     def languages(self) -> list[str]:
-        """The languages, by number."""
+        """The languages; the integers in the column `language` are indices into them."""
         return list(self._languages)
 
     def add(self, record: Record) -> Rejected | None:
-        """Take a clean record in, or give the reason not to. Records of images beyond the limit are dropped.
+        """Add a clean record; returns the record rejected, with the reason, if it cannot be kept, or else None.
 
-        `full` is set as soon as one was dropped.
+        A record of an image beyond the limit is dropped, and `full` is set.
         """
         if record.image != self._image:
             index = self._find(record.image)
@@ -106,13 +110,13 @@ class Spool:
         return None
 
     def close(self) -> None:
-        """Finish writing; closing twice is fine."""
+        """Finish writing; further calls have no effect."""
         if self._rows[0]:
             self._flush()
         self._writer.close()
 
     def in_order(self) -> Iterator[pa.RecordBatch]:
-        """All rows of the closed spool, image after image in order of appearance, an image's in source order."""
+        """All rows of the closed spool: images in order of first appearance, the captions of each in source order."""
         import pyarrow as pa
 
         batches = _batches(self._folder / "captions.arrow")
@@ -139,7 +143,7 @@ class Spool:
         return self._folder / f"bucket-{index}.arrow"
 
     def _find(self, image: str) -> int | None:
-        """The number of an image, new or not; None beyond the limit."""
+        """The index of an image, which is added if it is new; None if it is beyond the limit."""
         name = image_id(image)
         index = self._indexes.get(name)
         if index is None:
@@ -163,9 +167,10 @@ class Spool:
 
 
 def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:
-    """Captions and images of each shard: whole images, up to `shard_size` captions, and at least one image.
+    """Distribute images, given their numbers of captions, to shards: (captions, images) of each shard, in order.
 
-    shard_sizes([5, 5, 5], 12) -> [(10, 2), (5, 1)].
+    A shard has up to `shard_size` captions, of whole images, and at least one image: shard_sizes([5, 5, 5], 12) ->
+    [(10, 2), (5, 1)].
     """
     shards = []
     captions = images = 0
@@ -179,7 +184,7 @@ def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:
 
 
 def cut(batches: Iterator[pa.RecordBatch], sizes: Sequence[int]) -> Iterator[pa.Table]:
-    """The rows of `batches` in tables of the given sizes, which sum up to all rows."""
+    """The rows of `batches` as tables of the given numbers of rows, which add up to all rows."""
     import pyarrow as pa
 
     rest: pa.RecordBatch | None = None
@@ -203,7 +208,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _deal(batches: Iterator[pa.RecordBatch], bucket_of: np.ndarray, paths: Sequence[Path], schema: pa.Schema) -> None:
-    """Write each row to the file of its image's bucket, in order."""
+    """Write each row to the bucket of its image, in order. bucket_of (images,): indices into `paths`."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
-"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or a folder of one kind.
+"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or a folder of files of one kind.
 
-The columns are those of the options or the usual names (pipelines/readers/columns.py). A cell that is a list,
-as in many published Parquet files, holds several captions of its image. Where no column says the split, the
-file's name may: `train.csv` -> train.
+The columns are those of the options, or those with a usual name (pipelines/readers/columns.py). A caption cell that is
+a list, as in many published Parquet files, holds several captions of its image. Where there is no split column, the
+split is taken from the file's name: `train.csv` -> train.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCH = 4096
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: of a folder, all of the one kind of table it holds."""
+    """The files that `records` reads: the source, or the tables in a folder. Raises ValueError for mixed kinds."""
     if not is_folder(source):
         return [source]
     found = [(name, match["kind"].lower()) for name in names(source) if (match := FILES.fullmatch(name))]
@@ -49,7 +49,7 @@ def files(source: str, options: ReadOptions) -> list[str]:
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The rows in file order, file by file; `line` is the line, in JSON lists and Parquet the row, from 1."""
+    """The rows, file by file; `line` is the line number, in JSON lists and Parquet the row number, from 1."""
     for url in files(source, options):
         named_split = split_in(url)
         for record in KINDS[kind_of(url)](url, options):
@@ -62,7 +62,7 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
 
 
 def captions_of(record: Record) -> Iterator[Record]:
-    """A record for each caption of a row whose cell is a list of captions; other records as they are."""
+    """One record per caption if the record's text is a list of captions; any other record as it is."""
     if type(record.text) is list and record.text:
         for caption in record.text:
             yield record._replace(text=caption)
@@ -71,7 +71,7 @@ def captions_of(record: Record) -> Iterator[Record]:
 
 
 def kind_of(url: str) -> str:
-    """The kind of table a file is, by its content: a key of KINDS."""
+    """The kind of a table file, recognised by its content: a key of KINDS."""
     start = head(url).removeprefix(b"\xef\xbb\xbf")
     if start.startswith(b"PAR1"):
         return "parquet"
@@ -83,7 +83,7 @@ def kind_of(url: str) -> str:
 
 def _jsonl_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     decode = json.JSONDecoder().decode
-    return _object_rows(lines(url, "JSON, one object a line"), url, options, decode, lambda value: value)
+    return _object_rows(lines(url, "JSON, one object per line"), url, options, decode, lambda value: value)
 
 
 def _json_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -98,7 +98,10 @@ def _object_rows(
     decode: Callable[[Any], Any],
     text: Callable[[Any], Any],
 ) -> Iterator[Record | Rejected]:
-    """Rows out of objects; the keys of the first object are the columns found."""
+    """Records of objects, whose columns are the keys of the first.
+
+    decode: makes an object of an item, raises ValueError for what is none. text: makes text of a value.
+    """
     name, chosen = name_of(url), None
     for line, item in enumerate(items, 1):
         try:
@@ -130,14 +133,14 @@ def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]
 
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> columns.Columns:
-    """The columns of an Arrow table to read; `columns.choose` says how. Columns of structs are passed over."""
+    """The columns to read of an Arrow table, chosen by `columns.choose`; columns of structs are ignored."""
     import pyarrow as pa
 
     return columns.choose([column.name for column in schema if not pa.types.is_struct(column.type)], options, where)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str) -> Iterator[Record]:
-    """The rows of Arrow record batches as records; `line` is the row's number from 1."""
+    """The rows of Arrow record batches as records of the source `name`; `line` is the row number, from 1."""
     wanted = [column for column in (chosen.image, chosen.caption, chosen.split) if column]
     line = 0
     for batch in batches:
@@ -148,7 +151,7 @@ def rows_of(batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: st
 
 
 def _cells(column: Any) -> list[Any]:
-    """A column's values; text is decoded here, so that bytes which are not UTF-8 stop nothing."""
+    """A column's values. Bytes in text that are not UTF-8 become lone surrogates instead of raising an error."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

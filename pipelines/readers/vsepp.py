@@ -1,8 +1,8 @@
-"""VSE++ "precomp" captions: `{split}_caps.txt`, five lines an image, in a folder or alone.
+"""VSE++ "precomp" captions: `{split}_caps.txt` with five lines per image, all of a folder or one such file.
 
-Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives". The images' names come
-from `{split}_images.txt` beside it, one a line; without that file an image goes by `{split}_{index}`, its row
-in `{split}_ims.npy`.
+Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives". The names of the images are the
+lines of `{split}_images.txt` in the same folder. Without that file an image is named `{split}_{index}`, where index is
+its row in `{split}_ims.npy`, from 0.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from itertools import count
 from negcap.pipelines.readers.files import filesystem, folder_of, is_folder, join, lines, name_of, names
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
 
-EXPECTED = "VSE++ captions, five lines an image"
-CAPTIONS_AN_IMAGE = 5
+EXPECTED = "VSE++ captions, five lines per image"
+CAPTIONS_PER_IMAGE = 5
 GROUPED = True
 CAPTIONS = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 SPLIT_ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "test"))}
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: captions and image lists, split by split."""
+    """The files that `records` reads: for each split, its captions, then its image list if there is one."""
     return [url for captions, images in _splits(source).values() for url in (captions, images) if url]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions in file order, train first.
+    """The captions in file order, the train split first.
 
     Raises ValueError when a file does not have five lines for each image.
     """
@@ -37,19 +37,19 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
         image: str | None = None
         line = 0
         for line, text in enumerate(lines(captions, EXPECTED), 1):
-            number = (line - 1) % CAPTIONS_AN_IMAGE
+            number = (line - 1) % CAPTIONS_PER_IMAGE
             if number == 0:
                 image = next(listed, None)
                 if image is None:
                     raise ValueError(f"{captions}: must have 5 lines for each line of {name_of(images)}, has more")
             yield Record(name, line, image, text, split, options.language, number)
-        if line % CAPTIONS_AN_IMAGE or (images and next(listed, None) is not None):
-            rule = f"5 lines for each line of {name_of(images)}" if images else "5 lines an image"
+        if line % CAPTIONS_PER_IMAGE or (images and next(listed, None) is not None):
+            rule = f"5 lines for each line of {name_of(images)}" if images else "5 lines per image"
             raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
 
 
 def _splits(source: str) -> dict[str, tuple[str, str]]:
-    """Split -> (captions, image list or ""), in reading order."""
+    """By split, in reading order: the file of captions, and the image list ("" where there is none)."""
     if is_folder(source):
         folder, wanted = source, names(source)
     else:

@@ -1,1 +1,1 @@
-"""What people read of a run: rows with the edit marked, closing tables, what a run holds, scene graphs of sentences."""
+"""Print runs for people: rows with the edit marked, summaries, a list of the tables, scene graphs of sentences."""

@@ -1,4 +1,4 @@
-"""Look at the scene graph of a sentence: in plain words, or as Graphviz source."""
+"""Print the scene graph of a sentence as plain text or as Graphviz source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ LABELS = ("objects", "attributes", "relations")
 def print_graph(
     text: str, stream: TextIO, *, simple: bool = False, spacy_model: str | None = None, dot: bool = False
 ) -> None:
-    """Parse a sentence and print its graph. Raises ValueError when the model cannot be used."""
+    """Parse a sentence and print its scene graph to a stream.
+
+    simple: simplify the graph as UniVSE does. spacy_model: None: the shipped parser. dot: print Graphviz source. Raises
+    ValueError when the model cannot be used.
+    """
     from negcap.augment.language.parse import parse
 
     text = visible(" ".join(text.split()))
@@ -23,7 +27,7 @@ def print_graph(
 
 
 def named(graph: SceneGraph) -> dict[int, str]:
-    """A name for every object's token: the second man of a caption is `man (2)`."""
+    """A distinct name for each object, by its token: the second man of a caption is `man (2)`."""
     seen: Counter[str] = Counter()
     names = {}
     for thing in graph.objects:
@@ -33,7 +37,7 @@ def named(graph: SceneGraph) -> dict[int, str]:
 
 
 def plain(graph: SceneGraph) -> str:
-    """A line an object, attribute and relation: `man | wear | hat`."""
+    """One line per object, attribute and relation: `man | wear | hat`."""
     names = named(graph)
     lines = {
         "objects": [*names.values()],
@@ -65,7 +69,7 @@ def graphviz(text: str, graph: SceneGraph) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""A string of the DOT language: quotes, backslashes (`\N` means something there) and `&amp;` as themselves."""
+    r"""Text as a quoted string of the DOT language; quotes, backslashes (`\N` is special there) and `&` are escaped."""
     for character, written in (("&", "&amp;"), ("\\", "\\\\"), ('"', '\\"')):
         text = text.replace(character, written)
     return f'"{text}"'

@@ -1,4 +1,4 @@
-"""What a run holds: its tables and whether they still fit one another, its captions, operators and provenance."""
+"""What a run contains: its tables and whether they are up to date, its captions, operators and provenance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from negcap.pipelines.engine.verify import SOURCES
 from negcap.pipelines.report.summary import console_of, number_of, plain_table, print_table
 from negcap.pipelines.tables.columns import UNSPLIT, read_columns
 
-ORDER = (  # of the tables, as a run makes them; others follow by name
+ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
     *("captions", "rejected_records", "scenes", "parses", "lexicon"),
     *("components", "component_vocabulary", "component_exclusions", "truth", "balance"),
     *(
@@ -33,9 +33,10 @@ PROVENANCE = ("seed", "parser", "negcap_version")
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table of a run: the stage that made it, its rows, Parquet files and bytes.
+    """A table of a run.
 
-    state: finished; unfinished; stale: made from <table>, of which the run has another version now.
+    stage: the stage that made it. shards: number of Parquet files. state: `finished`; `unfinished`; or `stale: …` with
+    the input table that has changed since or is missing.
     """
 
     name: str
@@ -48,9 +49,10 @@ class TableInfo:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run: its tables, images and captions, captions by split, rows by table and operator, and who made it.
+    """The content of a run.
 
-    provenance: seed, parser and negcap_version, where the run has them.
+    images, captions: their numbers. splits: captions by split. operators: rows by table, then operator. provenance:
+    seed, parser and negcap_version, as far as the run has them.
     """
 
     run: Path
@@ -62,14 +64,15 @@ class RunInfo:
     provenance: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
+        """All fields, and the total `bytes` of the tables, as values that JSON can represent."""
         return {**asdict(self), "run": str(self.run), "bytes": sum(table.bytes for table in self.tables)}
 
 
 def read_info(run: Path) -> RunInfo:
-    """What a run holds, from its manifests and a few columns; no file is hashed.
+    """Describe a run from its manifests and a few columns; no file is hashed.
 
-    Raises FileNotFoundError when `run` has no table, ValueError for an unreadable manifest, DamagedShardError.
+    Raises FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for an
+    unreadable shard.
     """
     import pyarrow.compute as pc
 
@@ -98,7 +101,7 @@ def read_info(run: Path) -> RunInfo:
 
 
 def _add_counts(counts: dict[str, int], column: Any) -> None:
-    """Add how often each value stands in a column."""
+    """Add the number of occurrences of each value of a column to `counts`."""
     for entry in column.value_counts().to_pylist():
         name = entry["values"] or UNSPLIT
         counts[name] = counts.get(name, 0) + entry["counts"]
@@ -132,7 +135,7 @@ def _state(run: Path, manifest: Manifest | None) -> str:
 
 
 def print_info(info: RunInfo, stream: TextIO) -> None:
-    """Print what a run holds, for people."""
+    """Print a description of a run to a stream."""
     console = console_of(stream)
 
     def line(label: str, text: str) -> None:
@@ -164,7 +167,7 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes for people: "812 B", "25.0 kB", "3.1 MB"."""
+    """A number of bytes with a suitable unit: "812 B", "25.0 kB", "3.1 MB"."""
     amount, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":

@@ -1,4 +1,4 @@
-"""Negatives, positives and rejections for people: the edit marked in its caption, in colours or in plain text."""
+"""Print negatives, positives and rejections with the edit marked in its caption, in colours or as plain text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def pieces(caption: str, edits: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """A caption cut at its edits: ("", text kept), ("old", text removed), ("new", text put there)."""
+    """A caption cut at its edits: ("", text kept), ("old", text removed), ("new", text inserted).
+
+    edits: sorted and disjoint; each has `start` and `end` (character offsets), `old` and `new`.
+    """
     position = 0
     for edit in edits:
         yield "", caption[position : edit["start"]]
@@ -28,13 +31,13 @@ def pieces(caption: str, edits: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def marked(row: Row) -> str:
-    """The edit in plain text: `A [-dog-]{+horse+} runs.`"""
+    """A row's caption with the edit marked in plain text: `A [-dog-]{+horse+} runs.`"""
     signs = {"": "{}", "old": "[-{}-]", "new": "{{+{}+}}"}
     return visible("".join(signs[kind].format(text) for kind, text in pieces(row["caption"], row["edits"])))
 
 
 def coloured(row: Row) -> Text:
-    """The edit in colours: what is removed struck through in red, what is put in green. Markup stays text."""
+    """A row's caption with the edit in colours: removed text red and struck through, new text green."""
     from rich.text import Text
 
     styles = {"": "", "old": "red strike", "new": "bold green"}
@@ -45,31 +48,31 @@ def coloured(row: Row) -> Text:
 
 
 def change(row: Row) -> str:
-    """What was replaced by what: `dog (dog.n.01) → horse (horse.n.01)`, the words alone where there is no synset."""
+    """The replaced word and its replacement: `dog (dog.n.01) → horse (horse.n.01)`; without synsets, `dog → horse`."""
     sides = [(row["replaced"], row["replaced_synset"]), (row["replacement"], row["replacement_synset"])]
     return " → ".join(f"{word} ({synset})" if synset else word or "nothing" for word, synset in sides)
 
 
 def headline(row: Row) -> str:
-    """The caption's id, the operator, the change, and of a rejection the reason."""
+    """The caption's id, the operator, the change and, for a rejection, the reason."""
     refused = f"  refused: {row['reason']}" if "reason" in row else ""
     return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{refused}")
 
 
 def visible(text: str) -> str:
-    """Text that cannot steer a terminal: control and text direction characters become U+FFFD."""
+    """Text that is safe to print on a terminal: control and text direction characters become U+FFFD."""
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether to write in colours: on a terminal, or with FORCE_COLOR set; never with NO_COLOR set."""
+    """Whether to print in colours: on a terminal or with FORCE_COLOR set, but not with NO_COLOR set."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
-    """Two lines a row: where it comes from, and the caption with the edit, in colours or as `[-old-]{+new+}`."""
+    """Print two lines per row: caption id, operator and change; then the caption with the edit marked."""
     if not has_colours(stream):
         for row in rows:
             stream.write(f"{headline(row)}\n  {marked(row)}\n")

@@ -1,4 +1,4 @@
-"""What a command prints when it is done: what was read, coverage and yield by operator, refusals, speed, examples."""
+"""What commands print when they are done: what was read, coverage and yield per operator, refusals, speed, examples."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
 def counts_of(run: Path, table: str) -> Mapping[str, int]:
-    """The counts in a table's manifest, summed over its shards; none where there is no manifest."""
+    """The counters in a table's manifest, summed over its shards; empty if there is no manifest."""
     manifest = read_manifest(run / table)
     return manifest.counts if manifest is not None else {}
 
 
 def counts_below(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """The counters below a prefix: counts_below({"rejected.noun.a": 1}, "rejected") -> {"noun.a": 1}."""
+    """The counters that begin with a prefix: counts_below({"rejected.noun.a": 1}, "rejected") -> {"noun.a": 1}."""
     return {name.removeprefix(f"{prefix}."): n for name, n in counts.items() if name.startswith(f"{prefix}.")}
 
 
 def percent(part: int, whole: int) -> str:
-    """A share with one decimal: "97.3 %"; a dash where `whole` is 0."""
+    """`part` of `whole` in percent, with one decimal: "97.3 %"; a dash if `whole` is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def number_of(number: int, noun: str) -> str:
-    """A number with its noun: "1 caption", "1,200 captions"."""
+    """A number and a noun, which gets a plural s: "1 caption", "1,200 captions"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def corpus_lines(run: Path) -> list[str]:
-    """What was read, what was left out, and the sizes of the lexicon, a line each; none of what is not there."""
+    """Up to three lines about a run: captions read, captions left out, and the sizes of the lexicon."""
     read, lexicon = counts_of(run, "captions"), counts_of(run, "lexicon")
     lines = []
     if read:
@@ -65,7 +65,7 @@ def corpus_lines(run: Path) -> list[str]:
 
 
 def component_lines(run: Path) -> list[str]:
-    """Components a caption on average, and the sizes of their vocabulary, a line each; none where there are none."""
+    """Up to two lines about a run: components per caption on average, and the sizes of their vocabulary."""
     made, words = counts_of(run, "components"), counts_of(run, "component_vocabulary")
     captions = made.get("captions", 0)
     lines = []
@@ -79,7 +79,7 @@ def component_lines(run: Path) -> list[str]:
 
 
 def features_line(run: Path, table: str) -> str:
-    """What a table of features holds, in a line: images, shape, type, backbone, rejected images."""
+    """One line about a run's table of features: images, shape, dtype, backbone, rejected images."""
     manifest = read_manifest(run / table)
     assert manifest is not None
     counts, metadata = manifest.counts, manifest.identity.metadata
@@ -93,9 +93,9 @@ def features_line(run: Path, table: str) -> str:
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
-    """Captions with a negative, rows and refusals, of each family and its operators.
+    """Captions with a negative (coverage), rows and refused candidates, per family and operator.
 
-    counts: of the table negatives, as in its manifest; families: operator -> family.
+    counts: the counters in the manifest of the table negatives. families: the family of each operator, by name.
     """
     table = plain_table("", "captions", "coverage", "rows", "a caption", "refused")
     captions = counts.get("captions", 0)
@@ -117,7 +117,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
-    """Refused candidates: a row an operator, its reasons by number. None when nothing was refused."""
+    """Refused candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
     by_operator = {operator: counts_below(counts, f"rejected.{operator}") for operator in operators}
     if not any(by_operator.values()):
         return None
@@ -132,7 +132,7 @@ def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Tab
 
 
 def timings_table(timings: Sequence[Timing]) -> Table:
-    """Captions, seconds and captions a second of every stage of this call."""
+    """Captions, seconds and captions per second of each stage in `timings`."""
     table = plain_table("stage", "captions", "seconds", "captions/s")
     for timing in timings:
         if timing.seconds:
@@ -143,7 +143,7 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 
 
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
-    """Print what a run holds, its three tables (yield, refusals, speed) and `examples` rows an operator."""
+    """Print a summary of a run: what was read, yield, refusals, speed, and `examples` random rows per operator."""
     from negcap.augment.operators import OPERATORS
     from negcap.pipelines.report.rows import print_rows
     from negcap.pipelines.tables.sample import sample, table_of
@@ -169,14 +169,14 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
 
 
 def console_of(stream: TextIO) -> Console:
-    """Where tables are printed: as wide as the terminal; elsewhere 100 characters, so that numbers are not cut."""
+    """A console for a stream, as wide as the terminal; if it is none, 100 characters, so that numbers are not cut."""
     from rich.console import Console
 
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table after an empty line, without spaces at the ends of its lines."""
+    """Print an empty line and a table, without spaces at the ends of lines."""
     with console.capture() as capture:
         console.print(table)
     lines = [line.rstrip() for line in capture.get().strip("\n").splitlines()]
@@ -184,7 +184,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def plain_table(first: str, *others: str) -> Table:
-    """An empty table: names on the left, numbers on the right."""
+    """A table without rows; the first column is aligned left, the others (numbers) right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

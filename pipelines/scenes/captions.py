@@ -11,7 +11,7 @@ from negcap.pipelines.scenes.truth import LEFT, holds
 from negcap.pipelines.scenes.words import NUMBERS
 from negcap.pipelines.scenes.world import KINDS, LIVING, PEOPLE, Scene, Thing
 
-CAPTIONS_AN_IMAGE = 5
+CAPTIONS_PER_IMAGE = 5
 TRIES = 200
 WHERE: dict[str, tuple[str, ...]] = {
     "on": ("on", "on", "on", "on top of"),
@@ -57,7 +57,7 @@ def captions(scene: Scene, rng: Random) -> list[str]:
     forms = list(FORMS)
     found: list[str] = []
     for turn in range(TRIES):
-        if len(found) == CAPTIONS_AN_IMAGE:
+        if len(found) == CAPTIONS_PER_IMAGE:
             break
         group = groups[turn % len(groups)] if turn < len(groups) else rng.choice(groups)
         text = sentence(rng.choice(forms), scene, group, rng)

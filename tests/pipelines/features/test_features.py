@@ -103,7 +103,7 @@ def test_five_unequal_rows_are_refused(folder: Path, tmp_path: Path, capsys: pyt
     five[17, 2] += 1
     np.save(folder / "dev_ims.npy", five)
     assert extract(folder / "dev_ims.npy", "--output", tmp_path / "run") == 2
-    assert "5 equal rows an image, those of image 3 differ" in capsys.readouterr().err
+    assert "5 equal rows per image, those of image 3 differ" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("captions", [0, IDS * 5])

@@ -222,7 +222,7 @@ def test_vsepp_folder_takes_names_from_image_lists(tmp_path):
 @pytest.mark.parametrize(
     ("captions", "images", "message"),
     [
-        (9, None, "must have 5 lines an image, has only 9 lines"),
+        (9, None, "must have 5 lines per image, has only 9 lines"),
         (10, 3, "must have 5 lines for each line of dev_images.txt, has only 10 lines"),
         (10, 1, "must have 5 lines for each line of dev_images.txt, has more"),
     ],

@@ -188,7 +188,7 @@ def test_a_limit_stops_reading_a_grouped_format(tmp_path):
     path = tmp_path / "dev_caps.txt"
     path.write_bytes(b"".join(b"Goat %d on a wall .\n" % number for number in range(15)) + b"\xff\n")
     assert run_ingest(path, tmp_path / "run", limit=2).counts == {"captions": 10, "images": 2}
-    with pytest.raises(ValueError, match="must have 5 lines an image, has only 16 lines"):
+    with pytest.raises(ValueError, match="must have 5 lines per image, has only 16 lines"):
         run_ingest(path, tmp_path / "all")
 
 
