@@ -15,9 +15,9 @@ OnStep = Callable[[int, Tensor, LSTMState], None]  # step, unfinished rows (b,),
 
 
 def sample_by(uniforms: Tensor) -> ChooseWord:
-    """Sample from the policy by inversion: word t of row b is where the cumulative probability passes uniforms[b, t].
+    """A function that samples words: word t of row b is where the cumulative probability passes uniforms[b, t].
 
-    uniforms: (B, T) in (0, 1).
+    uniforms: (B, T), numbers in (0, 1).
     """
 
     def choose(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def sample_by(uniforms: Tensor) -> ChooseWord:
 
 
 def choose_likeliest(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-    """The word with the highest logit (greedy decoding)."""
+    """The words (b,) with the highest logits (b, V): greedy decoding; rows and positions are ignored."""
     return logits.argmax(1)
 
 
@@ -41,10 +41,10 @@ def complete(
     choose: ChooseWord,
     on_step: OnStep = lambda step, rows, state: None,
 ) -> PaddedSentences:
-    """Complete prefixes, each until <end> or T words.
+    """Complete prefixes, each until <end> or until it has T words, the width of `prefixes`.
 
-    state: after all words of the prefixes but the last one; before the first word for an empty prefix. Rows that have
-    ended take no further part.
+    state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
+    choose: picks the next words. on_step: called before each step, see OnStep. Completed rows take no further part.
     """
     words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
     most = words.shape[1]
@@ -66,7 +66,7 @@ def complete(
 
 
 def empty_sentences(rows: int, most: int, device: torch.device) -> PaddedSentences:
-    """Sentences without a word, with room for `most`."""
+    """`rows` sentences of 0 words, with room for `most` words each."""
     words = torch.full((rows, most), PAD_ID, device=device)
     return PaddedSentences(words, torch.zeros(rows, dtype=torch.long, device=device))
 
@@ -74,7 +74,7 @@ def empty_sentences(rows: int, most: int, device: torch.device) -> PaddedSentenc
 def generate_sentences(
     generator: Generator, features: Tensor, noise: Tensor, most: int, choose: ChooseWord
 ) -> PaddedSentences:
-    """Whole sentences of up to `most` words, <end> included: features (B, D), noise (B, z)."""
+    """One sentence per image of up to `most` words, <end> included; features: (B, D), noise: (B, z)."""
     with torch.no_grad():
         state = generator.first_state(features, noise)
     return complete(generator, state, empty_sentences(len(features), most, features.device), choose)
@@ -82,9 +82,10 @@ def generate_sentences(
 
 @torch.no_grad()
 def beam_search(generator: Generator, features: Tensor, noise: Tensor, most: int, width: int) -> PaddedSentences:
-    """For each row the sentence of a beam with the highest mean log-probability a word: features (B, D), noise (B, z).
+    """Per image, the sentence of its beam with the highest mean log-probability per word.
 
-    A beam holds the `width` likeliest prefixes; a finished sentence stays in it while it is among them.
+    features: (B, D). noise: (B, z). most: the maximum number of words, <end> included. The beam holds the `width`
+    likeliest prefixes; a finished sentence stays in it while it is among them.
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)

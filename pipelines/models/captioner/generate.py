@@ -1,4 +1,4 @@
-"""Captions of images: written, refused with a reason, and written again where too few are left; all as arrays."""
+"""Writing captions of images: rejected ones get a reason and are written again. Captions are held in arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ OWN, REPEAT = CAPTION_REASONS.index("own_caption") + 1, CAPTION_REASONS.index("r
 
 
 class ImagesToCaption(NamedTuple):
-    """I images: their ids, transformed features (I, D), and the `caption_keys` of the captions that they have."""
+    """I images to write captions of.
+
+    ids: image ids. features: (I, D), transformed. own: the `caption_keys` of all captions that the images already have.
+    """
 
     ids: Sequence[str]
     features: Tensor
@@ -39,8 +42,8 @@ class ImagesToCaption(NamedTuple):
 class Attempts(NamedTuple):
     """n captions that were written, sorted by image and number.
 
-    image: (n,) index of the image; number: (n,) of the caption among those of its image; reason: (n,) 0 for a caption
-    that is kept, else k for the k-th of CAPTION_REASONS; text: (n,).
+    image: (n,) image index. number: (n,) from 0, counts the attempts per image. reason: (n,) 0 for an accepted caption,
+    k for one rejected for the k-th of CAPTION_REASONS, counted from 1. text: (n,).
     """
 
     image: np.ndarray
@@ -50,10 +53,11 @@ class Attempts(NamedTuple):
 
 
 def generate_captions(captioner: Captioner, images: ImagesToCaption, config: WritingConfig) -> Attempts:
-    """Write captions until each image has config.n that are not refused, in at most config.tries rounds.
+    """Write captions until each image has config.n accepted ones, in at most config.tries rounds.
 
-    Refused are degenerate captions, those that an image has already, and those written of it before. The result
-    depends on the seed and the image's id alone.
+    Rejected are degenerate captions (see `degeneracy`), and those that repeat a caption the image already has or an
+    accepted one. The captions of an image depend only on the seed, its id, its features and the captions it has, not on
+    other images.
     """
     keys, names = stream_keys(config.seed, images.ids), pa.array(images.ids, pa.string())
     missing, begun = np.full(len(images.ids), config.n), np.zeros(len(images.ids), np.int64)
@@ -76,7 +80,7 @@ def generate_captions(captioner: Captioner, images: ImagesToCaption, config: Wri
 
 
 def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
-    """Strings that are equal for captions of the same image with the same normalized text."""
+    """One string per caption, equal for captions of the same image with the same normalized text."""
     return pc.binary_join_element_wise(image_ids, normalize(texts), "\x1f")
 
 
@@ -88,9 +92,10 @@ def write_sentences(
     wanted: tuple[np.ndarray, np.ndarray],
     config: WritingConfig,
 ) -> PaddedSentences:
-    """Write the wanted captions, (image, number) of each, both (n,); AT_ONCE at a time, with the result on the CPU.
+    """Write n captions, AT_ONCE at a time; the result is on the CPU.
 
-    features: (I, D) transformed; keys: (I,) `stream_keys` of the images.
+    features: (I, D), transformed. keys: (I,) `stream_keys` of the images. wanted: the image index and the number of
+    each caption, both (n,).
     """
     sizes, device = captioner.config, features.device
     generator = captioner.nets.generator
@@ -110,7 +115,7 @@ def write_sentences(
 
 
 def _refusal_reasons(sentences: PaddedSentences, new: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
-    """(n,) as Attempts.reason; new: keys of the captions; own: of the images' own; kept: of those kept before."""
+    """(n,) as Attempts.reason; new: keys of the captions; own: of those images have; kept: of those accepted before."""
     reason = degeneracy(sentences).numpy()
     is_own = pc.is_in(new, own).to_numpy(zero_copy_only=False)
     before = pc.is_in(new, pa.concat_arrays([*kept, new.slice(0, 0)])).to_numpy(zero_copy_only=False)

@@ -24,10 +24,10 @@ CHECKED = 512  # images that distinct-2 is measured on
 class TrainingData:
     """C captions of I images. features (I, D), tokens and offsets are on the device, all other tensors on the CPU.
 
-    tokens, offsets: the captions as EncodedTexts; image: (C,) the image of each caption; train, validation: (n,)
-    indices of captions; known: the train captions without <unk>, on which the discriminator is trained, as it would
-    else learn that only people write <unk> (all train captions if fewer than two are left); checked: the first images
-    of validation; words: the most a caption has.
+    tokens, offsets: the captions as EncodedTexts. image: (C,) the image index of each caption. train, validation: (n,)
+    indices of captions. known: the train captions without <unk>, on which the discriminator is trained, as it would
+    otherwise learn that only people write <unk> (all train captions if fewer than two remain). checked: indices of the
+    first validation images, for distinct-2. words: the maximum length of a caption.
     """
 
     vocabulary: WordVocabulary
@@ -58,7 +58,7 @@ class TrainingData:
 
 
 def read_training_data(config: CaptionerConfig) -> TrainingData:
-    """Read a run. Raises FileNotFoundError or ValueError for tables that are missing or cannot be trained on."""
+    """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
     device = choose_device(config.device)
     captions = read_captions(config.run)
     features = read_features(config.run, captions.image_ids)

@@ -1,4 +1,8 @@
-"""The components of a batch and false ones in their places, as UniVSE's supplement samples them (A.1)."""
+"""The components of a batch, and false ones made by replacing a word, with the counts of UniVSE's supplement (A.1).
+
+Unlike there, false attributes and relations must be incompatible with the true ones by the run's tables, so that there
+may be fewer, and a caption contributes one triple, chosen at random.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS  
 
 
 class ComponentSource(NamedTuple):
-    """Scene graphs of the captions, a sampler of false components, and the word ids of what it samples, by kind."""
+    """The captions' scene graphs, a sampler of false components, and the word ids of what it samples, by kind."""
 
     graphs: SceneGraphs
     sampler: Sampler
@@ -29,17 +33,17 @@ class ComponentSource(NamedTuple):
 
 
 class FalseWords(NamedTuple):
-    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is none."""
+    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is no word."""
 
     ids: np.ndarray
     present: np.ndarray
 
 
 class SampledComponents(NamedTuple):
-    """m components of a batch, with N words for each that make it false.
+    """m components of a batch, with up to N words for each; a word put into the component makes it false.
 
-    rows: (m,) in the lists of the scene graphs; owner: (m,) the batch index of their captions; false: (m, N) word ids;
-    present: (m, N) bool, whether there is such a word. All on the CPU.
+    rows: (m,) indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each.
+    false: (m, N) word ids. present: (m, N) bool, False where there are fewer words. All on the CPU.
     """
 
     rows: Tensor
@@ -49,10 +53,11 @@ class SampledComponents(NamedTuple):
 
 
 class ComponentBatch(NamedTuple):
-    """All objects and pairs of a batch's captions, and one triple of each caption.
+    """All objects and pairs (attributed objects) of a batch's captions, and one triple per caption that has any.
 
-    absent: (B, 16) nouns that are not in the captions' images. all_triples, all_triple_owners: every triple, as it is
-    needed for u_comp; chosen: (m,) which of these are `triples`.
+    absent: (B, 16) nouns that are not in the captions' images. all_triples, all_triple_owners: (t,) the row and the
+    caption of every triple, as u_comp (the vector of a caption's components) needs them. chosen: (m,) indices of
+    `triples` among these.
     """
 
     objects: SampledComponents
@@ -65,7 +70,7 @@ class ComponentBatch(NamedTuple):
 
 
 def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
-    """What components are sampled from. Raises FileNotFoundError or ValueError for tables that are missing."""
+    """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
     components = read_caption_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
     sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions)
@@ -76,7 +81,7 @@ def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
 def sample_components(
     source: ComponentSource, captions: Tensor, config: TrainConfig, generator: Generator
 ) -> ComponentBatch:
-    """The components of captions (B,), and false ones: what the image's captions may say is never sampled."""
+    """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
     rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
     sampler, graphs, rows = source.sampler, source.graphs, captions.numpy()
 
@@ -105,13 +110,13 @@ def sample_components(
 
 
 def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:
-    """Components with the false words of all parts side by side."""
+    """Components with the false words of all parts concatenated."""
     ids, present = (torch.from_numpy(np.concatenate(arrays, 1)) for arrays in zip(*parts, strict=True))
     return SampledComponents(rows, owner, ids, present)
 
 
 def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
-    """Indices into owner (m,), the caption of each component: one component of each caption, uniformly."""
+    """One random component per caption, uniformly, as indices into owner (m,), the caption of each component."""
     order = torch.from_numpy(rng.permutation(len(owner)))
     order = order[owner[order].argsort(stable=True)]
     first = torch.ones(len(owner), dtype=torch.bool)
