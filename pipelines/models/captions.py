@@ -45,7 +45,7 @@ class Captions(NamedTuple):
             raise ValueError(f"split must be one of {known}, was: {split!r}")
         return chosen
 
-    def measurable(self, captions: Tensor) -> Tensor:
+    def for_metrics(self, captions: Tensor) -> Tensor:
         """Those of the captions (n,) that metrics may be computed on, as indices.
 
         Captions of the extra table are left out, and generated captions too unless that leaves none.
@@ -60,7 +60,7 @@ class Captions(NamedTuple):
         available: (I,) bool, images with features. limit: use only this many first images; None: all. Raises ValueError
         for an unknown split, or one without captions of images with features.
         """
-        chosen = self.measurable(self.of_split(split))
+        chosen = self.for_metrics(self.of_split(split))
         chosen = chosen[available[self.image[chosen]]]
         if not len(chosen):
             raise ValueError(f"split {split!r} must have captions of images with features, has none")
@@ -102,14 +102,14 @@ def split_captions(
     images of the train splits are validated on instead, chosen by a hash of their ids. available: (I,) bool, images
     with features; captions of other images are left out. Raises ValueError if either result is empty.
     """
-    train_rows, validation_rows = captions.of_splits(train), captions.measurable(captions.of_splits([validation]))
+    train_rows, validation_rows = captions.of_splits(train), captions.for_metrics(captions.of_splits([validation]))
     train_rows = train_rows[available[captions.image[train_rows]]]
     validation_rows = validation_rows[available[captions.image[validation_rows]]]
     if not len(validation_rows):
         images = captions.image[train_rows].unique().tolist()
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
-        train_rows, validation_rows = train_rows[~held], captions.measurable(train_rows[held])
+        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     known = ", ".join(repr(name) for name in pc.unique(captions.splits).to_pylist())
     if not len(train_rows):
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")

@@ -23,7 +23,7 @@ POSITIVE = (
     *("min_count", "decay_every", "threads"),
 )
 SHARES = ("average", "dropout")
-# Defaults of a model where they differ from those of TrainConfig.
+# Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
         "epochs": 13,

@@ -20,7 +20,7 @@ from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
 
 LAYOUT = 1  # version of the arrays in the cache
-SINGULAR = ("a", "an", "one")  # quantities that make no plural
+SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced")
 
 

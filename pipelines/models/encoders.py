@@ -21,7 +21,7 @@ def signed_root(features: Tensor) -> Tensor:
     return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
 
 
-MAX_K = 10  # regions that max-k pooling averages
+MAX_K = 10  # values per dimension that max-k pooling averages
 TRANSFORMS = {"root": signed_root, "none": lambda features: features}
 
 
@@ -156,7 +156,9 @@ def build_encoders(
     word_dim: the size of its vectors.
     """
     generator = Generator().manual_seed(config.seed)
-    with torch.random.fork_rng(devices=[]):  # the layers' own initialization leaves the global generator as it was
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # the layers' default initialization must not change the global random state
         image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
         shape = GruShape(word_dim, config.joint, config.bidirectional, config.pooling)
         return image, TextEncoder(embedding(generator), shape, generator)

@@ -16,11 +16,11 @@ def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[T
     They are 0 on the diagonal and where `same_image` is True.
     """
     true = scores.diagonal()
-    apart = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
-        apart = apart & ~same_image
-    captions = (margin + scores - true[:, None]).clamp(min=0) * apart
-    images = (margin + scores - true[None, :]).clamp(min=0) * apart
+        is_false = is_false & ~same_image
+    captions = (margin + scores - true[:, None]).clamp(min=0) * is_false
+    images = (margin + scores - true[None, :]).clamp(min=0) * is_false
     return captions, images
 
 

@@ -42,7 +42,7 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
     first = first[order]
     node = torch.full((len(rows),), -1)
     word, parent, steps, nodes = [], [], [0], 0
-    longer = len(rows) - torch.bincount(lengths).cumsum(0)  # sentences longer than t
+    longer = len(rows) - torch.bincount(lengths).cumsum(0)  # longer[t]: sentences of more than t words
     for t in range(int(lengths[0])):
         alive = int(longer[t])
         key = node[:alive] * words + tokens[first[:alive] + t * step]

@@ -30,7 +30,7 @@ class ComponentLists(NamedTuple):
     words: Tensor
     offsets: Tensor
 
-    def of(self, texts: Tensor) -> tuple[Tensor, Tensor]:
+    def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """The components of texts (B,), without those that have an unknown word.
 
         Returns rows of `words` (m,), and for each the position in `texts` of its text (m,).

@@ -36,16 +36,16 @@ def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
         if " " in name and found[number].isnan().any():
             parts = found[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
             known = parts[~parts.isnan().any(1)]
-            found[number] = known.mean(0)  # NaN of none
+            found[number] = known.mean(0)  # NaN if none is known
     return found
 
 
 def _text(path: Path, size: int) -> Vectors:
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
-            word, *values = line.rstrip().rsplit(" ", size)  # some published words have spaces in them
+            word, *values = line.rstrip().rsplit(" ", size)  # some published words contain spaces
             if number == 1 and len(values) == 1 and size > 1:
-                continue  # word2vec's heading: words and size
+                continue  # word2vec's first line: number of words, size
             if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
                 raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
             try:

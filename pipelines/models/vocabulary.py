@@ -102,9 +102,9 @@ class WordVocabulary:
         text_starts = np.concatenate([[0], np.cumsum(pc.list_value_length(split).to_numpy(zero_copy_only=False))])
         ids, starts = self._encode_pieces(pieces.dictionary.to_pylist())
         piece = pieces.indices.to_numpy(zero_copy_only=False)
-        lengths = np.diff(starts)[piece]  # words of each piece
-        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # of each piece, among the words of all texts
-        sizes = np.diff(word_starts[text_starts])  # words of each text
+        lengths = np.diff(starts)[piece]  # number of words per piece
+        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # where each piece starts among the words of all texts
+        sizes = np.diff(word_starts[text_starts])  # number of words per text
         offsets = np.concatenate([[0], np.cumsum(sizes + 2)]).astype(np.int64)
         word = np.arange(word_starts[-1])
         tokens = np.empty(offsets[-1], np.int32)

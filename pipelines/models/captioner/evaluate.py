@@ -36,7 +36,7 @@ from negcap.pipelines.models.config import DEVICES, cores
 from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.features import Features, read_features
 
-WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # phase, decoding
+WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
 PEOPLE = "people"
 
 
@@ -81,7 +81,7 @@ class ReferenceCaptions:
     train: frozenset[str]
 
 
-class Written(NamedTuple):
+class GeneratedCaptions(NamedTuple):
     """n generated captions for each of I images; texts: I * n, those of an image together.
 
     discriminator: (I,) the discriminator's probability r for the first caption of each image.
@@ -157,7 +157,7 @@ def write_captions(
     reference: ReferenceCaptions,
     decoding: str,
     config: CaptionerEvaluateConfig,
-) -> Written:
+) -> GeneratedCaptions:
     """Write config.n captions per image, each with its own noise; none is rejected."""
     discriminator = captioner.nets.discriminator
     images, device = len(reference.ids), discriminator.image.weight.device
@@ -167,11 +167,11 @@ def write_captions(
     sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
-    return Written(detokenize(join_words(sentences, captioner.vocabulary)), score)
+    return GeneratedCaptions(detokenize(join_words(sentences, captioner.vocabulary)), score)
 
 
 def measure(
-    written: Written, reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
+    written: GeneratedCaptions, reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
 ) -> dict[str, float]:
     """All measures of generated captions, by name: self-BLEU over the n of each image, the others of the first one."""
     words = [text.split() for text in normalize(written.texts).to_pylist()]

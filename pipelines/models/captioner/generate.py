@@ -24,19 +24,20 @@ from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
 from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
 from negcap.schemas.captions import CAPTION_REASONS
 
-AT_ONCE = 1024  # captions
+AT_ONCE = 1024  # captions written at a time
 OWN, REPEAT = CAPTION_REASONS.index("own_caption") + 1, CAPTION_REASONS.index("repeat") + 1
 
 
 class ImagesToCaption(NamedTuple):
     """I images to write captions of.
 
-    ids: image ids. features: (I, D), transformed. own: the `caption_keys` of all captions that the images already have.
+    ids: image ids. features: (I, D), transformed. existing_keys: the `caption_keys` of all captions that the images
+    already have.
     """
 
     ids: Sequence[str]
     features: Tensor
-    own: pa.Array
+    existing_keys: pa.Array
 
 
 class Attempts(NamedTuple):
@@ -72,7 +73,7 @@ def generate_captions(captioner: Captioner, images: ImagesToCaption, config: Wri
         sentences = write_sentences(captioner, images.features, keys, (image, number), config)
         text = detokenize(join_words(sentences, captioner.vocabulary))
         new = caption_keys(names.take(pa.array(image)), text)
-        reason = _refusal_reasons(sentences, new, images.own, kept)
+        reason = _rejection_reasons(sentences, new, images.existing_keys, kept)
         kept.append(new.filter(pa.array(reason == 0)))
         rounds.append(Attempts(image, number, reason, text))
         missing = missing - np.bincount(image[reason == 0], minlength=len(images.ids))
@@ -114,10 +115,12 @@ def write_sentences(
     return PaddedSentences(torch.cat(words), torch.cat(lengths))
 
 
-def _refusal_reasons(sentences: PaddedSentences, new: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
-    """(n,) as Attempts.reason; new: keys of the captions; own: of those images have; kept: of those accepted before."""
+def _rejection_reasons(
+    sentences: PaddedSentences, new: pa.Array, existing: pa.Array, kept: Sequence[pa.Array]
+) -> np.ndarray:
+    """(n,) as Attempts.reason; new: keys of the captions; existing: of those images have; kept: of accepted ones."""
     reason = degeneracy(sentences).numpy()
-    is_own = pc.is_in(new, own).to_numpy(zero_copy_only=False)
+    is_own = pc.is_in(new, existing).to_numpy(zero_copy_only=False)
     before = pc.is_in(new, pa.concat_arrays([*kept, new.slice(0, 0)])).to_numpy(zero_copy_only=False)
     codes = new.dictionary_encode().indices.to_numpy()
     acceptable = np.flatnonzero((reason == 0) & ~is_own & ~before)

@@ -21,7 +21,7 @@ class LSTMState(NamedTuple):
     hidden: Tensor
     cell: Tensor
 
-    def of(self, rows: Tensor) -> LSTMState:
+    def select(self, rows: Tensor) -> LSTMState:
         """The states of the sentences `rows` (b,)."""
         return LSTMState(self.hidden[rows], self.cell[rows])
 
@@ -37,7 +37,7 @@ class PaddedSentences(NamedTuple):
         """(B, T) bool: True for words, False for padding."""
         return torch.arange(self.words.shape[1], device=self.words.device)[None, :] < self.lengths[:, None]
 
-    def of(self, rows: Tensor) -> PaddedSentences:
+    def select(self, rows: Tensor) -> PaddedSentences:
         """The sentences `rows` (b,)."""
         return PaddedSentences(self.words[rows], self.lengths[rows])
 

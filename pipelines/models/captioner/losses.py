@@ -85,7 +85,7 @@ def sample_with_values(
     what follows it. state: of the generator before the first word, (B, hidden). uniforms: (B, T) in (0, 1), on the
     device.
     """
-    rows, most = uniforms.shape
+    rows, max_words = uniforms.shape
     device = uniforms.device
     stops: list[tuple[int, Tensor, LSTMState]] = []
 
@@ -93,18 +93,18 @@ def sample_with_values(
         if step in rollouts.positions:
             stops.append((step, unfinished, state))
 
-    sentences = complete(generator, state, empty_sentences(rows, most, device), sample_by(uniforms), remember)
+    sentences = complete(generator, state, empty_sentences(rows, max_words, device), sample_by(uniforms), remember)
     rewards = reward(sentences, torch.arange(rows, device=device))
-    values = rewards[:, None].expand(rows, most).clone()
+    values = rewards[:, None].expand(rows, max_words).clone()
     if stops and rollouts.count:
         count = rollouts.count
         row = torch.cat([unfinished.repeat(count) for _, unfinished, _ in stops])
         length = torch.cat([torch.full_like(unfinished, step).repeat(count) for step, unfinished, _ in stops])
         parts = zip(*(state for _, _, state in stops), strict=True)
         states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
-        positions = torch.arange(most, device=device)[None, :]
+        positions = torch.arange(max_words, device=device)[None, :]
         prefixes = PaddedSentences(sentences.words[row].where(positions < length[:, None], PAD_ID), length)
-        sampled = torch.rand(len(row), most, generator=rollouts.noise, device=rollouts.noise.device).to(device)
+        sampled = torch.rand(len(row), max_words, generator=rollouts.noise, device=rollouts.noise.device).to(device)
         completed = complete(generator, states, prefixes, sample_by(sampled))
         of_stops = reward(completed, row).split([len(unfinished) * count for _, unfinished, _ in stops])
         for (step, unfinished, _), some in reversed(list(zip(stops, of_stops, strict=True))):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 Words = Sequence[str]
 ORDERS = 4  # n-grams of 1 to 4 words
-SIGMA = 6.0  # of CIDEr-D's penalty of length
+SIGMA = 6.0  # of CIDEr-D's length penalty
 
 
 def ngrams(sentence: Words, n: int) -> list[tuple[str, ...]]:

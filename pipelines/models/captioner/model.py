@@ -15,7 +15,7 @@ from negcap.pipelines.models.captioner.generator import Generator, GeneratorShap
 from negcap.pipelines.models.encoders import TRANSFORMS
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
-MLE, GAN = PHASES = ("mle", "gan")  # names of weights: of the generator after the first phase and after the last
+MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase
 
 
 class Nets(NamedTuple):

@@ -24,8 +24,8 @@ from negcap.pipelines.models.captioner.training_data import TrainingData
 from negcap.pipelines.models.sampling import shuffled_batches
 from negcap.pipelines.models.training import optimizer_step
 
-AT_ONCE = 1024  # sentences in a batch without gradients
-JUDGED = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
+AT_ONCE = 1024  # sentences per batch when no gradients are computed
+CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Randomness:
     noise: Generator
 
     @classmethod
-    def of(cls, data: TrainingData, seed: int) -> Randomness:
+    def seeded(cls, data: TrainingData, seed: int) -> Randomness:
         """Both generators, with the same seed."""
         return cls(Generator().manual_seed(seed), Generator(data.device).manual_seed(seed))
 
@@ -58,10 +58,10 @@ def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
     """
     data, config, generator = learner.data, learner.config, learner.nets.generator
     generator.dropout.train()
-    random = Randomness.of(data, seed)
+    random = Randomness.seeded(data, seed)
     losses = []
     with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
-        torch.manual_seed(seed)  # dropout
+        torch.manual_seed(seed)  # of dropout
         for rows in shuffled_batches(data.train, config.batch_size, random.order):
             sentences = data.sentences(rows)
             state = generator.first_state(data.features_of(rows), normal_noise(len(rows), learner.nets, random.noise))
@@ -75,7 +75,7 @@ def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
 @torch.no_grad()
 def validation_loss(nets: Nets, data: TrainingData) -> float:
     """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
-    noise = Randomness.of(data, 0).noise
+    noise = Randomness.seeded(data, 0).noise
     total, words = 0.0, 0
     for rows in data.validation.split(AT_ONCE):
         sentences = data.sentences(rows)
@@ -92,13 +92,13 @@ def discriminator_epoch(learner: Learner, seed: int) -> dict[str, Any]:
     Returns its mean loss and its accuracy, from 0 to 1, on each of the three.
     """
     data = learner.data
-    random = Randomness.of(data, seed)
+    random = Randomness.seeded(data, seed)
     figures = []
     for rows in shuffled_batches(data.known, AT_ONCE, random.order):
         generated = sample(learner.nets, data.features_of(rows), data.words, random.noise)
         for part in torch.arange(len(rows)).split(learner.config.batch_size):
             if len(part) > 1:
-                figures.append(discriminator_step(learner, rows[part], generated.of(part.to(data.device))))
+                figures.append(discriminator_step(learner, rows[part], generated.select(part.to(data.device))))
     return _discriminator_figures(figures)
 
 
@@ -113,8 +113,8 @@ def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentence
     real = (images * sentences).sum(1)
     fake = discriminator(images, generated)
     other = (images * sentences.roll(1, 0)).sum(1)
-    apart = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
-    mismatched = other[apart] if bool(apart.any()) else other.detach() * 0
+    different_images = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
+    mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
     loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
     optimizer_step(learner.optimizers["discrimination"], loss, discriminator.parameters(), config.clip)
     accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
@@ -128,7 +128,7 @@ def gan_epoch(learner: Learner, seed: int) -> dict[str, Any]:
     `discriminator_epoch` returns.
     """
     data, config = learner.data, learner.config
-    random = Randomness.of(data, seed)
+    random = Randomness.seeded(data, seed)
     generator_figures, discriminator_figures = [], []
     for _ in range(config.stages):
         for _ in range(config.generator_steps):
@@ -185,4 +185,4 @@ def _sample_rows(captions: Tensor, count: int, order: Generator) -> Tensor:
 
 def _discriminator_figures(steps: list[Tensor]) -> dict[str, Any]:
     loss, *accuracy = torch.stack(steps).mean(0).tolist()
-    return {"discriminator_loss": loss, "accuracy": dict(zip(JUDGED, accuracy, strict=True))}
+    return {"discriminator_loss": loss, "accuracy": dict(zip(CAPTION_KINDS, accuracy, strict=True))}

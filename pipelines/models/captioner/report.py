@@ -25,7 +25,7 @@ COLUMNS = {
 }
 
 
-DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # else 1
+DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # all others: 1
 
 
 def to_markdown(result: Mapping[str, Any]) -> str:

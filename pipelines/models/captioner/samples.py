@@ -9,7 +9,7 @@ from pathlib import Path
 from negcap.pipelines.engine.shards import read_table
 from negcap.pipelines.models.figures import new_figure, write_png
 
-WIDTH = 68  # characters a line
+WIDTH = 68  # characters per line
 
 
 def draw_samples(

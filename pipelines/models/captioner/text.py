@@ -11,8 +11,8 @@ from torch import Tensor
 from negcap.pipelines.models.captioner.generator import PaddedSentences
 from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID, WordVocabulary
 
-MIN_WORDS = 4  # "a dog runs ." has four, the full stop counts
-PHRASE = 4  # words
+MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
+PHRASE = 4  # words; see `degeneracy`
 _NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
 
 

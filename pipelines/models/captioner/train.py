@@ -24,7 +24,7 @@ from negcap.pipelines.models.training import epoch_seed, read_history, write_his
 DISCRIMINATOR = "discriminator"
 EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}
 INPUTS = ("captions", "features")
-LOGGED = 4  # sampled captions in a line of metrics.jsonl
+LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
 def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
@@ -46,8 +46,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite, weights=weights)
     for net in nets:
         net.to(data.device)
-    nets.generator.dropout.eval()  # only likelihood has dropout; the rest stays in training mode, as cuDNN's LSTM needs
-    learner = Learner(nets, optimizers_of(nets, config), data, config)
+    nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
+    learner = Learner(nets, build_optimizers(nets, config), data, config)
     state: dict[str, Any] = {"epoch": 0, "best": None, "distinct_2": None, "collapsed": False}
     if (folder / f"{checkpoint.LAST}.safetensors").exists():
         state = checkpoint.restore(folder, checkpoint.LAST, nets._asdict(), learner.optimizers)
@@ -72,7 +72,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     return folder
 
 
-def optimizers_of(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.Optimizer]:
+def build_optimizers(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.Optimizer]:
     """One Adam per loss; their names differ from those of the nets, as the same file holds both."""
     rates = {
         "likelihood": (nets.generator, config.supervised_rate),
@@ -99,12 +99,12 @@ def _run_epoch(learner: Learner, phase: str, number: int) -> dict[str, Any]:
     if not all(math.isfinite(value) for value in figures.values() if isinstance(value, float)):
         raise ValueError(f"the loss is not finite in epoch {number} ({phase}): lower the learning rate")
     noise = Generator(data.device).manual_seed(config.seed)
-    sentences = sample(learner.nets, data.features[data.checked], config.words, noise)
+    sentences = sample(learner.nets, data.features[data.distinct_images], config.words, noise)
     texts = join_words(sentences, data.vocabulary)
     return {
         **figures,
         "distinct_2": distinct([text.split() for text in texts.to_pylist()], 2),
-        "samples": detokenize(texts[:LOGGED]).to_pylist(),
+        "samples": detokenize(texts[:LOGGED_CAPTIONS]).to_pylist(),
         "seconds": round(time.perf_counter() - began, 2),
     }
 

@@ -17,7 +17,7 @@ from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
 
-CHECKED = 512  # images that distinct-2 is measured on
+DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class TrainingData:
 
     tokens, offsets: the captions as EncodedTexts. image: (C,) the image index of each caption. train, validation: (n,)
     indices of captions. known: the train captions without <unk>, on which the discriminator is trained, as it would
-    otherwise learn that only people write <unk> (all train captions if fewer than two remain). checked: indices of the
-    first validation images, for distinct-2. words: the maximum length of a caption.
+    otherwise learn that only people write <unk> (all train captions if fewer than two remain). distinct_images: indices
+    of the first validation images, for distinct-2. words: the maximum length of a caption.
     """
 
     vocabulary: WordVocabulary
@@ -39,7 +39,7 @@ class TrainingData:
     train: Tensor
     known: Tensor
     validation: Tensor
-    checked: Tensor
+    distinct_images: Tensor
     words: int
     device: torch.device
 
@@ -65,7 +65,7 @@ def read_training_data(config: CaptionerConfig) -> TrainingData:
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.available
     )
-    train = captions.measurable(train)
+    train = captions.for_metrics(train)
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
     vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
@@ -82,7 +82,7 @@ def read_training_data(config: CaptionerConfig) -> TrainingData:
         train,
         known if len(known) > 1 else train,
         validation,
-        captions.image[validation].unique()[:CHECKED],
+        captions.image[validation].unique()[:DISTINCT_IMAGES],
         config.words,
         device,
     )

@@ -16,7 +16,7 @@ from torch import Tensor
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.evaluation.embed import embed_in_parts
+from negcap.pipelines.models.evaluation.embed import embed_in_batches
 from negcap.pipelines.models.evaluation.retrieval import TIE, Ranks, count_outranking
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 
@@ -24,7 +24,7 @@ VSE_C = PRESETS["vse-c"]
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     family: tuple(name for name in VSE_C if OPERATORS[name].family == family)
     for family in dict.fromkeys(OPERATORS[name].family for name in VSE_C)
-}  # the operators of VSE-C's attacks
+}  # the operators of VSE-C's attacks, by family
 
 
 class Attacks(NamedTuple):
@@ -66,8 +66,8 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     )
 
 
-def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], most: int) -> Tensor:
-    """The indices (P,) of up to `most` negatives per caption (n,), made by these operators.
+def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], limit: int) -> Tensor:
+    """The indices (P,) of up to `limit` negatives per caption (n,), made by these operators.
 
     The first negative of each operator comes before the second ones, and so on.
     """
@@ -80,7 +80,7 @@ def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], 
     owner = corpus.negative_caption[rows]
     counts = torch.bincount(owner, minlength=corpus.captions)
     position = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[owner]
-    return rows[position < most]
+    return rows[position < limit]
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> NegativeScores:
@@ -89,14 +89,16 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Neg
     best: (I,) the score of each image's best caption.
     """
     corpus, images = split.corpus, split.images
-    shared = torch.zeros(len(corpus.operator), dtype=torch.int64)  # bit k: of the k-th shared attack
+    shared = torch.zeros(
+        len(corpus.operator), dtype=torch.int64
+    )  # bit k is set for negatives of the k-th shared attack
     for bit, rows in enumerate(attacks.shared.values()):
         shared[rows] |= 1 << bit
     negatives = attacks.negatives
     image_of = split.image_of_negative(negatives)
     own = torch.full((len(corpus.operator),), torch.nan)
     outranking = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in attacks.shared}
-    for places, vectors in embed_in_parts(split.model.sentences, split.texts, corpus.captions + negatives):
+    for places, vectors in embed_in_batches(split.model.sentences, split.texts, corpus.captions + negatives):
         rows = negatives[places]
         own[rows] = (images[image_of[places].to(images.device)] * vectors).sum(1).cpu()
         for bit, name in enumerate(attacks.shared):

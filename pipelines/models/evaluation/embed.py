@@ -13,7 +13,7 @@ from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
-IMAGES, WORDS = 4096, 1 << 15  # embedded at a time; this bounds the memory for activations
+IMAGES, WORDS = 4096, 1 << 15  # per batch; this bounds the memory for activations
 
 
 class JointEmbedding(Protocol):
@@ -39,14 +39,14 @@ def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tens
 def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
     """Unit vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
     vectors = torch.empty(0)
-    for places, part in embed_in_parts(embed, texts, rows):
+    for places, part in embed_in_batches(embed, texts, rows):
         if not len(vectors):
             vectors = part.new_empty(len(rows), part.shape[1])
         vectors[places.to(part.device)] = part
     return vectors
 
 
-def embed_in_parts(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and unit vectors (b, d).
 
     On a GPU, a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share

@@ -26,7 +26,7 @@ from negcap.pipelines.models.evaluation.retrieval import (
 )
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 
-FOLD, FOLDED_FROM = 1000, 5000  # images
+FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of at least 5,000 images
 
 
 class RankList(NamedTuple):

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-TIE = 1e-6  # the accuracy of inner products of unit vectors in float32
-BLOCK = 1 << 23  # scores computed at a time: 32 MiB
-TOP = (1, 5, 10)
+TIE = 1e-6  # scores this close count as equal: the accuracy of inner products of unit vectors in float32
+BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32
+TOP = (1, 5, 10)  # the k of R@k
 RESAMPLES = 2000  # of the bootstrap
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
-MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # whose captions must hold a component for it to be a query
+MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # minimum number of images per query
 
 
 class SplitComponents(NamedTuple):

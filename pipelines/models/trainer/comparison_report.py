@@ -12,7 +12,7 @@ from negcap.pipelines.models.evaluation.attacks import FAMILIES
 from negcap.pipelines.models.evaluation.retrieval import TOP
 from negcap.pipelines.models.markdown import format_interval, markdown_table
 
-OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # of a variant or a training, not listed
+OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 
 class Figure(NamedTuple):

@@ -123,8 +123,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         queries = frequent_queries(rows, owner.tolist(), len(image), written_forms(rows, parses))
         metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
         if trained.model in OWN_METRICS:
-            stated = SplitComponents(vocabulary, rows, features.values[image].to(device))
-            metrics.update(OWN_METRICS[trained.model](model, split, attacks, stated))
+            split_components = SplitComponents(vocabulary, rows, features.values[image].to(device))
+            metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,

@@ -24,7 +24,7 @@ from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
 from negcap.pipelines.tables.images import Images
 
 MAPS, NEIGHBOURS = "relevance.png", "neighbours.png"
-COMMON = 3  # queries of each kind, where none is given
+COMMON = 3  # default queries per kind of component
 
 
 @dataclass(frozen=True)

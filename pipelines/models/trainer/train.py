@@ -26,7 +26,7 @@ from negcap.pipelines.models.trainer.training_data import TrainingData, read_tra
 from negcap.pipelines.models.training import epoch_seed, optimizer_step, read_history, write_history
 from negcap.pipelines.models.vectors import read_vectors
 
-LOSS_POINTS = 20  # of the loss curve, an epoch
+LOSS_POINTS = 20  # per epoch in the loss curve
 
 
 @dataclass(frozen=True)

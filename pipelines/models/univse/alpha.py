@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.evaluation.embed import embed_in_parts, embed_sentences
+from negcap.pipelines.models.evaluation.embed import embed_in_batches, embed_sentences
 from negcap.pipelines.models.evaluation.retrieval import (
     TOP,
     count_outranking,
@@ -36,7 +36,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tenso
     curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
     for name, rows in attacks.items():
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in embed_in_parts(parts, split.texts, split.corpus.captions + rows):
+        for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
             for alpha in ALPHAS:
                 above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
         for alpha in ALPHAS:
@@ -48,7 +48,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tenso
 
 def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
     """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
-    sentences, components, present = model.parts(texts, rows)
+    sentences, components, present = model.sentences_and_components(texts, rows)
     return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
 
 

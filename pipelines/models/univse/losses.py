@@ -33,13 +33,13 @@ def replaced_triple_hinges(true: Tensor, false: Tensor, present: Tensor, margin:
     return ((margin + false - true[:, None]).clamp(min=0) * present).amax(1)
 
 
-def other_triple_hinges(scores: Tensor, apart: Tensor, margin: float) -> Tensor:
+def other_triple_hinges(scores: Tensor, different_images: Tensor, margin: float) -> Tensor:
     """ℓ_rel, second part: the hardest triple of another image in the batch, max_j [α + s(v_i, t_j) - s(v_i, t_i)]₊.
 
-    scores: (m, m), of the image v_i of triple i with triple j. apart: (m, m) bool, True where their images differ.
-    Returns (m,).
+    scores: (m, m), of the image v_i of triple i with triple j. different_images: (m, m) bool, True where their images
+    differ. Returns (m,).
     """
-    costs = (margin + scores - scores.diagonal()[:, None]).clamp(min=0) * apart
+    costs = (margin + scores - scores.diagonal()[:, None]).clamp(min=0) * different_images
     return costs.amax(1) if len(costs) else costs.sum(1)
 
 

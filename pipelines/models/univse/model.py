@@ -38,7 +38,7 @@ class UniVSE(nn.Module):
         self.image, self.text = build_encoders(config, features, embedding, config.joint)
 
     @property
-    def word(self) -> WordEncoder:
+    def word_encoder(self) -> WordEncoder:
         """The word encoder φ; it also is the word embedding of ψ, the text encoder."""
         assert isinstance(self.text.embedding, WordEncoder)
         return self.text.embedding
@@ -59,21 +59,21 @@ class UniVSE(nn.Module):
         vectors = self.text(tokens, sizes.cumsum(0), torch.arange(len(rows) + len(triples)))
         return vectors[: len(rows)], vectors[len(rows) :]
 
-    def parts(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,).
 
         The mask is True for texts with components of the kinds that the model composes.
         """
         graphs = require_graphs(texts)
-        triples, of_triples = graphs.triples.of(rows)
+        triples, of_triples = graphs.triples.known_components(rows)
         words = graphs.triples.words[to_device(triples, texts.tokens.device)]
         sentences, relations = self.sequences(texts, rows, words)
-        objects, of_objects = graphs.objects.of(rows)
-        pairs, of_pairs = graphs.pairs.of(rows)
+        objects, of_objects = graphs.objects.known_components(rows)
+        pairs, of_pairs = graphs.pairs.known_components(rows)
         device = sentences.device
-        nouns = self.word(graphs.objects.words[to_device(objects, device), 0])
+        nouns = self.word_encoder(graphs.objects.words[to_device(objects, device), 0])
         attributed = graphs.pairs.words[to_device(pairs, device)]
-        vectors = {"obj": nouns, "attr": self.word(attributed[:, 1], attributed[:, 0]), "rel": relations}
+        vectors = {"obj": nouns, "attr": self.word_encoder(attributed[:, 1], attributed[:, 0]), "rel": relations}
         owners = {"obj": of_objects, "attr": of_pairs, "rel": of_triples}
         return sentences, *self.compose(vectors, owners, len(rows))
 
@@ -99,7 +99,7 @@ class UniVSE(nn.Module):
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """The caption vectors u_cap (B, d) of texts `rows` (B,), see `blend`."""
-        return blend(*self.parts(texts, rows), self.alpha)
+        return blend(*self.sentences_and_components(texts, rows), self.alpha)
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
         """Unit vectors (Q, d) of Q phrases of one kind: by φ for objects and attributed objects, by ψ for triples."""
@@ -108,7 +108,7 @@ class UniVSE(nn.Module):
         with torch.inference_mode():
             if ids.shape[1] == 3:
                 return self.triples(ids)
-            return self.word(ids[:, -1], ids[:, 0])
+            return self.word_encoder(ids[:, -1], ids[:, 0])
 
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: float) -> Tensor:

@@ -56,10 +56,10 @@ def draw_neighbours(model: UniVSE, words: WordVocabulary, components: pa.Table, 
     write_png(figure, path, 100)
 
 
-def frequent_phrases(components: pa.Table, kind: str, most: int) -> list[Phrase]:
-    """The first `most` entries of a kind in a table component_vocabulary, which is sorted by descending count."""
+def frequent_phrases(components: pa.Table, kind: str, limit: int) -> list[Phrase]:
+    """The first `limit` entries of a kind in a table component_vocabulary, which is sorted by descending count."""
     rows = zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True)
-    return [Phrase(tuple(words), " ".join(words)) for its, words in rows if its == kind][:most]
+    return [Phrase(tuple(words), " ".join(words)) for its, words in rows if its == kind][:limit]
 
 
 def to_plane(vectors: Tensor, seed: int) -> np.ndarray:

@@ -47,7 +47,7 @@ def univse_losses(
         sequences = torch.cat([triples, false_triples])
         sentences, relations = model.sequences(batch.texts, batch.captions, sequences)
         words = _word_encoder_inputs(graphs, sampled, config, device)
-        vectors = model.word(*(torch.cat(ids) for ids in zip(*words, strict=True)))
+        vectors = model.word_encoder(*(torch.cat(ids) for ids in zip(*words, strict=True)))
     nouns, attributed, absent, false_pairs = vectors.split([len(ids) for ids, _ in words])
     relations, false_relations = relations.split([len(triples), len(false_triples)])
     terms = {"sent": pair_loss(images @ sentences.T, config.margin, batch.same_image)}
@@ -55,7 +55,7 @@ def univse_losses(
         kinds = {"obj": nouns, "attr": attributed, "rel": relations}
         owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.all_triple_owners}
         composed, present = model.compose(kinds, owners, size)
-        without = ~(present[:, None] & present)  # a caption without components is no negative and has none
+        without = ~(present[:, None] & present)  # a caption without components neither has negatives nor is one
         terms["comp"] = comp_weight * pair_loss(images @ composed.T, config.margin, batch.same_image | without)
     if "obj" in config.contrast:
         absent = absent.view(size, FALSE_NOUNS, vectors.shape[1])
@@ -130,8 +130,8 @@ def _relation_loss(
     owner, present = (to_device(part, images.device) for part in (triples.owner, triples.present))
     false_scores = (false * images[:, None]).sum(-1)
     costs = replaced_triple_hinges((images * true).sum(1), false_scores, present, margin)
-    apart = ~batch.same_image[owner][:, owner]
-    return (costs + other_triple_hinges(images @ true.T, apart, margin)).sum()
+    different_images = ~batch.same_image[owner][:, owner]
+    return (costs + other_triple_hinges(images @ true.T, different_images, margin)).sum()
 
 
 UNIVSE = Objective(

@@ -66,10 +66,10 @@ def parsing_accuracy(
         return torch.bmm(regions[at], vectors[:, :, None])[:, :, 0].amax(1)
 
     def of_pairs(words: Tensor, at: Tensor) -> Tensor:
-        return in_best_region(model.word(words[:, 0], words[:, 1]), at)
+        return in_best_region(model.word_encoder(words[:, 0], words[:, 1]), at)
 
     def of_attributes(words: Tensor, at: Tensor) -> Tensor:
-        return of_pairs(words, at) - in_best_region(model.word(words[:, 0]), at)
+        return of_pairs(words, at) - in_best_region(model.word_encoder(words[:, 0]), at)
 
     def of_triples(words: Tensor, at: Tensor) -> Tensor:
         return (images[at] * model.triples(words)).sum(1)

@@ -19,9 +19,11 @@ from negcap.pipelines.models.objective import RunTables
 from negcap.pipelines.models.texts import SceneGraphs
 from negcap.pipelines.models.univse.model import require_graphs
 
-FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # sampled for an object: nouns; for a pair: attributes, then nouns
-FALSE_RELATIONS, FALSE_ENDS = 4, 2  # sampled for a triple: relations; subjects, and as many objects
-REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS  # by each false word of a triple
+FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
+FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
+REPLACED_WORD = (
+    (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
+)  # the index in the triple that each false word replaces
 
 
 class ComponentSource(NamedTuple):
@@ -94,12 +96,12 @@ def sample_components(
     def absent_for(owner: Tensor) -> FalseWords:
         return FalseWords(absent.ids[owner.numpy()], absent.present[owner.numpy()])
 
-    at, owner = graphs.objects.of(captions)
+    at, owner = graphs.objects.known_components(captions)
     objects = _sampled(at, owner, absent_for(owner))
-    at, owner = graphs.pairs.of(captions)
+    at, owner = graphs.pairs.known_components(captions)
     attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng))
     pairs = _sampled(at, owner, attributes, absent_for(owner))
-    all_triples, all_owners = graphs.triples.of(captions)
+    all_triples, all_owners = graphs.triples.known_components(captions)
     chosen = _choose_one_each(all_owners, rng)
     at, owner = all_triples[chosen], all_owners[chosen]
     of = rows[owner.numpy()]
