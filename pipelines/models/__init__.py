@@ -1,7 +1,8 @@
-"""Visual-semantic embeddings and the captioner: PyTorch models trained on a run's captions and image features.
+"""PyTorch models trained on a run's captions and image features: visual-semantic embeddings and a captioner.
 
-This folder holds what all of them share: configuration, vocabulary, a run's tables as tensors, encoders, losses,
-sampling, checkpoints. Each folder below may import from this one and from those before it in the list:
+This folder holds the code that all models share: configuration, vocabulary, a run's tables as tensors, encoders,
+losses, sampling, checkpoints. A folder of the following list may import from this one and from the folders listed
+before it:
 
     evaluation   retrieval metrics, attacks by negatives, retrieval by components
     univse       UniVSE: model, losses, sampled components, its own metrics and figures

@@ -1,4 +1,4 @@
-"""Arrays derived from a run's tables, computed once and kept in the folder `encoded` of the run."""
+"""A cache of arrays derived from a run's tables, in the folder `encoded` of the run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FOLDER = "encoded"
 
 
 class CachedArrays(NamedTuple):
-    """Tensors by name, and the strings stored with them."""
+    """The content of one safetensors file: its tensors and its metadata, both by name."""
 
     tensors: dict[str, Tensor]
     metadata: dict[str, str]
 
 
 def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> CachedArrays:
-    """Read the safetensors file of this identity from the run's cache, after writing it where it is not there yet.
+    """Read a safetensors file from the run's cache; if it does not exist yet, write it first.
 
-    prefix: of the file's name; identity: JSON of all that decides the content; make: the file's bytes. Raises
-    ValueError for a damaged file.
+    prefix: the start of the file's name. identity: JSON-compatible data from which the content follows; its hash
+    completes the name. make: computes the file's bytes. Raises ValueError for a damaged file.
     """
     from safetensors import SafetensorError, safe_open
 

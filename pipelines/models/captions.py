@@ -1,4 +1,4 @@
-"""A run's captions: texts, splits and images, and which of them a model is trained and measured on."""
+"""A run's captions: texts, splits and images, and the selection of those for training and for evaluation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from negcap.schemas.captions import LANGUAGE
 
 
 class Captions(NamedTuple):
-    """The C English captions of a run, in its order.
+    """The C English captions of a run, in the run's order.
 
-    ids, texts, splits: of each caption; image_ids: of the I images; image: (C,) the image of each caption, an index
-    into image_ids; human: (C,) bool, written by a person; extra: how many at the end are of the extra table.
+    ids, texts, splits: one entry per caption. image_ids: one per image (I). image: (C,) the index into image_ids of
+    each caption's image. human: (C,) bool, True for a caption written by a person. extra: the number of captions, at
+    the end, that come from the table `extra` (see `read_captions`).
     """
 
     ids: list[str]
@@ -33,29 +34,33 @@ class Captions(NamedTuple):
     extra: int = 0
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
-        """The indices of the captions in these splits, in order."""
+        """The indices of the captions in these splits, in ascending order; empty if there are none."""
         return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(list(splits), pa.string()))))
 
     def of_split(self, split: str) -> Tensor:
-        """The indices of the captions in this split. Raises ValueError, naming the splits, when there are none."""
+        """The indices of the captions in this split. Raises ValueError, listing the splits, if there are none."""
         chosen = self.of_splits([split])
         if not len(chosen):
             known = ", ".join(repr(name) for name in self.splits.unique().to_pylist())
             raise ValueError(f"split must be one of {known}, was: {split!r}")
         return chosen
 
-    def measurable(self, captions: Tensor) -> Tensor:
-        """Of these captions (n,), those to measure on: none of the extra table, and human ones if there are any."""
+    def for_metrics(self, captions: Tensor) -> Tensor:
+        """Those of the captions (n,) that metrics may be computed on, as indices.
+
+        Captions of the extra table are left out, and generated captions too unless that leaves none.
+        """
         captions = captions[captions < len(self.ids) - self.extra]
         human = captions[self.human[captions]]
         return human if len(human) else captions
 
     def to_evaluate(self, split: str, available: Tensor, limit: int | None) -> Tensor:
-        """The captions that an evaluation on a split measures on, (n,); limit: of its first images only.
+        """The indices (n,) of the captions that an evaluation on a split uses.
 
-        available: (I,) bool, images with features. Raises ValueError when there are none.
+        available: (I,) bool, images with features. limit: use only this many first images; None: all. Raises ValueError
+        for an unknown split, or one without captions of images with features.
         """
-        chosen = self.measurable(self.of_split(split))
+        chosen = self.for_metrics(self.of_split(split))
         chosen = chosen[available[self.image[chosen]]]
         if not len(chosen):
             raise ValueError(f"split {split!r} must have captions of images with features, has none")
@@ -65,9 +70,9 @@ class Captions(NamedTuple):
 
 
 def read_captions(run: Path, extra: str = "") -> Captions:
-    """Read the English captions of a run, then those of its table `extra`, if one is named.
+    """Read the English captions of a run, followed by those of its table `extra` if that name is not empty.
 
-    Raises FileNotFoundError for a table that is missing, ValueError for an extra table that holds no captions.
+    Raises FileNotFoundError for a missing table, ValueError for an extra table without the columns of captions.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
@@ -91,19 +96,20 @@ def read_captions(run: Path, extra: str = "") -> Captions:
 def split_captions(
     captions: Captions, train: Sequence[str], validation: str, held_out: int, available: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The indices of the captions to train on and of those to validate on.
+    """The indices of the captions to train on, and of those to validate on.
 
-    train: splits; validation: split; if it has no captions, `held_out` images of the train splits, chosen by a hash of
-    their ids. available: (I,) bool, images with features. Raises ValueError when either is empty.
+    train: the splits to train on. validation: the split to validate on; if the run has no captions in it, `held_out`
+    images of the train splits are validated on instead, chosen by a hash of their ids. available: (I,) bool, images
+    with features; captions of other images are left out. Raises ValueError if either result is empty.
     """
-    train_rows, validation_rows = captions.of_splits(train), captions.measurable(captions.of_splits([validation]))
+    train_rows, validation_rows = captions.of_splits(train), captions.for_metrics(captions.of_splits([validation]))
     train_rows = train_rows[available[captions.image[train_rows]]]
     validation_rows = validation_rows[available[captions.image[validation_rows]]]
     if not len(validation_rows):
         images = captions.image[train_rows].unique().tolist()
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
-        train_rows, validation_rows = train_rows[~held], captions.measurable(train_rows[held])
+        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     known = ", ".join(repr(name) for name in pc.unique(captions.splits).to_pylist())
     if not len(train_rows):
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")

@@ -1,4 +1,4 @@
-"""The folder of a trained model: config.json, vocabulary.json, and weights as safetensors with JSON beside them."""
+"""The folder of a trained model: config.json, vocabulary.json, and weights as safetensors and JSON files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ Config = TypeVar("Config")
 def training_identity(
     config: Any, resumable: Collection[str], features: int, backbone: str, tables: Sequence[str]
 ) -> dict[str, Any]:
-    """What makes a training this one and no other; it is written to config.json.
+    """What distinguishes a training from others: config, input tables and features. It is written to config.json.
 
-    config: a dataclass with the field `run`; resumable: its fields that may change when a training is resumed;
-    features, backbone: size of an image's features and the network they are from; tables: of the run, by their hashes.
+    config: a dataclass with the field `run`. resumable: its fields that may change when a training is resumed, and are
+    left out. features, backbone: the size D of an image's feature vector, and the network that computed it. tables: the
+    names of the run's tables that the training reads; a hash of each is included.
     """
     hashes = {name: hash_table(config.run, name) for name in tables if list_shards(config.run / name)}
     names = [item.name for item in fields(config) if item.name not in resumable]
@@ -43,10 +44,11 @@ def prepare_folder(
     overwrite: bool,
     weights: Sequence[str] = (BEST, LAST),
 ) -> None:
-    """Make a folder ready for a training of this identity; one that holds such a training already is resumed.
+    """Prepare a folder for a training with this identity; a folder that holds this very training is left as it is.
 
-    weights: the names under which this training saves. Raises ValueError for a folder of another training, naming the
-    first difference, or of something else. With `overwrite`, the files of another training are removed instead.
+    weights: the names under which this training saves weights. Raises ValueError if the folder holds another training
+    (the message names the first difference) or anything else. With `overwrite`, the files of another training are
+    deleted.
     """
     if (folder / CONFIG).exists():
         reason = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
@@ -81,9 +83,10 @@ def save(
     state: Mapping[str, Any],
     optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
 ) -> None:
-    """Write `name`.safetensors, with the state as JSON in its metadata, then `name`.json with the state; atomically.
+    """Write `name`.safetensors, then `name`.json; each file is replaced atomically.
 
-    Tensors are named `<key of models>/<parameter>`, those of an optimizer `<key>/<parameter's number>/<entry>`.
+    `state` is stored as JSON both in the metadata of the former and in the latter. Tensors are named `<key of
+    models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the parameter>/<entry>`.
     """
     from safetensors.torch import save as to_bytes
 
@@ -100,7 +103,7 @@ def save(
 
 
 def copy(folder: Path, name: str, other: str) -> None:
-    """Write what was saved as `name` under the name `other` too."""
+    """Copy the two files that `save` wrote under `name` to the name `other`."""
     for suffix in ("safetensors", "json"):
         write_atomically(folder / f"{other}.{suffix}", (folder / f"{name}.{suffix}").read_bytes())
 
@@ -111,9 +114,9 @@ def restore(
     models: Mapping[str, nn.Module],
     optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Load what `save` wrote into these models and optimizers, in place; returns the state that was saved with them.
+    """Load what `save` wrote into these models and optimizers, in place; returns the saved state.
 
-    Raises FileNotFoundError, or ValueError for a damaged file or weights of another shape.
+    Raises FileNotFoundError for a missing file, ValueError for a damaged one or for weights of other names or shapes.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -138,14 +141,15 @@ def restore(
 
 
 def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The tensors named `name`/…, without that prefix."""
+    """The tensors with a name that starts with `name`/; the keys of the result lack that prefix."""
     return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")}
 
 
 def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
-    """The identity and the vocabulary of a trained model; verb: the command that makes such a folder.
+    """The identity (see `training_identity`) and the vocabulary of a trained model.
 
-    Raises FileNotFoundError for a folder that is no model's, ValueError for damaged JSON.
+    verb: the command that creates such a folder, for the error message. Raises FileNotFoundError if the folder has no
+    config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
         raise FileNotFoundError(f"{folder} must be a model's folder, has no {CONFIG}: negcap {verb} makes one")
@@ -155,10 +159,10 @@ def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
 def restore_config(
     kind: type[Config], folder: Path, identity: Any, left_out: Collection[str], **changes: Any
 ) -> Config:
-    """The config (of the dataclass `kind`) that `training_identity` described, with an empty `run`.
+    """The config, of the dataclass `kind`, described in an identity; its `run` is empty and its `output` is `folder`.
 
-    left_out: fields not to be taken from the identity; changes: fields to be set otherwise. Raises KeyError or
-    TypeError for an identity that is not of such a config.
+    left_out: fields that keep their defaults. changes: other values for some fields. Raises KeyError or TypeError if
+    the identity does not describe such a config.
     """
     names = {item.name for item in fields(kind)} - set(left_out)  # type: ignore[arg-type]
     given = {

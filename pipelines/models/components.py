@@ -1,4 +1,4 @@
-"""The component tables of a run, and the components of its captions as arrays of word ids."""
+"""The tables of components (objects, attributes, relations) of a run, and components as arrays of word ids."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ PARTS = {
 
 
 def read_whole_table(run: Path, name: str) -> pa.Table:
-    """A whole table that negcap components makes. Raises FileNotFoundError where the run lacks it."""
+    """Read all shards of a table that `negcap components` writes. Raises FileNotFoundError if there are none."""
     if not list_shards(run / name):
         raise FileNotFoundError(f"{run} has no {name}: run negcap components first")
     return pa.concat_tables(read_table(run, name)).combine_chunks()
 
 
 def component_names(run: Path) -> list[str]:
-    """The frequent nouns, attributes and relations of a run: "dog", "tennis racket", "sit on".
+    """The nouns, attributes and relations in a run's component_vocabulary: "dog", "tennis racket", "sit on".
 
-    Raises FileNotFoundError without component_vocabulary.
+    Raises FileNotFoundError if the run lacks that table.
     """
     vocabulary = read_whole_table(run, "component_vocabulary")
     pairs = zip(vocabulary["kind"].to_pylist(), vocabulary["words"].to_pylist(), strict=True)
@@ -42,9 +42,9 @@ def component_names(run: Path) -> list[str]:
 
 
 def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Table:
-    """The rows of a table for these captions, in their order.
+    """The rows of a table with one row per caption, for these captions and in their order.
 
-    Raises FileNotFoundError without the table, ValueError for a caption without a row.
+    Raises FileNotFoundError for a missing table, ValueError for a caption without a row.
     """
     rows = read_whole_table(run, name)
     row = {caption: n for n, caption in enumerate(rows["caption_id"].to_pylist())}
@@ -55,12 +55,12 @@ def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Ta
 
 
 def read_graphs(run: Path, captions: Captions, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:
-    """The components of a run's captions. Raises as read_caption_rows."""
+    """The scene graphs of a run's captions, as word ids on `device`. Raises as `read_caption_rows`."""
     return encode_components(read_caption_rows(run, "components", captions.ids), vocabulary, device)
 
 
 def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:
-    """Rows of the table `components` as word ids on the device, with offsets on the CPU."""
+    """The rows of a table `components` as scene graphs: word ids on `device`, offsets on the CPU."""
     lists = []
     for column, parts in PARTS.items():
         entries = components[column].combine_chunks()
@@ -72,9 +72,10 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
 
 
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
-    """The id of each name of an object, attribute or relation.
+    """The word id of each name of an object, attribute or relation.
 
-    A name that is not known has the id of its last word ("soccer game": game), or of <unk>.
+    A name that is not in the vocabulary gets the id of its last word ("soccer game": that of "game"), or else that of
+    <unk>.
     """
     ids = vocabulary.ids
     return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]
@@ -86,5 +87,5 @@ def _encode_names(vocabulary: WordVocabulary, names: pa.Array) -> np.ndarray:
 
 
 def _offsets(sizes: np.ndarray) -> Tensor:
-    """Where lists of these sizes begin and the last ends, (n + 1,)."""
+    """Offsets (n + 1,) of n consecutive lists of these sizes: list i covers offsets[i] to offsets[i + 1]."""
     return torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))

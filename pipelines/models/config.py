@@ -1,4 +1,4 @@
-"""The configuration of the embedding models: how one is trained, and how it is evaluated. Imports no torch."""
+"""The configuration of the embedding models: how they are trained and evaluated. Imports no torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POSITIVE = (
     *("min_count", "decay_every", "threads"),
 )
 SHARES = ("average", "dropout")
-# Defaults of a model where they differ from those of TrainConfig.
+# Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
         "epochs": 13,
@@ -56,38 +56,46 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """All that decides a trained embedding model. Raises ValueError for a value that breaks its rule.
+    """All settings of the training of an embedding model. Raises ValueError for a value out of its range.
 
     Data
-        run: the folder with the tables captions, features and, by model, negatives or components.
+        run: the folder with the tables captions, features and, if the model needs them, negatives or components.
         output: the model's folder.
-        train_splits: splits whose captions are trained on.
-        validation_split: split whose rsum selects the epoch that is kept; if the run lacks it, `validation_images`
-            images are held out of the train splits, the same ones for every seed.
-        extra: a table of further captions to train on, as negcap caption writes; nothing is measured on them.
-        features: the table of image features, `features` or the NAME of `features_NAME`.
-        min_count: occurrences in the train captions that put a word into the vocabulary.
+        train_splits: the splits whose captions are trained on.
+        validation_split: the split on which rsum (the sum of R@1, R@5 and R@10 of both directions) selects the epoch to
+            keep; if the run lacks it, `validation_images` images are held out of the train splits, the same ones for
+            every seed.
+        extra: a table of further captions to train on, as `negcap caption` writes it; no metric is computed on them.
+        features: the table of image features: `features`, or NAME for the table `features_NAME`.
+        min_count: how often a word must occur in the train captions to enter the vocabulary.
     Negatives (vse-c)
-        negatives: how many are sampled for each caption of a batch, anew in every epoch, among the rows of
-            `negative_families` made by `negative_operators`; each family that a caption has is equally likely.
+        negatives: how many are sampled per caption of a batch, anew in every epoch, from those of the families
+            `negative_families` made by `negative_operators`; all families that a caption has are equally likely.
     Model
-        joint: dimensions of the joint space. word_dim: of the word vectors; modifier_dim: of UniVSE's modifier
-            vectors. vectors: a file of initial word vectors (GloVe's text format or npz); tune_vectors: train them.
-        bidirectional: the GRU reads both ways, with joint / 2 units each. pooling: of its states, max or last.
-        transform: of image features; root: signed square root, then L2 norm. image_pooling: of a grid's regions.
+        joint: the dimension of the joint space of images and texts. word_dim: of the word vectors; modifier_dim: of
+            UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
+            tune_vectors: whether vectors from a file are trained.
+        bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
+        transform: of image features; root: signed square root, then L2 norm; none: none. image_pooling: of the regions
+            of a grid, see ImageEncoder.
     Optimization
-        epochs, batch_size (pairs of image and caption), learning_rate of Adam: kept for `constant` epochs (default:
-            `decay_every`), then multiplied by `decay` before every `decay_every` epochs, down to `least_rate`.
-        margin of the hinges; warm_up: first epochs with the sum of hinges (VSE) in place of the hardest (VSE++).
-        clip: maximal norm of the gradients. dropout: share of image features set to 0.
-        average: decay of the exponential moving average of the weights, which is what is validated and kept; 0: none.
-        amp: bf16 on a GPU. device: auto, cpu or cuda. threads: of the CPU.
+        epochs; batch_size: pairs of image and caption; learning_rate: of Adam, kept for `constant` epochs (None:
+            `decay_every`), then multiplied by `decay` before every `decay_every` epochs, but never below `least_rate`.
+        margin: of the hinges. warm_up: the number of first epochs that sum the hinges of all negatives (VSE) instead of
+            taking the hardest one (VSE++).
+        clip: the maximum norm of the gradients. dropout: the share of image features set to 0.
+        average: the decay of the exponential moving average of the weights, which is validated and kept; 0: none.
+        amp: compute in bf16 on a GPU. device: auto, cpu or cuda. threads: of the CPU.
     UniVSE
-        components: kinds that make up a caption's u_comp (obj, attr, rel; none: the sentence alone).
-        contrast: which of the losses ℓ_obj, ℓ_attr, ℓ_rel are trained.
-        weights: η of ℓ_comp, ℓ_obj, ℓ_attr, ℓ_rel; the last counts in epochs after `relations_after`.
-        temperature: τ of the relevance of regions. composition: of a caption's components: average, sum or max.
-        alpha: weight of the sentence in a caption, u_cap = Norm(α u_sent + (1 - α) u_comp).
+        components: the kinds (obj, attr, rel) whose vectors are composed to u_comp, the caption's vector of components;
+            none: only the sentence represents the caption.
+        contrast: the kinds whose contrastive losses ℓ_obj, ℓ_attr, ℓ_rel are trained.
+        weights: the factors η of ℓ_comp (u_comp with the image), ℓ_obj, ℓ_attr and ℓ_rel; ℓ_rel is trained only after
+            the first `relations_after` epochs.
+        temperature: τ of the softmax that weights regions by relevance. composition: average, sum or max of a caption's
+            component vectors.
+        alpha: α, the sentence's weight in the caption's vector u_cap = Norm(α u_sent + (1 - α) u_comp), where u_sent is
+            the sentence's vector.
     """
 
     run: Path
@@ -156,29 +164,30 @@ class TrainConfig:
 
     @property
     def table(self) -> str:
-        """The name of the table of image features."""
+        """The name of the table of image features: `features`, or `features_NAME` for features = NAME."""
         return self.features if self.features.startswith(TABLE) else f"{TABLE}_{self.features}"
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch (counted from 1)."""
+        """The learning rate of an epoch; epochs count from 1."""
         constant = self.decay_every if self.constant is None else self.constant
         decays = -(-max(0, epoch - constant) // self.decay_every)
         return max(self.least_rate, self.learning_rate * self.decay**decays)
 
 
 def configure(run: Path, output: Path, model: str = "vse++", **given: Any) -> TrainConfig:
-    """A TrainConfig with the defaults of its model; given: its other fields. Raises as TrainConfig."""
+    """A TrainConfig with the defaults of this model; given: other fields to set. Raises as TrainConfig."""
     return TrainConfig(run=run, output=output, model=model, **{**DEFAULTS.get(model, {}), **given})
 
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """How a model is evaluated. Raises ValueError for a value that breaks its rule.
+    """How a model is evaluated. Raises ValueError for a value out of its range.
 
-    split: of the run; limit: only its first images. per_family: negatives a caption and family in VSE-C's attack;
-    per_attack: negatives a caption and operator in UniVSE's. components, alpha: of UniVSE, where they are to differ
-    from the training. spacy_model: the pipeline that parsed the run, if the run's manifest does not name one that can
-    be loaded. seed: of the bootstrap.
+    split: of the run. limit: evaluate only this many first images of it; None: all. per_family: the maximum number of
+    negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
+    attacks. components, alpha: see TrainConfig; used instead of the values of the training unless None (UniVSE only).
+    spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that can be loaded. seed: of
+    the bootstrap.
     """
 
     split: str = "test"
@@ -198,5 +207,5 @@ class EvaluateConfig:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The fields of TrainConfig that are to differ from the training."""
+        """The fields of TrainConfig to use instead of those of the training, by name."""
         return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}

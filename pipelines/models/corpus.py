@@ -1,4 +1,4 @@
-"""All captions and negatives of a run as one flat array of word ids, kept beside the run."""
+"""All captions and negatives of a run as one flat array of word ids, cached in the run's folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
 
 LAYOUT = 1  # version of the arrays in the cache
-SINGULAR = ("a", "an", "one")  # quantities that make no plural
+SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced")
 
 
@@ -28,10 +28,10 @@ COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced"
 class Corpus:
     """The C captions of a run and their M negatives as one flat array of word ids.
 
-    tokens: (total,) int32; offsets: (C + M + 1,), of the captions first, then of the negatives; captions: C.
-    negative_caption: (M,) the caption of each negative; operator, family: (M,) indices into `operators`, `families`;
-    draw: (M,) its number among the negatives of the same caption and operator. plural: (C,) bool, captions with a
-    quantity above one that some negative replaces.
+    tokens: (total,) int32. offsets: (C + M + 1,); text i is `tokens[offsets[i]:offsets[i + 1]]`, captions first, then
+    negatives. captions: C. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices
+    into `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and
+    operator. plural: (C,) bool, captions in which some negative replaces a quantity above one.
     """
 
     tokens: Tensor
@@ -46,18 +46,19 @@ class Corpus:
     families: tuple[str, ...]
 
     def made_by(self, operators: Sequence[str]) -> Tensor:
-        """(M,) bool: negatives made by one of these operators."""
+        """(M,) bool: True for negatives made by one of these operators."""
         return torch.tensor([name in operators for name in self.operators] or [False])[self.operator]
 
     def of_families(self, families: Sequence[str]) -> Tensor:
-        """(M,) bool: negatives of one of these families."""
+        """(M,) bool: True for negatives of one of these families."""
         return torch.tensor([name in families for name in self.families] or [False])[self.family]
 
 
 def encode_run(run: Path, captions: Captions, vocabulary: WordVocabulary, extra: str = "") -> Corpus:
-    """Encode a run's captions (as read with the same `extra`) and negatives; the result is kept in `RUN/encoded`.
+    """Encode the captions and negatives of a run; the result is cached in `RUN/encoded`.
 
-    A run without negatives has M = 0. Raises ValueError for a negative of an unknown caption or a damaged cache.
+    captions: as read with the same `extra`. A run without negatives has M = 0. Raises ValueError for a negative of an
+    unknown caption, or a damaged cache.
     """
     names = ("captions", "negatives", *filter(None, [extra]))
     tables = {name: hash_table(run, name) for name in names if list_shards(run / name)}
@@ -68,7 +69,7 @@ def encode_run(run: Path, captions: Captions, vocabulary: WordVocabulary, extra:
 
 
 def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
-    """The arrays of a Corpus as a safetensors file."""
+    """The arrays of a Corpus as the bytes of a safetensors file."""
     from safetensors.numpy import save
 
     number = {caption: n for n, caption in enumerate(captions.ids)}
@@ -108,7 +109,7 @@ def _negatives(run: Path) -> Iterator[pa.Table]:
 
 
 def _indices(column: pa.ChunkedArray, known: dict[str, int]) -> np.ndarray:
-    """Names as indices in order of first occurrence over all calls; new names are added to `known`."""
+    """Names as indices, in order of first occurrence over all calls; new names are added to `known`."""
     encoded = column.combine_chunks().dictionary_encode()
     numbers = [known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()]
     return np.array(numbers, np.int64)[encoded.indices.to_numpy()]

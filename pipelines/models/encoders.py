@@ -1,4 +1,4 @@
-"""Encoders of images and of sentences into unit vectors of the joint space."""
+"""Encoders that map images and sentences to unit vectors of the joint space."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from negcap.pipelines.models.sampling import pack_sentences
 
 
 def signed_root(features: Tensor) -> Tensor:
-    """The signed square root of features, scaled to unit length: (…, D) -> (…, D)."""
+    """sign(x) · sqrt(|x|) of features (…, D), scaled to unit length along the last dimension."""
     return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
 
 
-MAX_K = 10  # regions that max-k pooling averages
+MAX_K = 10  # values per dimension that max-k pooling averages
 TRANSFORMS = {"root": signed_root, "none": lambda features: features}
 
 
 class ImageEncoder(nn.Module):
-    """Features (B, D) through a transform, a linear layer and the L2 norm; regions on a grid (B, R, D) are pooled.
+    """Maps image features (B, D), or regions on a grid (B, R, D), to unit vectors: transform, linear layer, L2 norm.
 
-    transform: a key of TRANSFORMS. pooling: average, of the regions before the linear layer; max, or max-k (the mean
-    of the 10 highest values; UniVSE, supplement A), after it and for each dimension on its own.
+    size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
+    the linear layer; max or max-k, after it and per dimension (max-k: the mean of the 10 highest values; UniVSE,
+    supplement A).
     """
 
     def __init__(self, size: int, joint: int, transform: str, generator: Generator, pooling: str = "average") -> None:
@@ -41,14 +42,14 @@ class ImageEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features (B, D) or (B, R, D) of any float type to unit vectors (B, joint) in float32."""
+        """Unit vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
         if self.pooling == "average" or features.dim() == 2:
             features = features.float()
             return self._mapped(features.mean(1) if features.dim() == 3 else features)
         return self._pooled(self._map(features))
 
     def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors of images (B, joint) and of their regions (B, R, joint); R = 1 for features without a grid."""
+        """Unit vectors (B, joint) and (B, R, joint) of features (B, R, D); R = 1 for features (B, D) without a grid."""
         if features.dim() == 2:
             image = self(features)
             return image, image[:, None]
@@ -68,7 +69,12 @@ class ImageEncoder(nn.Module):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> nn.Embedding:
-    """An embedding of words; vectors: (words, size) initial values, NaN for a word without; tune: train the weights."""
+    """A word embedding, initialized uniformly in [-0.1, 0.1], or from `vectors`.
+
+    words: the size of the vocabulary. size: the dimension. vectors: (words, size), with NaN rows for words to
+    initialize at random; None: all at random. tune: whether an embedding with `vectors` is trained; one without always
+    is.
+    """
     embedding = nn.Embedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
     if vectors is not None:
@@ -81,9 +87,10 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
 
 @dataclass(frozen=True)
 class GruShape:
-    """The size of word vectors, the dimensions of the joint space, the directions, and how states are pooled.
+    """The shape of a TextEncoder.
 
-    bidirectional: two GRUs of joint / 2 units; pooling: max over the words, or last.
+    word_dim: the size of the word vectors. joint: the dimension of the result. bidirectional: two GRUs of joint / 2
+    units, one per reading direction. pooling: of the states, "max" (per dimension, over all words) or "last".
     """
 
     word_dim: int
@@ -93,7 +100,7 @@ class GruShape:
 
 
 class TextEncoder(nn.Module):
-    """A GRU over word vectors, its states pooled and L2-normalized; embedding: word ids (n,) to (n, word_dim)."""
+    """A GRU over word vectors, with pooled and L2-normalized states; embedding: word ids (n,) to (n, word_dim)."""
 
     def __init__(self, embedding: nn.Module, shape: GruShape, generator: Generator) -> None:
         super().__init__()
@@ -106,15 +113,16 @@ class TextEncoder(nn.Module):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Sentences `rows` (B,) of a flat array of word ids to unit vectors (B, joint) in float32.
+        """Unit vectors (B, joint), float32, of sentences `rows` (B,) in a flat array of word ids.
 
-        tokens: (total,) on the encoder's device; offsets: (n + 1,) and rows: on the CPU.
+        tokens: (total,) on the encoder's device. offsets: (n + 1,), where each sentence starts; rows: sentence indices;
+        both on the CPU.
         """
         pooled = self._run_packed if tokens.is_cuda else self._run_prefix_tree
         return functional.normalize(pooled(tokens, offsets, rows).float(), dim=-1)
 
     def _run_packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """All sentences in parallel, as torch packs them: fastest on a GPU."""
+        """All sentences in parallel, packed for torch's GRU: fastest on a GPU."""
         packed = pack_sentences(offsets, rows)
         words = tokens[to_device(packed.positions, tokens.device)]
         states, last = self.gru(PackedSequence(self.embedding(words), packed.sizes))
@@ -125,7 +133,7 @@ class TextEncoder(nn.Module):
         return pooled[to_device(packed.inverse, tokens.device)]
 
     def _run_prefix_tree(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Common prefixes computed once: fewer operations in more steps, fastest on a CPU."""
+        """Each common prefix is computed only once: fewer operations in more steps, fastest on a CPU."""
         parts = []
         for suffix in ("", "_reverse") if self.gru.bidirectional else ("",):
             tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
@@ -142,12 +150,15 @@ class TextEncoder(nn.Module):
 def build_encoders(
     config: TrainConfig, features: int, embedding: Callable[[Generator], nn.Module], word_dim: int
 ) -> tuple[ImageEncoder, TextEncoder]:
-    """New encoders, initialized from the config's seed alone.
+    """New encoders of images and texts, whose initial weights depend only on the config.
 
-    features: size of an image's features; embedding: makes the embedding of words, with vectors of word_dim.
+    features: the size of an image's feature vector. embedding: called with a torch generator, makes the word embedding.
+    word_dim: the size of its vectors.
     """
     generator = Generator().manual_seed(config.seed)
-    with torch.random.fork_rng(devices=[]):  # the layers' own initialization leaves the global generator as it was
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # the layers' default initialization must not change the global random state
         image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
         shape = GruShape(word_dim, config.joint, config.bidirectional, config.pooling)
         return image, TextEncoder(embedding(generator), shape, generator)

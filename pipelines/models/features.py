@@ -19,8 +19,8 @@ from negcap.schemas.features import TABLE
 class Features(NamedTuple):
     """The features of I images.
 
-    values: (I, D), or (I, R, D) of R regions on a grid; 0 for an image without features. backbone: the network that
-    computed them; available: (I,) bool, images with features.
+    values: (I, D), or (I, R, D) for R regions on a grid; 0 for images without features. backbone: the network that
+    computed them. available: (I,) bool, images with features.
     """
 
     values: Tensor
@@ -29,10 +29,10 @@ class Features(NamedTuple):
 
 
 def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
-    """Read the features of these images from a table.
+    """Read the features of these images from a table of the run.
 
-    Raises FileNotFoundError without that table; ValueError when its shards differ in backbone or shape, lack their
-    shape, hold an image twice or numbers that are not finite, or have none of the images.
+    Raises FileNotFoundError if the table is missing; ValueError if its shards differ in backbone or shape, do not state
+    their shape, hold an image twice or values that are not finite, or if it has none of the images.
     """
     shards = list_shards(run / table)
     if not shards:
@@ -60,7 +60,10 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
 
 
 def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
-    """The features of a shard, (rows, *shape), and their backbone. Raises ValueError as read_features; name: for it."""
+    """The features (rows, *shape) in a shard's rows, and their backbone, both as its metadata describes them.
+
+    name: the shard, for error messages. Raises ValueError for a missing or wrong shape, or values that are not finite.
+    """
     metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
     if "shape" not in metadata:
         raise ValueError(f"{name} must name its shape in its metadata")
@@ -69,7 +72,7 @@ def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
 
 
 def _tensor(column: pa.ChunkedArray, shape: tuple[int, ...], name: str) -> Tensor:
-    """A column of fixed-size lists or tensors as (rows, *shape)."""
+    """A column of fixed-size lists or tensors as a tensor (rows, *shape)."""
     array = column.combine_chunks()
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if not pa.types.is_fixed_size_list(array.type) or array.type.list_size != int(np.prod(shape)):

@@ -1,4 +1,4 @@
-"""PNG figures by matplotlib, without a display."""
+"""PNG figures by matplotlib; needs no display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches."""
+    """An empty figure; width and height in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -24,7 +24,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plot_metric(axes: Any, history: Sequence[Mapping[str, Any]], name: str, label: str, **style: Any) -> None:
-    """Plot a metric over the epochs of metrics.jsonl that have it."""
+    """Plot the metric `name` over those epochs of metrics.jsonl that have it; history: its lines."""
     lines = [line for line in history if name in line]
     if lines:
         epochs, values = [line["epoch"] for line in lines], [line[name] for line in lines]
@@ -32,7 +32,7 @@ def plot_metric(axes: Any, history: Sequence[Mapping[str, Any]], name: str, labe
 
 
 def write_png(figure: Figure, path: Path, dpi: int) -> None:
-    """Write a figure as a PNG, atomically and without the version of matplotlib, so that bytes do not depend on it."""
+    """Write a figure as a PNG, atomically; matplotlib's version is not recorded, as the bytes would depend on it."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi, metadata={"Software": None})
     write_atomically(path, drawn.getvalue())

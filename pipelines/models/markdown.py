@@ -1,4 +1,4 @@
-"""Tables of figures as Markdown."""
+"""Numbers and tables as Markdown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 def format_interval(value: float, interval: Sequence[float]) -> str:
-    """A figure with its interval, to one decimal: `45.7 (41.2–50.1)`."""
+    """A value with the bounds of its interval, to one decimal: `45.7 (41.2–50.1)`."""
     return f"{value:.1f} ({interval[0]:.1f}–{interval[1]:.1f})"
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column is aligned left, the others right."""
+    """A Markdown table; the first column is left-aligned, the others right-aligned."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""What a model brings to the loop that trains all embedding models."""
+"""The functions that a model supplies to the training loop of all embedding models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class RunTables(NamedTuple):
-    """A run as tensors: what a model's sampler is made of. train: (n,) the captions that are trained on."""
+    """The tables of a run as tensors, from which an Objective's sampler is built.
+
+    train: (n,) the indices of the captions to train on.
+    """
 
     captions: Captions
     corpus: Corpus
@@ -30,8 +33,8 @@ class RunTables(NamedTuple):
 class Batch(NamedTuple):
     """B pairs of an image and a caption.
 
-    captions: (B,) indices into texts, on the CPU; features: (B, …) of their images, on the device;
-    same_image: (B, B) bool, on the device: caption j is of image i.
+    captions: (B,) indices into `texts`, on the CPU. features: (B, …) of the images, on the device. same_image: (B, B)
+    bool, on the device, True where caption j describes image i. texts: all captions and negatives of the run.
     """
 
     captions: Tensor
@@ -42,15 +45,16 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """A model and how it is trained.
+    """How a model is built and trained.
 
-    build(config, features, words, vectors): a new model for features of this size and a vocabulary of so many words;
-        vectors: (words, word_dim) initial word vectors, or None.
-    losses(model, batch, sample, config, epoch): the terms of the loss by name, each a scalar summed over the batch.
-    sampler(config, tables): what negatives are sampled from; made once a training.
-    sample(sampler, captions, config, generator): negatives for a batch of captions (B,), passed on to `losses`.
-    describe(sampler): what it holds, for the log.
-    needs_components: whether the texts must have scene graphs.
+    build(config, features, words, vectors): a new model; features: the size of an image's feature vector; words: the
+        size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones.
+    losses(model, batch, sample, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
+        sample: what the function `sample` returned; epoch: from 1.
+    sampler(config, tables): the data that negatives are sampled from; called once per training.
+    sample(sampler, captions, config, generator): negatives for a batch of captions (B,).
+    describe(sampler): a phrase on its size, for the first line of progress.
+    needs_components: whether the model reads the captions' scene graphs.
     """
 
     build: Callable[[TrainConfig, int, int, Tensor | None], Any]
@@ -62,5 +66,5 @@ class Objective:
 
 
 def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager:
-    """bf16 for the encoders on a GPU if the config has `amp`; else nothing."""
+    """A context in which a GPU computes in bf16 if the config has `amp`; on a CPU it does nothing."""
     return torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext()

@@ -1,8 +1,8 @@
 """A GRU over sentences with common prefixes: the state after every distinct prefix is computed once.
 
-A negative shares with its caption all words before the first edit, and, read backwards, all words after the last.
-Sentences are therefore laid out as a prefix tree, with a node for every prefix, and the GRU runs over the tree.
-What words contribute to the gates is computed once a distinct word. States, pooled states and gradients equal those of
+A negative shares with its caption all words before the first edit and, read backwards, all words after the last.
+Sentences are therefore arranged as a prefix tree, with one node per distinct prefix, and the GRU runs over the tree.
+The input's part of the gates is computed once per distinct word. States, pooled states and gradients equal those of
 torch's GRU; on a CPU, captions with 8 negatives each take a fifth of the time.
 """
 
@@ -16,10 +16,11 @@ from torch.autograd.function import once_differentiable
 
 
 class PrefixTree(NamedTuple):
-    """The N distinct prefixes of B sentences: those of one word first, then those of two, …
+    """The N distinct prefixes (nodes) of B sentences, by ascending length.
 
-    word: (N,) the last word id of each; parent: (N,) the prefix that is one word shorter, -1 for none; steps: (T + 1,)
-    where the prefixes of each length start; leaf: (B,) the node of each whole sentence.
+    word: (N,) the id of the last word of each. parent: (N,) the node of the prefix that is one word shorter; -1 if it
+    is empty. steps: T + 1 numbers; the prefixes of t + 1 words are the nodes from steps[t] to steps[t + 1]. leaf: (B,)
+    the node of each whole sentence.
     """
 
     word: Tensor
@@ -29,7 +30,10 @@ class PrefixTree(NamedTuple):
 
 
 def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
-    """The prefix tree of sentences `rows` (B,), none empty, of a flat array of word ids; backwards: of suffixes."""
+    """The prefix tree of sentences `rows` (B,), none of them empty, in a flat array of word ids.
+
+    tokens: (total,). offsets: (n + 1,), where each sentence starts. backwards: read the sentences from their ends.
+    """
     starts = offsets[rows]
     lengths = offsets[rows + 1] - starts
     first, step = (offsets[rows + 1] - 1, -1) if backwards else (starts, 1)
@@ -38,7 +42,7 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
     first = first[order]
     node = torch.full((len(rows),), -1)
     word, parent, steps, nodes = [], [], [0], 0
-    longer = len(rows) - torch.bincount(lengths).cumsum(0)  # sentences longer than t
+    longer = len(rows) - torch.bincount(lengths).cumsum(0)  # longer[t]: sentences of more than t words
     for t in range(int(lengths[0])):
         alive = int(longer[t])
         key = node[:alive] * words + tokens[first[:alive] + t * step]
@@ -117,9 +121,10 @@ class _Recurrence(torch.autograd.Function):
 
 
 def pooled_states(gates: Tensor, weight: Tensor, bias: Tensor, which: Tensor, tree: PrefixTree, pooling: str) -> Tensor:
-    """The pooled states (B, H) of a GRU over B sentences, with gradients; pooling: max over the words, or last.
+    """The pooled states (B, H) of a GRU over the B sentences of a prefix tree of N nodes; differentiable.
 
-    gates: (W, 3 H) the input's part of the gates for W distinct words, in torch's order (reset, update, new); weight:
-    (3 H, H) and bias: (3 H,) of the hidden state's part; which: (N,) the row of `gates` of each node's word.
+    gates: (W, 3 H) the input's part of the gates for W distinct words, in torch's order (reset, update, new). weight:
+    (3 H, H) and bias: (3 H,) of the hidden state's part. which: (N,) the row of `gates` of each node's word. pooling:
+    "max" (per dimension, over all words) or "last".
     """
     return _Recurrence.apply(gates, weight, bias, which, tree, pooling == "max")

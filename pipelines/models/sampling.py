@@ -1,4 +1,4 @@
-"""Batches of captions, negatives sampled for them, and the packed layout of their words; without loops over samples."""
+"""Batches of captions, sampled negatives, and sentences packed for recurrent nets, without loops over samples."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Generator, Tensor
 
 
 class PackedSentences(NamedTuple):
-    """B sentences laid out for torch's PackedSequence: all first words, then all second words, …; longest first.
+    """B sentences in the layout of torch's PackedSequence: all first words, then all second words, …; longest first.
 
-    positions: (total,) indices of their words in the flat array of tokens; sizes: (T,) how many sentences have a word
-    at each step; inverse: (B,) the packed index of each sentence. All on the CPU.
+    positions: (total,) indices of the words in the flat array of word ids. sizes: (T,) how many sentences have a word
+    at each step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
     """
 
     positions: Tensor
@@ -22,7 +22,7 @@ class PackedSentences(NamedTuple):
 
 
 def pack_sentences(offsets: Tensor, rows: Tensor) -> PackedSentences:
-    """The packed layout of sentences `rows` (B,) of a flat array with offsets (n + 1,)."""
+    """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts."""
     starts = offsets[rows]
     lengths, order = (offsets[rows + 1] - starts).sort(descending=True, stable=True)
     steps = torch.arange(int(lengths[0]))[:, None]
@@ -33,9 +33,9 @@ def pack_sentences(offsets: Tensor, rows: Tensor) -> PackedSentences:
 
 
 class NegativePool(NamedTuple):
-    """Negatives to sample from: those of caption c are `rows[starts[c]:starts[c + 1]]`, with `weights` likewise.
+    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`.
 
-    rows: (m,) indices among all M negatives; starts: (C + 1,); weights: (m,).
+    rows: (m,) indices among all M negatives of the run. starts: (C + 1,). weights: (m,) sampling weights of `rows`.
     """
 
     rows: Tensor
@@ -44,9 +44,9 @@ class NegativePool(NamedTuple):
 
 
 def build_pool(caption: Tensor, family: Tensor, wanted: Tensor, captions: int) -> NegativePool:
-    """The pool of the wanted negatives; the families of a caption's negatives have equal weight in total.
+    """A pool of the wanted negatives, weighted so that all families that a caption has are equally likely.
 
-    caption, family: (M,) of each negative; wanted: (M,) bool; captions: C.
+    caption, family: (M,) indices for each negative. wanted: (M,) bool. captions: C.
     """
     rows = wanted.nonzero()[:, 0]
     rows = rows[caption[rows].argsort(stable=True)]
@@ -60,16 +60,20 @@ def build_pool(caption: Tensor, family: Tensor, wanted: Tensor, captions: int) -
 
 
 class SampledNegatives(NamedTuple):
-    """P negatives for a batch: `rows` (P,) among all negatives, `owner` (P,) the batch index of their captions."""
+    """P negatives sampled for a batch.
+
+    rows: (P,) indices among all negatives of the run. owner: (P,) the index in the batch of the caption each belongs
+    to.
+    """
 
     rows: Tensor
     owner: Tensor
 
 
 def sample_negatives(pool: NegativePool, captions: Tensor, n: int, generator: Generator) -> SampledNegatives:
-    """Sample n negatives of each caption (B,) by weight without replacement; all of a caption that has no more.
+    """Sample n negatives per caption of a batch (B,), by weight and without replacement; all, if it has at most n.
 
-    The n smallest of independent exponential variables with the weights as rates are such a sample (Efraimidis and
+    Draws an exponential variable per negative, with its weight as rate, and takes the n smallest (Efraimidis and
     Spirakis 2006).
     """
     starts = pool.starts[captions]
@@ -89,6 +93,6 @@ def sample_negatives(pool: NegativePool, captions: Tensor, n: int, generator: Ge
 
 
 def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
-    """Captions (n,) in random order, `batch_size` at a time; a last batch of one, without negatives, is left out."""
+    """Batches of `batch_size` captions (n,), shuffled; a last batch of one, which has no negatives, is left out."""
     order = captions[torch.randperm(len(captions), generator=generator)]
     return (batch for batch in order.split(batch_size) if len(batch) > 1)

@@ -11,10 +11,10 @@ from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 
 
 class Phrase(NamedTuple):
-    """A component as a query.
+    """An object, attributed object or triple, used as a query.
 
     words: the object ("dog",), attribute and object ("black", "dog"), or subject, relation and object ("dog", "run on",
-    "grass"), as the component tables name them; text: how it is written, "dog running on grass".
+    "grass"), as the tables of components spell them. text: the phrase as people write it: "dog running on grass".
     """
 
     words: tuple[str, ...]
@@ -22,23 +22,26 @@ class Phrase(NamedTuple):
 
 
 class ComponentLists(NamedTuple):
-    """The components of one kind of n texts: those of text i are `words[offsets[i]:offsets[i + 1]]`.
+    """The components of one kind in n texts; those of text i are `words[offsets[i]:offsets[i + 1]]`.
 
-    words: (m, k) word ids, k by kind; offsets: (n + 1,).
+    words: (total, k) word ids; k is 1 for objects, 2 for pairs, 3 for triples. offsets: (n + 1,).
     """
 
     words: Tensor
     offsets: Tensor
 
-    def of(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """The components of texts (B,) of known words alone: rows of `words`, and positions in `texts`; both (m,)."""
+    def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """The components of texts (B,), without those that have an unknown word.
+
+        Returns rows of `words` (m,), and for each the position in `texts` of its text (m,).
+        """
         rows, owner = ragged_rows(self.offsets, texts)
         known = (self.words[rows] != UNKNOWN_ID).all(1)
         return rows[known], owner[known]
 
 
 class SceneGraphs(NamedTuple):
-    """The components of texts: objects (noun,), pairs (attribute, noun) and triples (subject, relation, object)."""
+    """Components of texts by kind: objects (noun,), pairs (attribute, noun), triples (subject, relation, object)."""
 
     objects: ComponentLists
     pairs: ComponentLists
@@ -46,10 +49,10 @@ class SceneGraphs(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """A run's captions and, after them, its negatives: text i is `tokens[offsets[i]:offsets[i + 1]]`.
+    """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
-    tokens: (total,) word ids on the device; offsets: (n + 1,) on the CPU; captions: how many of the n texts are
-    captions; graphs: their components, where a model reads them.
+    tokens: (total,) word ids, on the device. offsets: (n + 1,), on the CPU. captions: how many of the n texts are
+    captions. graphs: the components of the texts; None for models that do not use them.
     """
 
     tokens: Tensor
@@ -59,9 +62,9 @@ class Texts(NamedTuple):
 
 
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Flat indices of the entries of rows (B,) of a ragged array, and the position in `rows` each belongs to; (m,).
+    """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
 
-    offsets: (n + 1,), where the rows begin and the last ends.
+    offsets: (n + 1,), where each row starts and the last one ends.
     """
     counts = offsets[rows + 1] - offsets[rows]
     owner = torch.repeat_interleave(torch.arange(len(rows)), counts)

@@ -1,4 +1,4 @@
-"""What the training loops share: seeds of epochs, one optimizer step, and metrics.jsonl."""
+"""What the training loops share: epoch seeds, an optimizer step, and reading and writing metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds sh
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """The seed of all random numbers of an epoch (counted from 1): a resumed training draws what a whole one draws."""
+    """The seed of an epoch (counted from 1): a resumed training uses the random numbers of an uninterrupted one."""
     return seed * SEED_STRIDE + epoch
 
 
@@ -32,11 +32,11 @@ def optimizer_step(
 
 
 def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs: those that the saved weights have seen."""
+    """The lines of metrics.jsonl for the first `epochs` epochs; later ones, not yet in the weights, are dropped."""
     lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
     return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
 
 
 def write_history(path: Path, history: list[dict[str, Any]]) -> None:
-    """Write metrics.jsonl, a line an epoch, atomically."""
+    """Write metrics.jsonl, one line per epoch, atomically."""
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())

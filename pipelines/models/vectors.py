@@ -1,4 +1,4 @@
-"""Pretrained word vectors: GloVe's text format, or npz with an array of words and one of vectors."""
+"""Pretrained word vectors: GloVe's text format, or npz with one array of words and one of vectors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 
 
 def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
-    """Read the vectors of a vocabulary's words, (V, size); a row of NaN for a word that the file lacks.
+    """Read the vectors of a vocabulary's words, (V, size); the row of a word that the file lacks is NaN.
 
-    A name of several words ("tennis racket") that the file lacks gets the mean over those of its words that have one.
-    In text, a line is a word and its numbers, separated by spaces; an npz has two arrays under any names, words (n,)
-    and numbers (n, size). Raises ValueError, naming the file and line, for another format or size, or a file with none
-    of the words.
+    A name of several words ("tennis racket") that the file lacks gets the mean of those of its words that have a
+    vector. A text file holds one word and its numbers per line, separated by spaces; an npz file two arrays of any
+    names, words (n,) and vectors (n, size). Raises ValueError, naming the file and line, for another format or size, or
+    if the file has none of the words.
     """
     found = torch.full((len(vocabulary), size), torch.nan)
     with path.open("rb") as file:
@@ -36,16 +36,16 @@ def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
         if " " in name and found[number].isnan().any():
             parts = found[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
             known = parts[~parts.isnan().any(1)]
-            found[number] = known.mean(0)  # NaN of none
+            found[number] = known.mean(0)  # NaN if none is known
     return found
 
 
 def _text(path: Path, size: int) -> Vectors:
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
-            word, *values = line.rstrip().rsplit(" ", size)  # some published words have spaces in them
+            word, *values = line.rstrip().rsplit(" ", size)  # some published words contain spaces
             if number == 1 and len(values) == 1 and size > 1:
-                continue  # word2vec's heading: words and size
+                continue  # word2vec's first line: number of words, size
             if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
                 raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
             try:

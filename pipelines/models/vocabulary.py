@@ -1,7 +1,7 @@
 """The vocabulary of a model, and texts as flat arrays of word ids.
 
-Texts are lower-cased and split at white space; each piece is tokenized by NLTK's word tokenizer on its own. So a piece
-has the same words wherever it stands, and every distinct piece is tokenized and looked up once.
+Texts are lower-cased and split at white space; each piece is tokenized on its own by NLTK's word tokenizer. A piece
+thus yields the same words in every context, and every distinct piece is tokenized and looked up only once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
 
 class EncodedTexts(NamedTuple):
-    """n texts as word ids: `tokens[offsets[i]:offsets[i + 1]]` is text i, from <start> to <end>.
+    """n texts as word ids: text i, from <start> to <end>, is `tokens[offsets[i]:offsets[i + 1]]`.
 
-    tokens: (total,) int32; offsets: (n + 1,) int64.
+    tokens: (total,) int32. offsets: (n + 1,) int64.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -47,12 +47,12 @@ def _tokenize_piece(piece: str) -> tuple[str, ...]:
 
 
 def tokenize(text: str) -> list[str]:
-    """The words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
+    """The lower-cased words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
     return [word for piece in text.lower().split() for word in _tokenize_piece(piece)]
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs in all texts."""
+    """How often each word occurs in all texts together."""
     pieces = Counter(piece for text in texts for piece in text.lower().split())
     counts: Counter[str] = Counter()
     for piece, times in pieces.items():
@@ -63,9 +63,9 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """The words that a model knows; a word's id is its position. The first four are SPECIALS.
+    """The words that a model knows; a word's id is its index. The first four are <pad>, <start>, <end>, <unk>.
 
-    Raises ValueError for words that do not begin so, or hold a word twice.
+    Raises ValueError if these four do not come first, or a word occurs twice.
     """
 
     words: tuple[str, ...]
@@ -87,11 +87,11 @@ class WordVocabulary:
 
     @cached_property
     def sha256(self) -> str:
-        """The hex digest of the words in order."""
+        """The SHA-256 of the words in order, as hex digits."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
-        """Encode texts, each between <start> and <end>; a word that is not known becomes <unk>."""
+        """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -102,9 +102,9 @@ class WordVocabulary:
         text_starts = np.concatenate([[0], np.cumsum(pc.list_value_length(split).to_numpy(zero_copy_only=False))])
         ids, starts = self._encode_pieces(pieces.dictionary.to_pylist())
         piece = pieces.indices.to_numpy(zero_copy_only=False)
-        lengths = np.diff(starts)[piece]  # words of each piece
-        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # of each piece, among the words of all texts
-        sizes = np.diff(word_starts[text_starts])  # words of each text
+        lengths = np.diff(starts)[piece]  # number of words per piece
+        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # where each piece starts among the words of all texts
+        sizes = np.diff(word_starts[text_starts])  # number of words per text
         offsets = np.concatenate([[0], np.cumsum(sizes + 2)]).astype(np.int64)
         word = np.arange(word_starts[-1])
         tokens = np.empty(offsets[-1], np.int32)
@@ -115,7 +115,7 @@ class WordVocabulary:
         return EncodedTexts(tokens, offsets)
 
     def _encode_pieces(self, pieces: list[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The word ids of distinct pieces, one after the other, and where each piece starts (and the last ends)."""
+        """The word ids of distinct pieces, concatenated, and where each piece starts (and the last one ends)."""
         unknown = self.ids[UNKNOWN]
         encoded = [[self.ids.get(word, unknown) for word in _tokenize_piece(piece)] for piece in pieces]
         starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])]).astype(np.int64)
@@ -123,8 +123,9 @@ class WordVocabulary:
 
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
-    """SPECIALS, then the words with at least `min_count` occurrences by falling count (ties by name), then new `more`.
+    """Special tokens, then the words that occur often enough by descending count (ties by name), then those of `more`.
 
+    min_count: the minimum number of occurrences. more: words added at any count, unless they are present already.
     Raises ValueError for a min_count below 1.
     """
     if min_count < 1:

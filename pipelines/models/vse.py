@@ -22,8 +22,8 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 class EmbeddedBatch(NamedTuple):
     """A batch as unit vectors of the joint space: B images and captions, and P negatives of the captions.
 
-    images, captions: (B, d); negatives: (P, d); owner: (P,) the pair each negative is of; same_image: (B, B) bool,
-    caption j is of image i.
+    images, captions: (B, d). negatives: (P, d). owner: (P,) the index of the pair that each negative belongs to.
+    same_image: (B, B) bool, True where caption j describes image i.
     """
 
     images: Tensor
@@ -37,27 +37,27 @@ Loss = Callable[[EmbeddedBatch, float, bool], Tensor]  # batch, margin, still wa
 
 
 def vse_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE: all negatives in the batch (`sum_of_hinges`)."""
+    """VSE's loss over all negatives in the batch, a scalar (`sum_of_hinges`); warming_up has no effect."""
     return sum_of_hinges(batch.images @ batch.captions.T, margin, batch.same_image)
 
 
 def vse_pp_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE++: the hardest negatives in the batch (`max_of_hinges`); VSE's loss while warming up."""
+    """VSE++'s loss of the hardest negatives in the batch, a scalar (`max_of_hinges`); VSE's loss while warming up."""
     loss = sum_of_hinges if warming_up else max_of_hinges
     return loss(batch.images @ batch.captions.T, margin, batch.same_image)
 
 
 def vse_c_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE-C: VSE++'s loss, and the hardest negative made of each caption (`intra_pair_hinges`)."""
+    """VSE-C's loss: VSE++'s plus that of the hardest negative made of each caption (`intra_pair_hinges`); a scalar."""
     true = (batch.images * batch.captions).sum(1)
     false = (batch.images[batch.owner] * batch.negatives).sum(1)
     return vse_pp_loss(batch, margin, warming_up) + intra_pair_hinges(true, false, batch.owner, margin)
 
 
 class DualEncoder(nn.Module):
-    """An image and a text encoder into one space of unit vectors; the similarity is their inner product.
+    """Encoders of images and texts into one space of unit vectors, with the inner product as similarity.
 
-    features: size of an image's features; words: size of the vocabulary; vectors: see `word_embedding`.
+    features: the size of an image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
     """
 
     def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -73,14 +73,14 @@ class DualEncoder(nn.Module):
         return self.text(texts.tokens, texts.offsets, rows)
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, joint) of phrases, each read as a sentence."""
+        """Unit vectors (Q, joint) of Q phrases, each encoded as a sentence."""
         tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
         with torch.inference_mode():
             return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
 
 
 def vse_c_pool(config: TrainConfig, tables: RunTables) -> NegativePool:
-    """The negatives of train captions that VSE-C samples from. Raises ValueError when there are none."""
+    """The negatives of train captions from which VSE-C samples. Raises ValueError if there are none."""
     corpus = tables.corpus
     wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
     trained = torch.zeros(corpus.captions, dtype=torch.bool)
@@ -101,7 +101,10 @@ def vse_c_pool(config: TrainConfig, tables: RunTables) -> NegativePool:
 def sentence_losses(
     loss: Loss, model: DualEncoder, batch: Batch, negatives: SampledNegatives | None, config: TrainConfig, epoch: int
 ) -> dict[str, Tensor]:
-    """The only term `sent`: a loss of the batch's images and captions, and of the negatives sampled for them."""
+    """The loss on a batch, as its only term `sent`: `loss` applied to its embedded images, captions and negatives.
+
+    negatives: those sampled for the batch, or None. epoch: from 1; the first config.warm_up epochs warm up.
+    """
     device = batch.features.device
     empty = torch.empty(0, dtype=torch.long)
     rows, owner = (empty, empty) if negatives is None else negatives

@@ -1,4 +1,4 @@
-"""The configuration of a captioner: how one is trained, and how it writes captions. Imports no torch."""
+"""The configuration of a captioner: its training, and how it writes captions. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ DECODINGS = ("sample", "greedy", "beam")
 
 @dataclass(frozen=True)
 class CaptionerConfig:
-    """All that decides a trained captioner. Raises ValueError for a value that breaks its rule.
+    """All settings of the training of a captioner. Raises ValueError for a value out of its range.
 
     Data
-        run: the folder with captions and features; output: the captioner's folder. train_splits, validation_split,
-        validation_images, transform, min_count: as of TrainConfig.
-    Phases, one after the other
+        run: the folder with captions and features. output: the captioner's folder. train_splits, validation_split,
+        validation_images, transform, min_count: see TrainConfig.
+    Phases, in this order
         mle_epochs of maximum likelihood; the generator with the least validation loss enters the next phase.
-        discriminator_epochs of the discriminator alone.
-        gan_epochs of `stages` stages; a stage is `generator_steps` steps of the policy gradient, then one step of the
-        discriminator. Training stops when distinct-2 of sampled captions falls below `collapse` times its value at the
-        end of the first phase.
+        discriminator_epochs of training only the discriminator.
+        gan_epochs of `stages` stages each; a stage is `generator_steps` steps of policy gradient, then one step of the
+        discriminator. Training stops when distinct-2 (the share of distinct 2-grams) of sampled captions falls
+        below `collapse` times its value at the end of the first phase.
     Rewards
-        The value of a prefix is the mean reward of `rollouts` sampled completions; prefixes of every `rollout_every`
-        words are completed.
+        A prefix is valued by the mean reward of `rollouts` sampled completions; this is done for prefixes whose length
+        is a multiple of `rollout_every` words.
     Discriminator's loss
-        alpha, beta: weights of generated and of mismatched captions.
+        alpha, beta: the weights of generated and of mismatched captions; 1 and 1 are equation 4 of Chen et al. (2019).
     Optimization
-        learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator; both Adam.
-        batch_size: captions; clip: maximal norm of the gradients; dropout: of the generator's word vectors and states,
-        in the first phase only. device: auto, cpu or cuda; threads: of the CPU.
+        learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator; both for Adam.
+        batch_size: in captions. clip: the maximum norm of the gradients. dropout: of the generator's word vectors and
+        states, in the first phase only. device: auto, cpu or cuda. threads: of the CPU.
     Sizes
-        words: the most a caption has, <end> included. word_dim: of word vectors; hidden: of the generator's state;
-        joint: of the discriminator's space; noise: of z.
+        words: the maximum length of a caption, <end> included. word_dim: of word vectors; hidden: of the generator's
+        state; joint: of the discriminator's space of images and sentences; noise: of the generator's random input z.
     """
 
     run: Path
@@ -85,16 +85,16 @@ class CaptionerConfig:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The lengths, in words, of the prefixes that are completed for their value."""
+        """The lengths, in words, of the prefixes that are completed by rollouts."""
         return tuple(range(self.rollout_every, self.words, self.rollout_every))
 
 
 @dataclass(frozen=True)
 class WritingConfig:
-    """How captions are written. Raises ValueError for a value that breaks its rule.
+    """How captions are written. Raises ValueError for a value out of its range.
 
-    n: captions an image; seed: of the noise; decoding: sample, greedy, or beam of `width`, each caption with noise of
-    its own; tries: how often, at most, captions are written in place of refused ones, the first time included.
+    n: captions per image. seed: of the noise; each caption has its own. decoding: sample, greedy, or beam. width: of
+    the beam. tries: the maximum number of rounds, the first included, in which captions replace rejected ones.
     """
 
     n: int = 3

@@ -1,4 +1,4 @@
-"""The progress of the three phases of a training as a figure."""
+"""A figure of the progress of a captioner's training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ COLOURS = {"mle": "tab:blue", "discriminator": "tab:orange", "gan": "tab:green"}
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw the lines of metrics.jsonl as a PNG: likelihood, reward, entropy, discriminator's accuracy, distinct-2."""
+    """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
+
+    history: the lines of metrics.jsonl.
+    """
     figure = new_figure(14, 3.4)
     loss, reward, accuracy, distinct = figure.subplots(1, 4)
     plot_metric(loss, history, "loss", "train")

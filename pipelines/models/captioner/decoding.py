@@ -11,13 +11,15 @@ from negcap.pipelines.models.captioner.generator import Generator, LSTMState, Pa
 from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, START_ID
 
 ChooseWord = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits (b, V), rows (b,), positions (b,) -> words (b,)
-OnStep = Callable[[int, Tensor, LSTMState], None]  # step, unfinished rows (b,), their states before the last word
+OnStep = Callable[
+    [int, Tensor, LSTMState], None
+]  # step, unfinished rows (b,), their states before the last word was read
 
 
 def sample_by(uniforms: Tensor) -> ChooseWord:
-    """Sample from the policy by inversion: word t of row b is where the cumulative probability passes uniforms[b, t].
+    """A function that samples words: word t of row b is where the cumulative probability passes uniforms[b, t].
 
-    uniforms: (B, T) in (0, 1).
+    uniforms: (B, T), numbers in (0, 1).
     """
 
     def choose(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
@@ -29,7 +31,7 @@ def sample_by(uniforms: Tensor) -> ChooseWord:
 
 
 def choose_likeliest(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-    """The word with the highest logit (greedy decoding)."""
+    """The words (b,) with the highest logits (b, V): greedy decoding; rows and positions are ignored."""
     return logits.argmax(1)
 
 
@@ -41,16 +43,16 @@ def complete(
     choose: ChooseWord,
     on_step: OnStep = lambda step, rows, state: None,
 ) -> PaddedSentences:
-    """Complete prefixes, each until <end> or T words.
+    """Complete prefixes, each until <end> or until it has T words, the width of `prefixes`.
 
-    state: after all words of the prefixes but the last one; before the first word for an empty prefix. Rows that have
-    ended take no further part.
+    state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
+    choose: picks the next words. on_step: called before each step, see OnStep. Completed rows take no further part.
     """
     words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
-    most = words.shape[1]
-    rows = (lengths < most).nonzero()[:, 0]
-    state = state.of(rows)
-    for step in range(most):
+    max_words = words.shape[1]
+    rows = (lengths < max_words).nonzero()[:, 0]
+    state = state.select(rows)
+    for step in range(max_words):
         if not len(rows):
             break
         on_step(step, rows, state)
@@ -60,42 +62,43 @@ def complete(
         chosen = choose(logits, rows, positions)
         words[rows, positions] = chosen
         lengths[rows] = positions + 1
-        unfinished = ((chosen != END_ID) & (positions + 1 < most)).nonzero()[:, 0]
-        rows, state = rows[unfinished], state.of(unfinished)
+        unfinished = ((chosen != END_ID) & (positions + 1 < max_words)).nonzero()[:, 0]
+        rows, state = rows[unfinished], state.select(unfinished)
     return PaddedSentences(words, lengths)
 
 
-def empty_sentences(rows: int, most: int, device: torch.device) -> PaddedSentences:
-    """Sentences without a word, with room for `most`."""
-    words = torch.full((rows, most), PAD_ID, device=device)
+def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSentences:
+    """`rows` sentences of 0 words, with room for `max_words` words each."""
+    words = torch.full((rows, max_words), PAD_ID, device=device)
     return PaddedSentences(words, torch.zeros(rows, dtype=torch.long, device=device))
 
 
 def generate_sentences(
-    generator: Generator, features: Tensor, noise: Tensor, most: int, choose: ChooseWord
+    generator: Generator, features: Tensor, noise: Tensor, max_words: int, choose: ChooseWord
 ) -> PaddedSentences:
-    """Whole sentences of up to `most` words, <end> included: features (B, D), noise (B, z)."""
+    """One sentence per image of up to `max_words` words, <end> included; features: (B, D), noise: (B, z)."""
     with torch.no_grad():
         state = generator.first_state(features, noise)
-    return complete(generator, state, empty_sentences(len(features), most, features.device), choose)
+    return complete(generator, state, empty_sentences(len(features), max_words, features.device), choose)
 
 
 @torch.no_grad()
-def beam_search(generator: Generator, features: Tensor, noise: Tensor, most: int, width: int) -> PaddedSentences:
-    """For each row the sentence of a beam with the highest mean log-probability a word: features (B, D), noise (B, z).
+def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words: int, width: int) -> PaddedSentences:
+    """Per image, the sentence of its beam with the highest mean log-probability per word.
 
-    A beam holds the `width` likeliest prefixes; a finished sentence stays in it while it is among them.
+    features: (B, D). noise: (B, z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a
+    finished sentence stays in it while it is among them.
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)
-    empty = empty_sentences(rows * width, most, device)
-    words, lengths = empty.words.view(rows, width, most), empty.lengths.view(rows, width)
+    empty = empty_sentences(rows * width, max_words, device)
+    words, lengths = empty.words.view(rows, width, max_words), empty.lengths.view(rows, width)
     total = torch.full((rows, width), -torch.inf, device=device)
-    total[:, 0] = 0  # all prefixes are the same at first
+    total[:, 0] = 0  # at first all prefixes are equal, so only one may count
     state = LSTMState(*(part.repeat_interleave(width, 0) for part in state))
     last = torch.full((rows * width,), START_ID, device=device)
     ended = torch.zeros(rows, width, dtype=torch.bool, device=device)
-    for step in range(most):
+    for step in range(max_words):
         logits, state = generator.step(state, last)
         scores = logits.log_softmax(1).view(rows, width, -1)
         stay = torch.full_like(scores[0, 0], -torch.inf)
@@ -110,7 +113,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, most: int
         words[..., step] = chosen
         lengths = lengths + ~ended
         ended = ended | (chosen == END_ID)
-        state = state.of((torch.arange(rows, device=device)[:, None] * width + source).flatten())
+        state = state.select((torch.arange(rows, device=device)[:, None] * width + source).flatten())
         last = chosen.flatten()
         if bool(ended.all()):
             break

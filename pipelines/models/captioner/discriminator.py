@@ -1,4 +1,4 @@
-"""The discriminator: the probability that a sentence was written by a person about this image."""
+"""The discriminator: the probability that a person wrote this sentence about this image."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from negcap.pipelines.models.vocabulary import PAD_ID
 
 
 class Discriminator(nn.Module):
-    """r(I, S) = σ(⟨f(I), h(S)⟩): f is linear in the image's features, h an LSTM's last state, both normalized (eq. 1).
+    """r(I, S) = σ(⟨f(I), h(S)⟩), the probability that a person wrote sentence S about image I (eq. 1).
 
-    features: size of an image's features; words: size of the vocabulary; joint: dimensions of the space of f and h.
+    f is a linear map of the image's features, h the last state of an LSTM over the words; both are L2-normalized.
+    features: the size of an image's feature vector. words: the size of the vocabulary. joint: the dimension of f and h.
     """
 
     def __init__(self, features: int, words: int, *, word_dim: int, joint: int) -> None:
@@ -22,7 +23,7 @@ class Discriminator(nn.Module):
         self.lstm = nn.LSTM(word_dim, joint)
 
     def images(self, features: Tensor) -> Tensor:
-        """f(I): unit vectors (B, joint) of features (B, D)."""
+        """f(I): unit vectors (B, joint) of images with features (B, D)."""
         return functional.normalize(self.image(features), dim=1)
 
     def sentences(self, sentences: PaddedSentences) -> Tensor:
@@ -31,5 +32,5 @@ class Discriminator(nn.Module):
         return functional.normalize(last[0], dim=1)
 
     def forward(self, images: Tensor, sentences: PaddedSentences) -> Tensor:
-        """⟨f(I), h(S)⟩, the logit of r: (B,), of image vectors (B, joint) and a sentence each."""
+        """The logits (B,) of r: the dot product of each image vector (B, joint) with its encoded sentence."""
         return (images * self.sentences(sentences)).sum(1)

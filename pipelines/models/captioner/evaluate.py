@@ -1,4 +1,4 @@
-"""The evaluation of a captioner on a split: against human captions, by its discriminator, and by an embedding model."""
+"""The evaluation of a captioner on a split, compared with human captions; writes a table, JSON and sample captions."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ from negcap.pipelines.models.config import DEVICES, cores
 from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.features import Features, read_features
 
-WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # phase, decoding
+WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
 PEOPLE = "people"
 
 
 @dataclass(frozen=True)
 class CaptionerEvaluateConfig:
-    """How a captioner is evaluated. Raises ValueError for a value that breaks its rule.
+    """How a captioner is evaluated. Raises ValueError for a value out of its range.
 
-    split: of the run; limit: only its first images. judge: the folder of an embedding model that ranks images for
-    generated captions. n: captions an image, for self-BLEU; width: of the beam; seed: of the noise. images: the folder
-    of the images, the first `shown` of which are drawn with their captions.
+    split: of the run. limit: use only this many first images of it; None: all. judge: the folder of an embedding model
+    that retrieves images by generated captions; None: no such metrics. n: captions per image, for self-BLEU. width: of
+    the beam. seed: of the noise. images: the folder of the images, the first `shown` of which are drawn with their
+    captions; None: no drawing.
     """
 
     split: str = "test"
@@ -67,10 +68,10 @@ class CaptionerEvaluateConfig:
 
 @dataclass(frozen=True)
 class ReferenceCaptions:
-    """I images and what people say of them, as normalized words.
+    """I images and their human captions, as normalized words.
 
-    rows: (I,) indices among the run's images; ids: of these I images; human: a caption of each; references: the others
-    of each; train: all captions that the captioner was trained on, as normalized texts.
+    rows: (I,) indices among the run's images. ids: their image ids. human: one caption per image. references: the other
+    captions per image. train: all captions of the captioner's train splits, as normalized texts.
     """
 
     rows: Tensor
@@ -80,8 +81,11 @@ class ReferenceCaptions:
     train: frozenset[str]
 
 
-class Written(NamedTuple):
-    """Captions of I images, n of each: texts (I * n,); discriminator: (I,) the score r of the first of each image."""
+class GeneratedCaptions(NamedTuple):
+    """n generated captions for each of I images; texts: I * n, those of an image together.
+
+    discriminator: (I,) the discriminator's probability r for the first caption of each image.
+    """
 
     texts: pa.Array
     discriminator: Tensor
@@ -90,9 +94,9 @@ class Written(NamedTuple):
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
     """Evaluate a captioner on a run; returns the table as Markdown.
 
-    Writes measures.json and measures.md to `output`, by default `<model>/evaluation`, and samples.png where there are
-    images. Raises FileNotFoundError or ValueError for a folder that is no captioner's, a run without the split, or
-    features that are not the captioner's or the judge's.
+    Writes measures.json and measures.md to `output` (None: `<folder>/evaluation`), and samples.png if config.images is
+    set. Raises FileNotFoundError or ValueError for a folder without a captioner, a run without the split, or features
+    of another size or backbone than the captioner or the judge was trained on.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -129,7 +133,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
 def read_references(
     captions: Captions, features: Features, captioner: Captioner, config: CaptionerEvaluateConfig
 ) -> ReferenceCaptions:
-    """The images of the split, and human captions. Raises ValueError for a split without images with features."""
+    """The images of the split and their captions. Raises ValueError if no image of the split has features."""
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
     images = captions.image[chosen].unique()
     texts = normalize(captions.texts).to_pylist()
@@ -153,8 +157,8 @@ def write_captions(
     reference: ReferenceCaptions,
     decoding: str,
     config: CaptionerEvaluateConfig,
-) -> Written:
-    """config.n captions of each image, each with its own noise; none is refused."""
+) -> GeneratedCaptions:
+    """Write config.n captions per image, each with its own noise; none is rejected."""
     discriminator = captioner.nets.discriminator
     images, device = len(reference.ids), discriminator.image.weight.device
     values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
@@ -163,13 +167,13 @@ def write_captions(
     sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
-    return Written(detokenize(join_words(sentences, captioner.vocabulary)), score)
+    return GeneratedCaptions(detokenize(join_words(sentences, captioner.vocabulary)), score)
 
 
 def measure(
-    written: Written, reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
+    written: GeneratedCaptions, reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
 ) -> dict[str, float]:
-    """All measures of generated captions: self-BLEU of all n of an image, the others of the first one."""
+    """All measures of generated captions, by name: self-BLEU over the n of each image, the others of the first one."""
     words = [text.split() for text in normalize(written.texts).to_pylist()]
     groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
     first = written.texts.take(pa.array(np.arange(len(reference.ids)) * config.n))
@@ -184,7 +188,7 @@ def measure(
 def measure_people(
     reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
 ) -> dict[str, float]:
-    """The same of one human caption of each image, but for the discriminator's score."""
+    """The measures of one human caption per image, without the discriminator's; self-BLEU over up to n per image."""
     groups = [[one, *others][: config.n] for one, others in zip(reference.human, reference.references, strict=True)]
     several = any(len(group) > 1 for group in groups)
     texts = pa.array([" ".join(one) for one in reference.human])
@@ -196,9 +200,10 @@ def measure_people(
 
 
 def measure_against(reference: ReferenceCaptions, sentences: Sequence[list[str]]) -> dict[str, float]:
-    """Measures of one sentence for each image against people's; novel: the share that no train caption says, in %.
+    """Measures of one sentence per image against human captions, by name.
 
-    BLEU and CIDEr-D are of the images with references, and left out where none has any.
+    BLEU and CIDEr-D use the images with references, and are left out if there are none. novel: the share of sentences,
+    in %, that are no train caption.
     """
     pairs = [(one, others) for one, others in zip(sentences, reference.references, strict=True) if others]
     similarity: dict[str, float] = {}

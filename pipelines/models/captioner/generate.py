@@ -1,4 +1,4 @@
-"""Captions of images: written, refused with a reason, and written again where too few are left; all as arrays."""
+"""Writing captions of images: rejected ones get a reason and are written again. Captions are held in arrays."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
 from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
 from negcap.schemas.captions import CAPTION_REASONS
 
-AT_ONCE = 1024  # captions
+AT_ONCE = 1024  # captions written at a time
 OWN, REPEAT = CAPTION_REASONS.index("own_caption") + 1, CAPTION_REASONS.index("repeat") + 1
 
 
 class ImagesToCaption(NamedTuple):
-    """I images: their ids, transformed features (I, D), and the `caption_keys` of the captions that they have."""
+    """I images to write captions of.
+
+    ids: image ids. features: (I, D), transformed. existing_keys: the `caption_keys` of all captions that the images
+    already have.
+    """
 
     ids: Sequence[str]
     features: Tensor
-    own: pa.Array
+    existing_keys: pa.Array
 
 
 class Attempts(NamedTuple):
     """n captions that were written, sorted by image and number.
 
-    image: (n,) index of the image; number: (n,) of the caption among those of its image; reason: (n,) 0 for a caption
-    that is kept, else k for the k-th of CAPTION_REASONS; text: (n,).
+    image: (n,) image index. number: (n,) from 0, counts the attempts per image. reason: (n,) 0 for an accepted caption,
+    k for one rejected for the k-th of CAPTION_REASONS, counted from 1. text: (n,).
     """
 
     image: np.ndarray
@@ -50,10 +54,11 @@ class Attempts(NamedTuple):
 
 
 def generate_captions(captioner: Captioner, images: ImagesToCaption, config: WritingConfig) -> Attempts:
-    """Write captions until each image has config.n that are not refused, in at most config.tries rounds.
+    """Write captions until each image has config.n accepted ones, in at most config.tries rounds.
 
-    Refused are degenerate captions, those that an image has already, and those written of it before. The result
-    depends on the seed and the image's id alone.
+    Rejected are degenerate captions (see `degeneracy`), and those that repeat a caption the image already has or an
+    accepted one. The captions of an image depend only on the seed, its id, its features and the captions it has, not on
+    other images.
     """
     keys, names = stream_keys(config.seed, images.ids), pa.array(images.ids, pa.string())
     missing, begun = np.full(len(images.ids), config.n), np.zeros(len(images.ids), np.int64)
@@ -68,7 +73,7 @@ def generate_captions(captioner: Captioner, images: ImagesToCaption, config: Wri
         sentences = write_sentences(captioner, images.features, keys, (image, number), config)
         text = detokenize(join_words(sentences, captioner.vocabulary))
         new = caption_keys(names.take(pa.array(image)), text)
-        reason = _refusal_reasons(sentences, new, images.own, kept)
+        reason = _rejection_reasons(sentences, new, images.existing_keys, kept)
         kept.append(new.filter(pa.array(reason == 0)))
         rounds.append(Attempts(image, number, reason, text))
         missing = missing - np.bincount(image[reason == 0], minlength=len(images.ids))
@@ -76,7 +81,7 @@ def generate_captions(captioner: Captioner, images: ImagesToCaption, config: Wri
 
 
 def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
-    """Strings that are equal for captions of the same image with the same normalized text."""
+    """One string per caption, equal for captions of the same image with the same normalized text."""
     return pc.binary_join_element_wise(image_ids, normalize(texts), "\x1f")
 
 
@@ -88,9 +93,10 @@ def write_sentences(
     wanted: tuple[np.ndarray, np.ndarray],
     config: WritingConfig,
 ) -> PaddedSentences:
-    """Write the wanted captions, (image, number) of each, both (n,); AT_ONCE at a time, with the result on the CPU.
+    """Write n captions, AT_ONCE at a time; the result is on the CPU.
 
-    features: (I, D) transformed; keys: (I,) `stream_keys` of the images.
+    features: (I, D), transformed. keys: (I,) `stream_keys` of the images. wanted: the image index and the number of
+    each caption, both (n,).
     """
     sizes, device = captioner.config, features.device
     generator = captioner.nets.generator
@@ -109,10 +115,12 @@ def write_sentences(
     return PaddedSentences(torch.cat(words), torch.cat(lengths))
 
 
-def _refusal_reasons(sentences: PaddedSentences, new: pa.Array, own: pa.Array, kept: Sequence[pa.Array]) -> np.ndarray:
-    """(n,) as Attempts.reason; new: keys of the captions; own: of the images' own; kept: of those kept before."""
+def _rejection_reasons(
+    sentences: PaddedSentences, new: pa.Array, existing: pa.Array, kept: Sequence[pa.Array]
+) -> np.ndarray:
+    """(n,) as Attempts.reason; new: keys of the captions; existing: of those images have; kept: of accepted ones."""
     reason = degeneracy(sentences).numpy()
-    is_own = pc.is_in(new, own).to_numpy(zero_copy_only=False)
+    is_own = pc.is_in(new, existing).to_numpy(zero_copy_only=False)
     before = pc.is_in(new, pa.concat_arrays([*kept, new.slice(0, 0)])).to_numpy(zero_copy_only=False)
     codes = new.dictionary_encode().indices.to_numpy()
     acceptable = np.flatnonzero((reason == 0) & ~is_own & ~before)

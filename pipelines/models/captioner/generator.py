@@ -1,4 +1,4 @@
-"""The generator: from image features and noise to a sentence, word by word."""
+"""The generator: writes a sentence word by word, from image features and noise."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ class LSTMState(NamedTuple):
     hidden: Tensor
     cell: Tensor
 
-    def of(self, rows: Tensor) -> LSTMState:
-        """The states of these rows."""
+    def select(self, rows: Tensor) -> LSTMState:
+        """The states of the sentences `rows` (b,)."""
         return LSTMState(self.hidden[rows], self.cell[rows])
 
 
 class PaddedSentences(NamedTuple):
-    """B sentences of up to T words: words (B, T) int64, padded with <pad>; lengths (B,), <end> included."""
+    """B sentences of up to T words: words (B, T) int64, padded with <pad>; lengths (B,), with <end> counted."""
 
     words: Tensor
     lengths: Tensor
 
     @property
     def mask(self) -> Tensor:
-        """(B, T) bool: True where there is a word."""
+        """(B, T) bool: True for words, False for padding."""
         return torch.arange(self.words.shape[1], device=self.words.device)[None, :] < self.lengths[:, None]
 
-    def of(self, rows: Tensor) -> PaddedSentences:
-        """The sentences of these rows."""
+    def select(self, rows: Tensor) -> PaddedSentences:
+        """The sentences `rows` (b,)."""
         return PaddedSentences(self.words[rows], self.lengths[rows])
 
 
 class WordScores(NamedTuple):
-    """What the policy says of given sentences, word by word; 0 where there is no word.
+    """The generator's scores of each word of given sentences; 0 for padding.
 
-    log_probs: (B, T) log π of each word; entropy: (B, T) of the distribution it is from, in nats.
+    log_probs: (B, T) the log-probability log π of each word. entropy: (B, T), in nats, of the distribution at that
+    position.
     """
 
     log_probs: Tensor
@@ -54,7 +55,7 @@ class WordScores(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneratorShape:
-    """The sizes of word vectors, of the LSTM's state and of the noise z; the dropout of word vectors and states."""
+    """Sizes of the word vectors, the LSTM's state and the noise z; dropout: of word vectors and states."""
 
     word_dim: int
     hidden: int
@@ -63,9 +64,10 @@ class GeneratorShape:
 
 
 class Generator(nn.Module):
-    """π(word | image, noise, previous words): an LSTM whose first state is a linear map of image features ⊕ noise.
+    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise.
 
-    features: size of an image's features; words: size of the vocabulary; noise: standard normal.
+    Its first state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the
+    size of an image's feature vector. words: the size V of the vocabulary.
     """
 
     forbidden: Tensor
@@ -83,13 +85,13 @@ class Generator(nn.Module):
         self.register_buffer("forbidden", forbidden, persistent=False)
 
     def first_state(self, features: Tensor, noise: Tensor) -> LSTMState:
-        """The state before the first word: features (B, D), noise (B, z)."""
+        """The state before the first word; features: (B, D), noise: (B, z)."""
         return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
     def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
-        """Read a word (B,) for each sentence; returns the logits (B, V) of the next word and the new state.
+        """Read one word per sentence (B,); returns the logits (B, V) of the next word and the new state.
 
-        Without dropout. The LSTM's cell is written out, which is faster than a call of `lstm` for one step.
+        Without dropout. The LSTM's equations are written out, which is faster for one step than a call of `lstm`.
         """
         input_weight, hidden_weight, input_bias, hidden_bias = self.lstm.all_weights[0]
         gates = linear(self.embedding(words), input_weight, input_bias) + linear(
@@ -101,7 +103,7 @@ class Generator(nn.Module):
         return self.out(hidden) + self.forbidden, LSTMState(hidden, cell)
 
     def forward(self, state: LSTMState, sentences: PaddedSentences) -> WordScores:
-        """Score whole sentences, from their first states on. A forbidden word counts as log π = 0."""
+        """Score all words of sentences, starting from `state`; the log-probability of a forbidden word is set to 0."""
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
         inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)

@@ -1,4 +1,4 @@
-"""An embedding model as the judge of captions: does it find the image that a caption was written of?"""
+"""An embedding model as the judge of captions: does a caption retrieve the image it was written of?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class Judge(NamedTuple):
-    """A model that negcap train made, and its unit vectors (I, d) of the images that captions are written of."""
+    """An embedding model trained by `negcap train`, and its unit vectors (I, d) of the images that have captions."""
 
     model: Any
     vocabulary: WordVocabulary
@@ -26,10 +26,10 @@ class Judge(NamedTuple):
 
 
 def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> Judge:
-    """The judge in a model's folder; image_ids: of all images of the run; rows: (I,) those captions are written of.
+    """Load a judge from a model's folder; image_ids: of all images of the run; rows: (I,) those it embeds.
 
-    Raises FileNotFoundError or ValueError for a folder that is no model's, a model of components, or a run without
-    features of its size.
+    Raises FileNotFoundError or ValueError for a folder without a model, a model that needs components, or a run without
+    features of the model's size.
     """
     model, vocabulary, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
@@ -41,7 +41,7 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
 
 
 def retrieval_by_captions(texts: pa.Array, judge: Judge) -> dict[str, float]:
-    """Text-to-image metrics for a caption of each image (I,), and the mean similarity of captions and their images."""
+    """Text-to-image metrics of one caption per image (I,), and the mean similarity of a caption and its image."""
     device = judge.images.device
     encoded = judge.vocabulary.encode(texts)
     captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))

@@ -1,4 +1,7 @@
-"""The losses of the captioner: likelihood, the discriminator's, and the policy gradient with rollouts (Dai et al.)."""
+"""The captioner's losses: likelihood, the discriminator's, and the policy gradient with rollouts (Dai et al. 2017).
+
+Equation numbers are those of Chen et al. (2019).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row
 
 
 def likelihood_loss(scores: WordScores, sentences: PaddedSentences) -> Tensor:
-    """The mean negative log-likelihood of a word; <unk> does not count."""
+    """The mean negative log-likelihood per word, a scalar; <unk> is not counted."""
     counted = sentences.mask & (sentences.words != UNKNOWN_ID)
     return -scores.log_probs.sum() / counted.sum()
 
@@ -26,9 +29,10 @@ def likelihood_loss(scores: WordScores, sentences: PaddedSentences) -> Tensor:
 def discriminator_loss(
     real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 0.5, beta: float = 0.5
 ) -> Tensor:
-    """-E[log r(I, S)] - α E[log(1 - r(I, S generated))] - β E[log(1 - r(I, S of another image))] (eq. 4).
+    """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4).
 
-    All arguments are logits of r, of any shape.
+    r(I, S) is the probability that a person wrote sentence S about image I. real, generated, mismatched: its logits, of
+    any shape. Equation 4 has equal weights, α = β = 1.
     """
     return (
         functional.softplus(-real).mean()
@@ -38,21 +42,24 @@ def discriminator_loss(
 
 
 def policy_loss(scores: WordScores, values: Tensor, baseline: Tensor) -> Tensor:
-    """A scalar whose gradient is -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2); values, baseline: (B, T)."""
+    """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2).
+
+    scores: of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
+    """
     return -(scores.log_probs * (values - baseline).detach()).sum() / len(values)
 
 
 def mean_of_others(values: Tensor) -> Tensor:
-    """A baseline b_t for each row of values (B, T): the mean of the other rows' values at t; 0 for a single row.
+    """Baselines b_t (B, T) for values (B, T): the mean of the other rows' values at t; 0 for a single row.
 
-    As rows are sampled independently, it does not change the expectation of the gradient.
+    As rows are sampled independently, this does not change the expectation of the gradient.
     """
     return (values.sum(0) - values) / max(len(values) - 1, 1)
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """How prefixes are completed: `count` times each of `positions` words; noise: the generator that samples them."""
+    """Prefixes of each length in `positions` are completed `count` times; noise: torch's generator for sampling."""
 
     positions: Sequence[int]
     count: int
@@ -60,7 +67,7 @@ class Rollouts:
 
 
 class ValuedSentences(NamedTuple):
-    """Sampled sentences, the values (B, T) of their words, and their own rewards (B,)."""
+    """Sampled sentences, the values (B, T) of their words, and the rewards (B,) of the whole sentences."""
 
     sentences: PaddedSentences
     values: Tensor
@@ -70,14 +77,15 @@ class ValuedSentences(NamedTuple):
 def sample_with_values(
     generator: Generator, state: LSTMState, uniforms: Tensor, reward: Reward, rollouts: Rollouts
 ) -> ValuedSentences:
-    """Sample a sentence for each row, and estimate the value of each of its words (eq. 3).
+    """Sample one sentence per row, and estimate the value of each of its words (eq. 3).
 
-    The value of a prefix, V(S_1:p), is the mean reward of sampled completions. The value of word t is that of the next
-    rollout position p at or after t within the sentence, and the sentence's own reward after the last one. So there are
-    fewer rollouts than words; the expectation of the gradient is the same, as p does not depend on what follows it.
-    state: before the first word, (B, hidden); uniforms: (B, T) in (0, 1), on the device.
+    The value V(S_1:p) of the first p words is the mean reward of sampled completions. Word t gets the value of the next
+    rollout position p >= t within the sentence; words after the last such position get the reward of the sentence
+    itself. So there are fewer rollouts than words; the expectation of the gradient is the same, as p does not depend on
+    what follows it. state: of the generator before the first word, (B, hidden). uniforms: (B, T) in (0, 1), on the
+    device.
     """
-    rows, most = uniforms.shape
+    rows, max_words = uniforms.shape
     device = uniforms.device
     stops: list[tuple[int, Tensor, LSTMState]] = []
 
@@ -85,18 +93,18 @@ def sample_with_values(
         if step in rollouts.positions:
             stops.append((step, unfinished, state))
 
-    sentences = complete(generator, state, empty_sentences(rows, most, device), sample_by(uniforms), remember)
+    sentences = complete(generator, state, empty_sentences(rows, max_words, device), sample_by(uniforms), remember)
     rewards = reward(sentences, torch.arange(rows, device=device))
-    values = rewards[:, None].expand(rows, most).clone()
+    values = rewards[:, None].expand(rows, max_words).clone()
     if stops and rollouts.count:
         count = rollouts.count
         row = torch.cat([unfinished.repeat(count) for _, unfinished, _ in stops])
         length = torch.cat([torch.full_like(unfinished, step).repeat(count) for step, unfinished, _ in stops])
         parts = zip(*(state for _, _, state in stops), strict=True)
         states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
-        positions = torch.arange(most, device=device)[None, :]
+        positions = torch.arange(max_words, device=device)[None, :]
         prefixes = PaddedSentences(sentences.words[row].where(positions < length[:, None], PAD_ID), length)
-        sampled = torch.rand(len(row), most, generator=rollouts.noise, device=rollouts.noise.device).to(device)
+        sampled = torch.rand(len(row), max_words, generator=rollouts.noise, device=rollouts.noise.device).to(device)
         completed = complete(generator, states, prefixes, sample_by(sampled))
         of_stops = reward(completed, row).split([len(unfinished) * count for _, unfinished, _ in stops])
         for (step, unfinished, _), some in reversed(list(zip(stops, of_stops, strict=True))):

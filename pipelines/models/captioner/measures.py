@@ -1,4 +1,4 @@
-"""Measures of generated captions, against human captions and of their diversity. A sentence is a list of words."""
+"""Measures of generated captions: agreement with human captions, and diversity. A sentence is a list of words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 Words = Sequence[str]
 ORDERS = 4  # n-grams of 1 to 4 words
-SIGMA = 6.0  # of CIDEr-D's penalty of length
+SIGMA = 6.0  # of CIDEr-D's length penalty
 
 
 def ngrams(sentence: Words, n: int) -> list[tuple[str, ...]]:
@@ -18,13 +18,13 @@ def ngrams(sentence: Words, n: int) -> list[tuple[str, ...]]:
 
 
 def distinct(sentences: Sequence[Words], n: int) -> float:
-    """distinct-n: the number of different n-grams over the number of n-grams in all sentences (Li et al. 2016)."""
+    """distinct-n: number of distinct n-grams divided by that of all n-grams, in all sentences (Li et al. 2016)."""
     grams = [gram for sentence in sentences for gram in ngrams(sentence, n)]
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
 def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
-    """Corpus BLEU-1 to BLEU-4 in %; references: one or more sentences for each candidate."""
+    """Corpus BLEU-1 to BLEU-4 in %; references: one or more sentences per candidate."""
     from nltk.translate.bleu_score import corpus_bleu
 
     weights = [tuple(1 / n if k < n else 0.0 for k in range(ORDERS)) for n in range(1, ORDERS + 1)]
@@ -34,10 +34,10 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> 
 
 
 def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
-    """The mean BLEU-4, in %, of every sentence against the others of its group (Zhu et al. 2018); low is diverse.
+    """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018); low means diverse.
 
-    Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short. Groups of one sentence do not count; 0
-    without any other group.
+    Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short. Groups of one sentence are ignored; 0 if
+    there are no others.
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
@@ -54,8 +54,9 @@ def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
 def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
     """CIDEr-D of each candidate against its references, 0 to 10 (Vedantam et al. 2015, eq. 3 and section 7).
 
-    n-grams of 1 to 4 words are weighted by their inverse document frequency, where a document is all references of a
-    candidate; counts of a candidate are clipped to the reference's; a difference of length l costs exp(-l² / 72).
+    n-grams of 1 to 4 words are weighted by inverse document frequency, where a document is all references of one
+    candidate. A candidate's counts are clipped to the reference's; a length difference of l words multiplies by exp(-l²
+    / 72).
     """
     frequency: Counter[tuple[str, ...]] = Counter()
     for group in references:

@@ -15,7 +15,7 @@ from negcap.pipelines.models.captioner.generator import Generator, GeneratorShap
 from negcap.pipelines.models.encoders import TRANSFORMS
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
-MLE, GAN = PHASES = ("mle", "gan")  # names of weights: of the generator after the first phase and after the last
+MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase
 
 
 class Nets(NamedTuple):
@@ -26,7 +26,7 @@ class Nets(NamedTuple):
 
 
 class Captioner(NamedTuple):
-    """A trained captioner. features, backbone: size of an image's features, and the network they are from."""
+    """A trained captioner; features, backbone: the size of an image's feature vector and the network it is from."""
 
     nets: Nets
     vocabulary: WordVocabulary
@@ -35,7 +35,7 @@ class Captioner(NamedTuple):
     backbone: str
 
     def require_features(self, values: Tensor, backbone: str) -> None:
-        """Raise ValueError for features (…, D) of another size or backbone than those it was trained on."""
+        """Raise ValueError for features (…, D) of another size or backbone than those of the training."""
         if values.shape[-1] != self.features or backbone != self.backbone:
             raise ValueError(
                 f"features must be {self.features} numbers of {self.backbone!r} as the captioner's, "
@@ -44,7 +44,10 @@ class Captioner(NamedTuple):
 
 
 def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
-    """New nets, initialized from the config's seed alone; features: size of an image's; words: of the vocabulary."""
+    """New nets, whose initial weights depend only on the config.
+
+    features: the size of an image's feature vector. words: the size of the vocabulary.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         shape = GeneratorShape(config.word_dim, config.hidden, config.noise, config.dropout)
@@ -54,13 +57,19 @@ def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
 
 
 def transform_features(features: Tensor, transform: str) -> Tensor:
-    """Features (I, D), or the mean over the regions of a grid (I, R, D), transformed: (I, D) float32, for both nets."""
+    """Features for both nets, (I, D) float32: transformed; a grid (I, R, D) is first averaged over its regions.
+
+    transform: a key of TRANSFORMS.
+    """
     features = features.float()
     return TRANSFORMS[transform](features.mean(1) if features.dim() == 3 else features)
 
 
 def weights_file(folder: Path, phase: str) -> Path:
-    """The weights of a phase. Raises ValueError for an unknown phase, FileNotFoundError where there are none yet."""
+    """The weights file of a phase, "mle" or "gan".
+
+    Raises ValueError for another phase, FileNotFoundError if the folder holds no captioner or not yet this file.
+    """
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, was: {phase}")
     checkpoint.read_identity(folder, "captioner")
@@ -71,9 +80,9 @@ def weights_file(folder: Path, phase: str) -> Path:
 
 
 def load_captioner(weights: Path, device: torch.device) -> Captioner:
-    """The captioner with the generator of this file, see `weights_file`, and the latest discriminator of its folder.
+    """A captioner with the generator in the file `weights` (see `weights_file`) and its folder's latest discriminator.
 
-    Raises FileNotFoundError or ValueError for a folder that is no captioner's, or is damaged.
+    Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
     """
     folder = weights.parent
     identity, vocabulary = checkpoint.read_identity(folder, "captioner")

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed and an image's name alone: not on batch, shard or order."""
+"""Random numbers that depend only on a seed and an image's name, not on batch, shard or order."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ _MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint6
 
 
 class CaptionNoise(NamedTuple):
-    """The random numbers of n captions: normal (n, z) for the generator, uniforms (n, words) for sampling its words."""
+    """The random numbers of n captions: normal (n, z) for the generator, uniforms (n, words) to sample its words."""
 
     normal: Tensor
     uniforms: Tensor
 
 
 def stream_keys(seed: int, names: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """The key (n,) of a stream of random numbers for each name."""
+    """A key (n,) per name, which selects its stream of random numbers."""
     digests = b"".join(blake2b(f"{seed}\x1fcaption\x1f{name}".encode(), digest_size=8).digest() for name in names)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def stream_uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.float64]:
-    """Numbers `first` (n,) to `first + count` of the streams of keys (n,): (n, count) in (0, 1), by splitmix64."""
+    """`count` numbers in (0, 1) from each stream, (n, count), by splitmix64.
+
+    keys: (n,) of the streams. first: (n,) from 0, the position of the first number in the stream.
+    """
     with np.errstate(over="ignore"):
         numbers = first[:, None] + np.arange(1, count + 1, dtype=np.uint64)
         bits = np.asarray(keys[:, None] + _STEP * numbers, np.uint64)
@@ -42,6 +45,9 @@ def stream_uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64],
 def caption_noise(
     keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
 ) -> CaptionNoise:
-    """The noise of caption `numbers` (n,) of the images with keys (n,); noise: size of z; words: most of a caption."""
+    """The noise of captions number `numbers` (n,) of the images with `keys` (n,).
+
+    noise: the size of z. words: the maximum number of words of a caption.
+    """
     values = torch.from_numpy(stream_uniforms(keys, numbers * np.uint64(noise + words), noise + words))
     return CaptionNoise(torch.special.ndtri(values[:, :noise]).float(), values[:, noise:])

@@ -1,4 +1,4 @@
-"""One epoch of each of the three phases of a training; each returns its figures for metrics.jsonl."""
+"""One epoch of each of the three phases of a captioner's training; each returns data for metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from negcap.pipelines.models.captioner.training_data import TrainingData
 from negcap.pipelines.models.sampling import shuffled_batches
 from negcap.pipelines.models.training import optimizer_step
 
-AT_ONCE = 1024  # sentences in a batch without gradients
-JUDGED = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
+AT_ONCE = 1024  # sentences per batch when no gradients are computed
+CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
 
 
 @dataclass(frozen=True)
 class Learner:
-    """Nets in training, their optimizers (likelihood, policy, discrimination), the data and the config."""
+    """The state of a training: nets, optimizers by loss (likelihood, policy, discrimination), data and config."""
 
     nets: Nets
     optimizers: dict[str, torch.optim.Optimizer]
@@ -40,25 +40,28 @@ class Learner:
 
 @dataclass(frozen=True)
 class Randomness:
-    """Generators of an epoch: order, of captions, on the CPU; noise, on the device."""
+    """The random generators of an epoch: `order` of captions (on the CPU) and `noise` (on the device)."""
 
     order: Generator
     noise: Generator
 
     @classmethod
-    def of(cls, data: TrainingData, seed: int) -> Randomness:
-        """Both with the same seed."""
+    def seeded(cls, data: TrainingData, seed: int) -> Randomness:
+        """Both generators, with the same seed."""
         return cls(Generator().manual_seed(seed), Generator(data.device).manual_seed(seed))
 
 
 def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
-    """First phase: maximum likelihood of the train captions."""
+    """First phase: train the generator for one epoch by maximum likelihood of the train captions.
+
+    Returns the mean losses per word on train and validation captions.
+    """
     data, config, generator = learner.data, learner.config, learner.nets.generator
     generator.dropout.train()
-    random = Randomness.of(data, seed)
+    random = Randomness.seeded(data, seed)
     losses = []
     with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
-        torch.manual_seed(seed)  # dropout
+        torch.manual_seed(seed)  # of dropout
         for rows in shuffled_batches(data.train, config.batch_size, random.order):
             sentences = data.sentences(rows)
             state = generator.first_state(data.features_of(rows), normal_noise(len(rows), learner.nets, random.noise))
@@ -71,8 +74,8 @@ def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
 
 @torch.no_grad()
 def validation_loss(nets: Nets, data: TrainingData) -> float:
-    """The mean negative log-likelihood of a word of the validation captions, with the same noise every time."""
-    noise = Randomness.of(data, 0).noise
+    """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
+    noise = Randomness.seeded(data, 0).noise
     total, words = 0.0, 0
     for rows in data.validation.split(AT_ONCE):
         sentences = data.sentences(rows)
@@ -84,22 +87,25 @@ def validation_loss(nets: Nets, data: TrainingData) -> float:
 
 
 def discriminator_epoch(learner: Learner, seed: int) -> dict[str, Any]:
-    """Second phase: the discriminator learns to tell real from generated and mismatched captions."""
+    """Second phase: train the discriminator for one epoch to tell real from generated and mismatched captions.
+
+    Returns its mean loss and its accuracy, from 0 to 1, on each of the three.
+    """
     data = learner.data
-    random = Randomness.of(data, seed)
+    random = Randomness.seeded(data, seed)
     figures = []
     for rows in shuffled_batches(data.known, AT_ONCE, random.order):
         generated = sample(learner.nets, data.features_of(rows), data.words, random.noise)
         for part in torch.arange(len(rows)).split(learner.config.batch_size):
             if len(part) > 1:
-                figures.append(discriminator_step(learner, rows[part], generated.of(part.to(data.device))))
+                figures.append(discriminator_step(learner, rows[part], generated.select(part.to(data.device))))
     return _discriminator_figures(figures)
 
 
 def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentences) -> Tensor:
-    """A step of the discriminator on captions (B,), generated ones of the same images, and those of other images.
+    """Train the discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
 
-    Returns the loss and the accuracy on real, generated and mismatched captions, (4,).
+    Returns the loss and the accuracies on real, generated and mismatched captions, from 0 to 1: (4,).
     """
     data, config, discriminator = learner.data, learner.config, learner.nets.discriminator
     images = discriminator.images(data.features_of(rows))
@@ -107,8 +113,8 @@ def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentence
     real = (images * sentences).sum(1)
     fake = discriminator(images, generated)
     other = (images * sentences.roll(1, 0)).sum(1)
-    apart = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
-    mismatched = other[apart] if bool(apart.any()) else other.detach() * 0
+    different_images = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
+    mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
     loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
     optimizer_step(learner.optimizers["discrimination"], loss, discriminator.parameters(), config.clip)
     accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
@@ -116,13 +122,13 @@ def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentence
 
 
 def gan_epoch(learner: Learner, seed: int) -> dict[str, Any]:
-    """Third phase: stages of `generator_steps` steps of the policy gradient and one step of the discriminator.
+    """Third phase: `stages` times, `generator_steps` steps of policy gradient, then one step of the discriminator.
 
-    Returns the mean reward, the policy's entropy at a word in nats, the words of a caption, and the figures of the
-    discriminator.
+    Returns the mean reward, the policy's entropy per word in nats, the mean length of sampled captions, and what
+    `discriminator_epoch` returns.
     """
     data, config = learner.data, learner.config
-    random = Randomness.of(data, seed)
+    random = Randomness.seeded(data, seed)
     generator_figures, discriminator_figures = [], []
     for _ in range(config.stages):
         for _ in range(config.generator_steps):
@@ -136,9 +142,9 @@ def gan_epoch(learner: Learner, seed: int) -> dict[str, Any]:
 
 
 def policy_step(learner: Learner, rows: Tensor, noise: Generator) -> Tensor:
-    """A step of the policy gradient on the images of captions (B,).
+    """One step of policy gradient on captions sampled for the images of captions `rows` (B,).
 
-    Returns the mean reward, the mean entropy at a word, and the mean length of the sampled captions, (3,).
+    Returns the mean reward, the mean entropy per word in nats, and the mean length in words, (3,).
     """
     config, (generator, discriminator) = learner.config, learner.nets
     features = learner.data.features_of(rows)
@@ -161,22 +167,22 @@ def policy_step(learner: Learner, rows: Tensor, noise: Generator) -> Tensor:
 
 @torch.no_grad()
 def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> PaddedSentences:
-    """A sentence of up to `words` words for each image, features (B, D), sampled from the policy."""
+    """Sample a sentence of up to `words` words per image; features: (B, D); noise: the random generator to use."""
     uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
     normal = normal_noise(len(features), nets, noise)
     return generate_sentences(nets.generator, features, normal, words, sample_by(uniforms))
 
 
 def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
-    """z of so many sentences, standard normal: (rows, z)."""
+    """Standard normal noise z for the generator, (rows, z)."""
     return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
 
 
 def _sample_rows(captions: Tensor, count: int, order: Generator) -> Tensor:
-    """So many of the captions, with replacement."""
+    """`count` of the captions, with replacement."""
     return captions[torch.randint(len(captions), (count,), generator=order)]
 
 
 def _discriminator_figures(steps: list[Tensor]) -> dict[str, Any]:
     loss, *accuracy = torch.stack(steps).mean(0).tolist()
-    return {"discriminator_loss": loss, "accuracy": dict(zip(JUDGED, accuracy, strict=True))}
+    return {"discriminator_loss": loss, "accuracy": dict(zip(CAPTION_KINDS, accuracy, strict=True))}

@@ -25,11 +25,11 @@ COLUMNS = {
 }
 
 
-DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # else 1
+DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # all others: 1
 
 
 def to_markdown(result: Mapping[str, Any]) -> str:
-    """A row for human captions and for each way of writing, a column for each measure that any of them has."""
+    """One row for human captions and per way of writing, one column per measure that any of them has."""
     measures = result["measures"]
     columns = {title: name for title, name in COLUMNS.items() if any(name in row for row in measures.values())}
     rows = [[writer, *(_cell(name, row) for name in columns.values())] for writer, row in measures.items()]

@@ -1,4 +1,4 @@
-"""Generated captions beside their images, as a figure."""
+"""A figure of images with generated captions beside them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 from negcap.pipelines.engine.shards import read_table
 from negcap.pipelines.models.figures import new_figure, write_png
 
-WIDTH = 68  # characters a line
+WIDTH = 68  # characters per line
 
 
 def draw_samples(
     run: Path, folder: Path, image_ids: Sequence[str], written: Mapping[str, Sequence[str]], path: Path
 ) -> None:
-    """Draw images with their captions beside them as a PNG; written[how][i] is the caption of image_ids[i].
+    """Draw images with their captions beside them as a PNG.
 
-    folder: of the image files. Raises FileNotFoundError for an image that is not in it, ValueError for one outside.
+    folder: of the image files. written: by way of writing, one caption per image of image_ids. Raises FileNotFoundError
+    for an image file that is missing, ValueError for one outside the folder.
     """
     from PIL import Image
 
@@ -44,7 +45,7 @@ def draw_samples(
 
 
 def _files(run: Path, image_ids: set[str]) -> dict[str, str]:
-    """The file of each image, as the run's captions name it."""
+    """The file name of each image, as the run's captions state it."""
     found: dict[str, str] = {}
     for rows in read_table(run, "captions", ["image_id", "image"]):
         for image_id, image in zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True):

@@ -1,4 +1,4 @@
-"""From words to text, the normal form that captions are compared in, and which sentences are refused."""
+"""Words as text, the normal form in which captions are compared, and the detection of degenerate sentences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from negcap.pipelines.models.captioner.generator import PaddedSentences
 from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID, WordVocabulary
 
-MIN_WORDS = 4  # "a dog runs ." has four, the full stop counts
-PHRASE = 4  # words
+MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
+PHRASE = 4  # words; see `degeneracy`
 _NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
 
 
 def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Array:
-    """The words of B sentences with spaces between them, without <end>: `a dog 's ball .`"""
+    """The words of B sentences joined by spaces, without <end>: `a dog 's ball .`"""
     words, inside = sentences.words, sentences.mask & (sentences.words != END_ID)
     flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
     texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
@@ -33,15 +33,16 @@ def detokenize(texts: pa.Array) -> pa.Array:
 
 
 def normalize(texts: pa.Array) -> pa.Array:
-    """Letters and digits alone, lower-cased, so that captions that say the same are equal: `a dog s ball`."""
+    """Texts in lower case and reduced to letters and digits, to compare captions: `A dog's ball.` -> `a dog s ball`."""
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\pL\pN]+", " "))
 
 
 def degeneracy(sentences: PaddedSentences) -> Tensor:
-    """(B,): 0 for an acceptable sentence, else k for the k-th of CAPTION_REASONS, the first that holds.
+    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1.
 
-    unfinished: no <end>; unknown_word: has <unk>; too_short: fewer than MIN_WORDS words; repeated_word: the same word
-    twice in succession; repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice anywhere.
+    unfinished: no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same
+    word twice in succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice
+    anywhere.
     """
     words, lengths = sentences
     mask = sentences.mask & (words != END_ID)

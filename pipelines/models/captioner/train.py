@@ -1,4 +1,4 @@
-"""The training of a captioner in three phases: from the folder of a run to that of a captioner."""
+"""The training of a captioner in three phases: reads the folder of a run, writes that of a captioner."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from negcap.pipelines.models.training import epoch_seed, read_history, write_his
 DISCRIMINATOR = "discriminator"
 EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}
 INPUTS = ("captions", "features")
-LOGGED = 4  # sampled captions in a line of metrics.jsonl
+LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
 def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
-    """Train a captioner and return its folder; an interrupted training is resumed after its last whole epoch.
+    """Train a captioner and return its folder; an interrupted training resumes after the last epoch it completed.
 
-    The folder holds config.json, vocabulary.json, metrics.jsonl (a line an epoch, with captions sampled for validation
-    images), curves.png, and weights as safetensors with JSON: of the generator with the least validation loss (mle), of
-    the last one before diversity collapsed (gan), and all that resuming needs (last). On one machine the same config
-    gives the same weights. say: called with a line of progress for every epoch; overwrite: replace a captioner that was
-    trained otherwise. Raises FileNotFoundError and ValueError for a run that cannot be trained on, ValueError for a
-    folder of something else.
+    The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch, with captions sampled for
+    validation images), curves.png, and weights as safetensors and JSON: the generator with the least validation loss
+    (`mle`), the last one before diversity collapsed (`gan`), and all that resuming needs (`last`). On one machine the
+    same config gives the same weights. overwrite: replace a captioner trained with other settings. say: called with one
+    line of progress per epoch. Raises FileNotFoundError and ValueError for a run that lacks what the training needs,
+    ValueError for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
@@ -46,8 +46,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite, weights=weights)
     for net in nets:
         net.to(data.device)
-    nets.generator.dropout.eval()  # only likelihood has dropout; the rest stays in training mode, as cuDNN's LSTM needs
-    learner = Learner(nets, optimizers_of(nets, config), data, config)
+    nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
+    learner = Learner(nets, build_optimizers(nets, config), data, config)
     state: dict[str, Any] = {"epoch": 0, "best": None, "distinct_2": None, "collapsed": False}
     if (folder / f"{checkpoint.LAST}.safetensors").exists():
         state = checkpoint.restore(folder, checkpoint.LAST, nets._asdict(), learner.optimizers)
@@ -72,8 +72,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     return folder
 
 
-def optimizers_of(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.Optimizer]:
-    """One Adam for each loss; no name is that of a net, as both are saved under their names."""
+def build_optimizers(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.Optimizer]:
+    """One Adam per loss; their names differ from those of the nets, as the same file holds both."""
     rates = {
         "likelihood": (nets.generator, config.supervised_rate),
         "policy": (nets.generator, config.learning_rate),
@@ -83,31 +83,34 @@ def optimizers_of(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.
 
 
 def _all_epochs(config: CaptionerConfig) -> list[tuple[str, int]]:
-    """All epochs of a training: the phase, and the number of the epoch in it."""
+    """The epochs of all phases in order: the phase, and the epoch's number within it, from 1."""
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     return [(phase, epoch) for phase, count in counts.items() for epoch in range(1, count + 1)]
 
 
 def _run_epoch(learner: Learner, phase: str, number: int) -> dict[str, Any]:
-    """Run an epoch (numbered through all phases); its figures, and those of captions sampled after it."""
+    """Run one epoch; returns its data for metrics.jsonl, with captions sampled after it.
+
+    number: of the epoch, counted from 1 through all phases.
+    """
     began = time.perf_counter()
     data, config = learner.data, learner.config
     figures = EPOCHS[phase](learner, epoch_seed(config.seed, number))
     if not all(math.isfinite(value) for value in figures.values() if isinstance(value, float)):
         raise ValueError(f"the loss is not finite in epoch {number} ({phase}): lower the learning rate")
     noise = Generator(data.device).manual_seed(config.seed)
-    sentences = sample(learner.nets, data.features[data.checked], config.words, noise)
+    sentences = sample(learner.nets, data.features[data.distinct_images], config.words, noise)
     texts = join_words(sentences, data.vocabulary)
     return {
         **figures,
         "distinct_2": distinct([text.split() for text in texts.to_pylist()], 2),
-        "samples": detokenize(texts[:LOGGED]).to_pylist(),
+        "samples": detokenize(texts[:LOGGED_CAPTIONS]).to_pylist(),
         "seconds": round(time.perf_counter() - began, 2),
     }
 
 
 def _save_generator(learner: Learner, line: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """Save the generator if it is the best of the first phase, or of the last and not collapsed; the new state."""
+    """Save the generator if it is the best of the first phase, or from the third and not collapsed; the new state."""
     folder, phase, generator = learner.config.output, line["phase"], learner.nets.generator
     state = {**state, "epoch": line["epoch"]}
     vocabulary = learner.data.vocabulary.sha256
@@ -125,7 +128,7 @@ def _save_generator(learner: Learner, line: dict[str, Any], state: dict[str, Any
 
 
 def _progress(line: dict[str, Any]) -> str:
-    """An epoch's line of metrics.jsonl as a line of progress."""
+    """A line of progress for an epoch; line: its data in metrics.jsonl."""
     figures = {
         "loss": line.get("loss"),
         "validation": line.get("validation_loss"),

@@ -17,17 +17,17 @@ from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
 
-CHECKED = 512  # images that distinct-2 is measured on
+DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
 
 
 @dataclass(frozen=True)
 class TrainingData:
     """C captions of I images. features (I, D), tokens and offsets are on the device, all other tensors on the CPU.
 
-    tokens, offsets: the captions as EncodedTexts; image: (C,) the image of each caption; train, validation: (n,)
-    indices of captions; known: the train captions without <unk>, on which the discriminator is trained, as it would
-    else learn that only people write <unk> (all train captions if fewer than two are left); checked: the first images
-    of validation; words: the most a caption has.
+    tokens, offsets: the captions as EncodedTexts. image: (C,) the image index of each caption. train, validation: (n,)
+    indices of captions. known: the train captions without <unk>, on which the discriminator is trained, as it would
+    otherwise learn that only people write <unk> (all train captions if fewer than two remain). distinct_images: indices
+    of the first validation images, for distinct-2. words: the maximum length of a caption.
     """
 
     vocabulary: WordVocabulary
@@ -39,7 +39,7 @@ class TrainingData:
     train: Tensor
     known: Tensor
     validation: Tensor
-    checked: Tensor
+    distinct_images: Tensor
     words: int
     device: torch.device
 
@@ -58,14 +58,14 @@ class TrainingData:
 
 
 def read_training_data(config: CaptionerConfig) -> TrainingData:
-    """Read a run. Raises FileNotFoundError or ValueError for tables that are missing or cannot be trained on."""
+    """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
     device = choose_device(config.device)
     captions = read_captions(config.run)
     features = read_features(config.run, captions.image_ids)
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.available
     )
-    train = captions.measurable(train)
+    train = captions.for_metrics(train)
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
     vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
@@ -82,7 +82,7 @@ def read_training_data(config: CaptionerConfig) -> TrainingData:
         train,
         known if len(known) > 1 else train,
         validation,
-        captions.image[validation].unique()[:CHECKED],
+        captions.image[validation].unique()[:DISTINCT_IMAGES],
         config.words,
         device,
     )

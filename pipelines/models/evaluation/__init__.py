@@ -1,1 +1,1 @@
-"""How well a model of a joint space retrieves: plain, under attack by negatives, and by components."""
+"""How well a model retrieves images and captions: plain, under attack by negatives, and with components as queries."""

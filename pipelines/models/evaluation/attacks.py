@@ -1,7 +1,8 @@
-"""Attacks: negatives that join the captions as candidates, and the ranks of images' best captions among them.
+"""Attacks: negatives are added to the candidate captions, and the best true caption of each image is ranked again.
 
-VSE-C (Shi et al. 2018, Tables 2 to 4): the candidates of an image are all captions, and the negatives of its own ones.
-UniVSE (Wu et al. 2019, Table 2): all images share one set of candidates, the captions and 5 negatives of each.
+VSE-C (Shi et al. 2018, Tables 2 to 4): the candidates of an image are all captions and the negatives of its own ones.
+UniVSE (Wu et al. 2019, Table 2): all images share their candidates, the captions and 5 negatives of each; here up to 5,
+as some captions have fewer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.evaluation.embed import embed_in_parts
+from negcap.pipelines.models.evaluation.embed import embed_in_batches
 from negcap.pipelines.models.evaluation.retrieval import TIE, Ranks, count_outranking
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 
@@ -23,14 +24,14 @@ VSE_C = PRESETS["vse-c"]
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     family: tuple(name for name in VSE_C if OPERATORS[name].family == family)
     for family in dict.fromkeys(OPERATORS[name].family for name in VSE_C)
-}  # the operators of VSE-C's attacks
+}  # the operators of VSE-C's attacks, by family
 
 
 class Attacks(NamedTuple):
-    """Negatives (P,) of a split, by attack, as indices among the M of the corpus.
+    """The negatives (P,) of a split that each attack adds, as indices among the M negatives of the corpus.
 
-    own: VSE-C's attacks by family; shared: UniVSE's attacks by operator; pairs: the first negative of each caption, by
-    operator, for the pairwise comparison.
+    own: VSE-C's attacks, by family. shared: UniVSE's attacks, by operator. pairs: by operator, the first negative of
+    each caption, for the pairwise comparison with it.
     """
 
     own: dict[str, Tensor]
@@ -39,15 +40,16 @@ class Attacks(NamedTuple):
 
     @property
     def negatives(self) -> Tensor:
-        """All negatives of all attacks, each once, in order."""
+        """The negatives of all attacks, each once, in ascending order."""
         return torch.cat([rows for attacks in self for rows in attacks.values()]).unique()
 
 
 class NegativeScores(NamedTuple):
     """A model's scores of the negatives.
 
-    own: (M,) with the image of their captions, NaN for negatives of no attack. outranking: by shared attack, (I,) how
-    many of its negatives score as high as the best caption of each image.
+    own: (M,) similarity of each negative with the image of its caption; NaN for those of no attack. outranking: by
+    shared attack, for each image (I,) the number of its negatives that score at least as high as the image's best
+    caption.
     """
 
     own: Tensor
@@ -55,7 +57,7 @@ class NegativeScores(NamedTuple):
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
-    """The negatives of captions (n,) that the protocols ask for; config: how many of each."""
+    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each."""
     univse = [name for name in PRESETS["univse"] if name in corpus.operators]
     return Attacks(
         {name: first_negatives(corpus, captions, made, config.per_family) for name, made in FAMILIES.items()},
@@ -64,8 +66,11 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     )
 
 
-def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], most: int) -> Tensor:
-    """Up to `most` negatives of each of the captions (n,): first draw of each operator, then second draws, …; (P,)."""
+def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], limit: int) -> Tensor:
+    """The indices (P,) of up to `limit` negatives per caption (n,), made by these operators.
+
+    The first negative of each operator comes before the second ones, and so on.
+    """
     wanted = torch.zeros(corpus.captions, dtype=torch.bool)
     wanted[captions] = True
     rows = (corpus.made_by(operators) & wanted[corpus.negative_caption]).nonzero()[:, 0]
@@ -75,20 +80,25 @@ def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], 
     owner = corpus.negative_caption[rows]
     counts = torch.bincount(owner, minlength=corpus.captions)
     position = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[owner]
-    return rows[position < most]
+    return rows[position < limit]
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> NegativeScores:
-    """Embed every negative of the attacks once and keep only its scores; best: (I,) score of images' best captions."""
+    """Embed every negative of the attacks once, and keep only its scores.
+
+    best: (I,) the score of each image's best caption.
+    """
     corpus, images = split.corpus, split.images
-    shared = torch.zeros(len(corpus.operator), dtype=torch.int64)  # bit k: of the k-th shared attack
+    shared = torch.zeros(
+        len(corpus.operator), dtype=torch.int64
+    )  # bit k is set for negatives of the k-th shared attack
     for bit, rows in enumerate(attacks.shared.values()):
         shared[rows] |= 1 << bit
     negatives = attacks.negatives
     image_of = split.image_of_negative(negatives)
     own = torch.full((len(corpus.operator),), torch.nan)
     outranking = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in attacks.shared}
-    for places, vectors in embed_in_parts(split.model.sentences, split.texts, corpus.captions + negatives):
+    for places, vectors in embed_in_batches(split.model.sentences, split.texts, corpus.captions + negatives):
         rows = negatives[places]
         own[rows] = (images[image_of[places].to(images.device)] * vectors).sum(1).cpu()
         for bit, name in enumerate(attacks.shared):
@@ -98,9 +108,10 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Neg
 
 
 def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
-    """Ranks (I,) of images' best captions when the negatives of its captions join each image's candidates.
+    """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates.
 
-    own: (M,) scores of negatives with the image of their captions; negatives: (P,); owner: (P,) the image of each.
+    ranks: without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,)
+    indices of those that join. owner: (P,) the image of each.
     """
     outranks = (own[negatives] > ranks.best.cpu()[owner] - TIE).long()
     return ranks.images.cpu() + torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, outranks)

@@ -1,4 +1,4 @@
-"""The interface of embedding models, and the embedding of many images or sentences in bounded memory."""
+"""The interface of embedding models, and functions that embed many images or sentences in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
-IMAGES, WORDS = 4096, 1 << 15  # embedded at a time; this bounds the memory for activations
+IMAGES, WORDS = 4096, 1 << 15  # per batch; this bounds the memory for activations
 
 
 class JointEmbedding(Protocol):
-    """A model that maps images and sentences to unit vectors of one space; the similarity is the inner product."""
+    """A model that maps images and sentences to unit vectors of one space; the similarity is their inner product."""
 
     @property
     def image(self) -> ImageEncoder:
-        """Features (B, …) to (B, d)."""
+        """The image encoder: features (B, …) to unit vectors (B, d)."""
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """Texts `rows` (B,) to (B, d)."""
+        """Unit vectors (B, d) of texts `rows` (B,)."""
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Q phrases of the same kind to (Q, d)."""
+        """Unit vectors (Q, d) of Q phrases of the same kind (objects, attributed objects or triples)."""
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """Unit vectors (n, d) of images `rows` (n,) of features (I, …)."""
+    """Unit vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
         return torch.cat([embed(features[part].to(device)) for part in rows.to(features.device).split(IMAGES)])
 
 
 def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
-    """Unit vectors (n, d) of texts `rows` (n,), in their order."""
+    """Unit vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
     vectors = torch.empty(0)
-    for places, part in embed_in_parts(embed, texts, rows):
+    for places, part in embed_in_batches(embed, texts, rows):
         if not len(vectors):
             vectors = part.new_empty(len(rows), part.shape[1])
         vectors[places.to(part.device)] = part
     return vectors
 
 
-def embed_in_parts(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Embed texts `rows` (n,), on the CPU, part by part: indices into `rows` (b,), unit vectors (b, d).
+def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and unit vectors (b, d).
 
-    On a GPU, texts of similar length form a part; on a CPU neighbours do, so that the negatives of a caption share the
-    prefixes that they have in common.
+    On a GPU, a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share
+    the computation of common prefixes.
     """
     lengths = texts.offsets[rows + 1] - texts.offsets[rows]
     order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))

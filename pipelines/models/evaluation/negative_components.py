@@ -1,7 +1,7 @@
-"""The components of negatives, extracted from their texts as those of captions are; kept beside the run.
+"""The components of negatives, parsed from their texts as those of captions are, and cached in the run's folder.
 
-A model may not know more of a negative than of a caption, which is its text. So the edit that made a negative is not
-used: the parser of the run's captions parses it, and makes the mistakes that it makes in captions.
+A model must not know more of a negative than of a caption, of which it sees only the text. So the edit that made the
+negative is not used: the parser of the run's captions parses it, and makes the same kinds of mistakes as in captions.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def with_negatives(
     vocabulary: WordVocabulary,
     spacy_model: str | None = None,
 ) -> SceneGraphs:
-    """The components of a run's captions, and after them those of all M negatives; only `negatives` (P,) get any.
+    """The components of a run's C captions followed by those of its M negatives; only `negatives` (P,) have any.
 
-    graphs: of the captions; spacy_model: the pipeline that parsed the run, if the run's manifest does not name one
-    that can be loaded. Raises ValueError for a pipeline that is not installed or a damaged cache.
+    graphs: of the captions. spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that
+    can be loaded; None: the one it names. Raises ValueError for a pipeline that is not installed, or a damaged cache.
     """
     if not len(negatives):
         return graphs
@@ -60,13 +60,13 @@ def with_negatives(
 
 
 def _setting(run: Path, table: str, name: str) -> Any:
-    """What the config of the stage that made a table says, if the table has a manifest."""
+    """A setting of the stage that wrote a table; None if the table has no manifest."""
     manifest = read_manifest(run / table)
     return None if manifest is None else manifest.identity.config.get(name)
 
 
 def _extract(run: Path, negatives: Tensor, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
-    """The components of negatives (P,), in order."""
+    """The components of negatives (P,), in their order."""
     from negcap.augment.caption import from_parses
     from negcap.augment.components.table import tabulate
     from negcap.augment.language.parse import parse_table
@@ -87,7 +87,7 @@ def _extract(run: Path, negatives: Tensor, vocabulary: WordVocabulary, settings:
 
 
 def _append(captions: ComponentLists, found: ComponentLists, negatives: Tensor, total: int) -> ComponentLists:
-    """Lists of the captions, then of `total` negatives, of which `negatives` (P,) have those that were found."""
+    """The captions' lists, then one per negative (`total`): from `found` for `negatives` (P,), empty for others."""
     sizes = torch.zeros(total, dtype=torch.long)
     sizes[negatives] = found.offsets.diff()
     words = torch.cat([captions.words, found.words.to(captions.words.device)])

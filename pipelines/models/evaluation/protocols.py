@@ -1,4 +1,4 @@
-"""The protocols of an evaluation: plain retrieval, attacks, the plural split, and caption against negative."""
+"""The protocols of an evaluation: plain retrieval, attacks, the plural split, and pairs of caption and negative."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from negcap.pipelines.models.evaluation.retrieval import (
 )
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 
-FOLD, FOLDED_FROM = 1000, 5000  # images
+FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of at least 5,000 images
 
 
 class RankList(NamedTuple):
-    """Ranks (n,) of n queries: image ids (direction i2t) or caption ids (t2i).
+    """The ranks (n,) of the n queries of one retrieval, counted from 1.
 
-    candidates: what was ranked: plain, or an attack such as vse-c:noun.
+    candidates: "plain", or the attack whose negatives are added, such as "vse-c:noun". direction: "i2t" (an image
+    queries captions) or "t2i". queries: n image ids or caption ids.
     """
 
     candidates: str
@@ -42,7 +43,7 @@ class RankList(NamedTuple):
 
 
 def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], list[RankList]]:
-    """Metrics by protocol, and the ranks they are computed from; attacks only for a run with negatives."""
+    """Metrics by protocol, and the ranks they are computed from; without negatives, only plain retrieval."""
     plain = rank(split.images, split.vectors, split.owner.to(split.images.device))
     lists = [
         RankList("plain", "i2t", split.image_ids, plain.images),
@@ -71,7 +72,7 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
 
 
 def _plain_retrieval(split: EmbeddedSplit, plain: Ranks) -> dict[str, Any]:
-    """Retrieval without attack, with intervals; for a large split also the mean over folds."""
+    """Metrics of retrieval without attack, with intervals; for a large split also their means over folds."""
     images = len(split.images)
     tables = [
         count_hits(plain.images.cpu(), torch.arange(images), images),
@@ -108,9 +109,10 @@ def _attack_metrics(ranks: Tensor, negatives: Tensor, split: EmbeddedSplit) -> d
 def _plural_split(
     split: EmbeddedSplit, numeral: Tensor, scores: NegativeScores
 ) -> tuple[dict[str, Any], list[RankList]]:
-    """Captions with a quantity above one and their images: plain, then with their numeral negatives (VSE-C, Table 4).
+    """Captions with a quantity above one and their images: plain, then attacked by their numeral negatives.
 
-    numeral: (P,) the numeral negatives of the split.
+    numeral: (P,) the numeral negatives of the split. VSE-C's Table 4 keeps all five captions of the images of such
+    captions; here, only those with a quantity above one that some negative replaces.
     """
     corpus = split.corpus
     inside = corpus.plural[split.captions]
@@ -133,7 +135,7 @@ def _plural_split(
 
 
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, scores: NegativeScores) -> dict[str, Any]:
-    """How often a caption scores above its negative with their image, in %."""
+    """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
     true = torch.zeros(split.corpus.captions)
     true[split.captions] = own_scores(split.images, split.vectors, split.owner.to(split.images.device)).cpu()
     right = (true[split.corpus.negative_caption[negatives]] > scores.own[negatives]).double()

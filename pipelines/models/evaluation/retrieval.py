@@ -1,7 +1,7 @@
-"""Ranks of true images and captions, recalls and their confidence intervals, by matrix operations in bounded memory.
+"""Ranks of true images and captions, recalls and their confidence intervals, computed in bounded memory.
 
-The rank of a truth is 1 + the number of false candidates that score as high or higher. So a tie counts against the
-model: one that maps everything to the same vector is last, not first.
+A rank is 1 + the number of false candidates with a score as high or higher. So a tie counts against the model: one that
+maps everything to the same vector is last, not first.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-TIE = 1e-6  # the accuracy of inner products of unit vectors in float32
-BLOCK = 1 << 23  # scores computed at a time: 32 MiB
-TOP = (1, 5, 10)
+TIE = 1e-6  # scores this close count as equal: the accuracy of inner products of unit vectors in float32
+BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32
+TOP = (1, 5, 10)  # the k of R@k
 RESAMPLES = 2000  # of the bootstrap
 
 
 class Ranks(NamedTuple):
-    """Ranks of a retrieval in both directions.
+    """The ranks, from 1, of a retrieval in both directions.
 
-    images: (I,) for each image, the rank of its best caption among all captions; best: (I,) that caption's score;
-    captions: (C,) for each caption, the rank of its image among all images.
+    images: (I,) the rank of each image's best caption among all captions. captions: (C,) the rank of each caption's
+    image among all images. best: (I,) the score of each image's best caption.
     """
 
     images: Tensor
@@ -30,7 +30,7 @@ class Ranks(NamedTuple):
 
 
 def own_scores(images: Tensor, sentences: Tensor, owner: Tensor) -> Tensor:
-    """The similarity (C,) of each sentence (C, d) with its image, `owner` (C,) among images (I, d).
+    """The similarity (C,) of each sentence (C, d) with its image; owner: (C,) its index among images (I, d).
 
     Raises ValueError for vectors that are not finite.
     """
@@ -43,9 +43,10 @@ def own_scores(images: Tensor, sentences: Tensor, owner: Tensor) -> Tensor:
 
 
 def rank(images: Tensor, captions: Tensor, owner: Tensor) -> Ranks:
-    """Rank all captions (C, d) for every image (I, d), and all images for every caption; owner: (C,) image of each.
+    """Rank all captions (C, d) for every image (I, d), and all images for every caption.
 
-    Every image must have a caption. Raises ValueError for vectors that are not finite.
+    owner: (C,) the index of each caption's image; every image must have a caption. Raises ValueError for vectors that
+    are not finite.
     """
     own = own_scores(images, captions, owner)
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
@@ -60,7 +61,10 @@ def rank(images: Tensor, captions: Tensor, owner: Tensor) -> Ranks:
 
 
 def count_outranking(images: Tensor, best: Tensor, sentences: Tensor) -> Tensor:
-    """For each image (I, d), how many false sentences (n, d) score as high as its best caption `best` (I,): (I,)."""
+    """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,).
+
+    best: (I,) the score of each image's best caption; scores within TIE of it count as equal.
+    """
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     for part in sentences.split(_rows(images)):
         above += (part @ images.T > best - TIE).sum(0)
@@ -72,7 +76,7 @@ def _rows(images: Tensor) -> int:
 
 
 def recall_metrics(ranks: Tensor) -> dict[str, float]:
-    """R@1, R@5 and R@10 in %, the median rank (rounded down) and the mean rank of ranks (n,)."""
+    """R@1, R@5 and R@10 in %, the median rank (rounded down) and the mean rank; ranks: (n,), from 1."""
     found = {f"R@{k}": 100.0 * (ranks <= k).double().mean().item() for k in TOP}
     ordered = ranks.sort().values
     middle = (ordered[(len(ranks) - 1) // 2] + ordered[len(ranks) // 2]).item() // 2
@@ -80,7 +84,7 @@ def recall_metrics(ranks: Tensor) -> dict[str, float]:
 
 
 def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
-    """The metrics of both directions, "i2t R@1" … "t2i mean rank", and rsum, the sum of the six recalls."""
+    """The metrics of both directions, "i2t R@1" … "t2i mean rank", and rsum, the sum of their six recalls in %."""
     metrics = {f"i2t {name}": value for name, value in recall_metrics(ranks.images).items()}
     metrics |= {f"t2i {name}": value for name, value in recall_metrics(ranks.captions).items()}
     metrics["rsum"] = sum(value for name, value in metrics.items() if "R@" in name)
@@ -88,10 +92,10 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 
 
 def mean_over_folds(images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000) -> dict[str, float]:
-    """The mean of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
+    """The means of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
 
-    images: (I, d); captions: (C, d); owner: (C,). Images that do not fill a last fold are left out. Raises ValueError
-    for fewer than `size` images.
+    images: (I, d). captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the last full fold
+    are left out. Raises ValueError for fewer than `size` images.
     """
     if len(images) < size:
         raise ValueError(f"a fold must have {size} images, there are: {len(images)}")
@@ -103,20 +107,20 @@ def mean_over_folds(images: Tensor, captions: Tensor, owner: Tensor, size: int =
 
 
 def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Tensor:
-    """For each image, how many ranks of its queries are within 1, 5 and 10, and how many queries it has: (I, 4).
+    """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, and the number of its queries: (I, 4).
 
-    ranks: (n,) of queries; owner: (n,) the image of each query; images: I.
+    ranks: (n,) of queries, from 1. owner: (n,) the image index of each query. images: I.
     """
     values = torch.stack([*((ranks <= k).double() for k in TOP), torch.ones(len(ranks), device=ranks.device)], 1)
     return torch.zeros(images, 4, dtype=torch.double, device=ranks.device).index_add(0, owner, values.double())
 
 
 def bootstrap_intervals(tables: list[Tensor], seed: int = 0) -> list[list[tuple[float, float]]]:
-    """95 % bootstrap intervals, over images, of ratios in %.
+    """95 % bootstrap intervals over images, as (low, high), of ratios in %.
 
-    tables: each (I, k + 1), k counts and their denominator, as of `count_hits`. Returns for each table the intervals
-    of its k ratios and of their sum; for several tables, last, that of the sum over all of them. All tables are
-    resampled together, RESAMPLES times.
+    tables: each (I, k + 1): per image k counts and their denominator, as `count_hits` returns them. Returns one list
+    per table: the intervals of its k ratios and of their sum; for several tables, a last list with the interval of the
+    sum over all tables. All tables are resampled together, RESAMPLES times.
     """
     generator = Generator().manual_seed(seed)
     images = len(tables[0])

@@ -1,4 +1,4 @@
-"""A split of a run, embedded by a model: what every protocol starts from."""
+"""A split of a run, embedded by a model: the input of all protocols."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from negcap.pipelines.models.texts import Texts
 class EmbeddedSplit:
     """The I images and n captions of a split as unit vectors.
 
-    captions: (n,) indices into the corpus; owner: (n,) the image of each caption, 0 … I - 1; both on the CPU.
-    images: (I, d); vectors: (n, d) of the captions; both on the device. seed: of the bootstrap.
+    captions: (n,) indices into the corpus. owner: (n,) the image of each caption, 0 … I - 1. Both are on the CPU.
+    images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.
     """
 
     model: JointEmbedding
@@ -39,5 +39,5 @@ class EmbeddedSplit:
         return rows
 
     def image_of_negative(self, negatives: Tensor) -> Tensor:
-        """(P,) the image of the captions that negatives (P,) were made of."""
+        """(P,) the image of the caption that each of the negatives (P,) was made from, 0 … I - 1."""
         return self.image_of_caption[self.corpus.negative_caption[negatives]]

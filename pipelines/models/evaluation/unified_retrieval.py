@@ -1,4 +1,7 @@
-"""Unified text-to-image retrieval: objects, attributed objects and triples as queries (UniVSE, Table 3)."""
+"""Unified text-to-image retrieval: objects, attributed objects and triples as queries (UniVSE, Table 3).
+
+The paper takes its queries from the train captions; here they come from the captions of the evaluated split.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from torch import Tensor
 from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
-MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # whose captions must hold a component for it to be a query
+MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # minimum number of images per query
 
 
 class SplitComponents(NamedTuple):
-    """The components of a split's captions, a row of that table each, and the features (I, …) of its images."""
+    """The components of a split's captions, one table row per caption, and the features (I, …) of its images."""
 
     vocabulary: WordVocabulary
     components: pa.Table
@@ -24,7 +27,7 @@ class SplitComponents(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Q queries of one kind; true: (Q, I) bool, images that have a caption with the query's component."""
+    """Q queries of one kind; true: (Q, I) bool, True for images with a caption that has the query's component."""
 
     phrases: list[Phrase]
     true: Tensor
@@ -33,9 +36,10 @@ class Queries(NamedTuple):
 def frequent_queries(
     components: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
 ) -> dict[str, Queries]:
-    """The components that captions of at least MIN_IMAGES images hold, by kind, sorted by their words.
+    """The components in captions of at least MIN_IMAGES images, as queries by kind, sorted by their words.
 
-    components: a row a caption; image: (n,) the image of each caption, 0 … images - 1; written: see `written_forms`.
+    components: one row per caption. image: (n,) the image index of each caption. images: I. written: the written form
+    of each relation, see `written_forms`.
     """
     images_of: dict[str, dict[tuple[str, ...], set[int]]] = {kind: {} for kind in MIN_IMAGES}
     columns = [components[name].to_pylist() for name in ("objects", "attributes", "relations")]
@@ -59,7 +63,7 @@ def frequent_queries(
 
 
 def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
-    """The most frequent written form of each relation: "run on" -> "running on". Both tables: a row a caption."""
+    """The most frequent written form of each relation: "run on" -> "running on". Both tables: one row per caption."""
     counts: dict[str, dict[str, int]] = {}
     for relations, tokens, text in zip(
         components["relations"].to_pylist(), parses["tokens"].to_pylist(), parses["text"].to_pylist(), strict=True
@@ -72,7 +76,7 @@ def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
 
 
 def average_precision(scores: Tensor, true: Tensor) -> Tensor:
-    """The average precision (Q,) of scores (Q, I) with true (Q, I) bool; false images rank first among equal scores."""
+    """The average precision (Q,), 0 to 1, of scores (Q, I); true: (Q, I) bool. A false image wins a tie."""
     order = true.long().argsort(dim=1, stable=True)
     order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
     found = true.gather(1, order).double()
@@ -83,9 +87,9 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 def unified_retrieval(
     queries: Mapping[str, Queries], embed: Callable[[Sequence[Phrase]], Tensor], images: Tensor
 ) -> dict[str, dict[str, float]]:
-    """For each kind of query, the number of queries, mAP in %, and the mean share of true images in %.
+    """For each kind of query: the number of queries, mAP in %, and the mean share of true images in %.
 
-    embed: phrases to unit vectors (Q, d); images: (I, d).
+    embed: maps phrases to unit vectors (Q, d). images: (I, d). Kinds without queries are left out.
     """
     return {
         kind: {

@@ -1,1 +1,1 @@
-"""Embedding models by name, and the verbs that train, evaluate, compare and picture them."""
+"""The embedding models by name, and the verbs that train, evaluate, compare and picture them."""

@@ -1,4 +1,4 @@
-"""Several models on one run: trained with some seeds, evaluated, and compared in the form of the papers' tables."""
+"""The comparison of models on one run: each is trained with several seeds and evaluated, and tables show the means."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
 
 @dataclass(frozen=True)
 class Variant:
-    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C with negatives of the family noun alone."""
+    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only.
+
+    families: the families after the +; empty: those of the config's default.
+    """
 
     name: str
     model: str
@@ -34,7 +37,7 @@ class Variant:
 
     @classmethod
     def parse(cls, name: str) -> Variant:
-        """The variant of a name. Raises ValueError for an unknown model or family."""
+        """The variant with this name. Raises ValueError for an unknown model or family."""
         model = max((known for known in MODELS if name.startswith(known)), key=len, default="")
         families = tuple(name[len(model) :].removeprefix("+").split("+")) if name != model else ()
         if not model or not set(families) <= set(FAMILIES) or (families and model != "vse-c"):
@@ -44,7 +47,10 @@ class Variant:
         return cls(name, model, families)
 
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
-        """The config of its training with a seed, in the folder `output/<name>-<seed>`."""
+        """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`.
+
+        settings: fields of TrainConfig to set, `run` among them.
+        """
         families = {"negative_families": self.families} if self.families else {}
         folder = output / f"{self.name}-{seed}"
         return configure(output=folder, **{**settings, "model": self.model, "seed": seed, **families})
@@ -52,9 +58,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class CompareConfig:
-    """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError.
+    """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError for seeds < 1.
 
-    training: fields of TrainConfig beyond run, output, model, families and seed; evaluation: of each trained model.
+    training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed.
+    evaluation: how each trained model is evaluated.
     """
 
     variants: tuple[str, ...] = VARIANTS
@@ -75,11 +82,11 @@ def compare(
     overwrite: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> str:
-    """Train and evaluate all variants and write comparison.md and comparison.json to `output`.
+    """Train and evaluate all variants, and write comparison.md and comparison.json to `output`.
 
-    A model is in `output/<variant>-<seed>`, with its evaluation; those that are trained already are kept. say: called
-    with lines of progress; overwrite: see `train`. Returns the tables as Markdown. Raises FileNotFoundError and
-    ValueError as `train` and `evaluate` do, and ValueError for an unknown variant.
+    Each model is in `output/<variant>-<seed>`, with its evaluation; models that are fully trained are not trained
+    again. overwrite: see `train`. say: called with each line of progress. Returns the tables as Markdown. Raises
+    FileNotFoundError and ValueError as `train` and `evaluate` do, and ValueError for an unknown variant.
     """
     variants = [Variant.parse(name) for name in config.variants]
     settings = {"run": run, **config.training}
@@ -106,7 +113,10 @@ def compare(
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
-    """The means over a variant's evaluations; image: the image_id of each caption_id; seed: of the bootstrap."""
+    """The means of the metrics over the evaluations of a variant, one per seed of its training.
+
+    image: the image_id of each caption_id. seed: the seed of the bootstrap.
+    """
     tables: dict[tuple[str, str], Tensor] = {}
     mean_rank: dict[tuple[str, str], float] = {}
     for evaluation in evaluations:
@@ -127,12 +137,12 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
 
 def _figures(table: Tensor, intervals: Sequence[tuple[float, float]]) -> tuple[Figure, ...]:
-    """R@1, R@5, R@10 and their sum of a table of hits (I, 4)."""
+    """R@1, R@5, R@10 and their sum in %, from counts of hits (I, 4), see `count_hits`, and with their intervals."""
     sums = table.sum(0)
     values = (100 * sums[:-1] / sums[-1].clamp(min=1)).tolist()
     return tuple(Figure(value, bounds) for value, bounds in zip([*values, sum(values)], intervals, strict=True))
 
 
 def insert_tables(text: str, tables: str) -> str:
-    """A Markdown text with the tables between its markers BEGIN and END. Raises ValueError where these are missing."""
+    """A Markdown text with the tables between its markers BEGIN and END. Raises ValueError if these are missing."""
     return replaced(text, BEGIN, END, tables)

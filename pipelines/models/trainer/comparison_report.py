@@ -1,4 +1,4 @@
-"""The comparison of several models as Markdown and JSON, in the form of the papers' tables."""
+"""A comparison of models as Markdown and JSON, in the form of the papers' tables."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from negcap.pipelines.models.evaluation.attacks import FAMILIES
 from negcap.pipelines.models.evaluation.retrieval import TOP
 from negcap.pipelines.models.markdown import format_interval, markdown_table
 
-OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # of a variant or a training, not listed
+OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 
 class Figure(NamedTuple):
-    """The mean of a figure over seeds, and its 95 % bootstrap interval over images."""
+    """A metric's mean over seeds, and its 95 % bootstrap interval over images."""
 
     value: float
     interval: tuple[float, float]
@@ -27,10 +27,11 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class VariantResult:
-    """The figures of a variant, as means over its seeds.
+    """The metrics of a variant, as means over its seeds.
 
-    recalls: R@1, R@5, R@10 and their sum; mean_rank; both by candidates and direction, as in the table `ranks`.
-    accuracy: how often a caption scores above its negative, in %, by operator.
+    recalls: R@1, R@5, R@10 and their sum, in %, and mean_rank, both keyed by (candidates, direction) as in `RankList`.
+    rsum: the sum of the six recalls without attack. accuracy: by operator, how often in % a caption scores above its
+    negative.
     """
 
     name: str
@@ -41,7 +42,7 @@ class VariantResult:
     accuracy: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """The figures as they stand in comparison.json."""
+        """The metrics as comparison.json holds them."""
         retrieval = {}
         for (candidates, direction), figures in self.recalls.items():
             names = zip(("R@1", "R@5", "R@10", "sum"), figures, strict=True)
@@ -59,7 +60,10 @@ Results = Sequence[VariantResult]
 
 
 def to_markdown(results: Results, setting: str) -> str:
-    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row a variant, as far as the run has their negatives."""
+    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out.
+
+    setting: a first paragraph, see `describe_settings`.
+    """
     parts = [
         setting,
         _plain_retrieval(results),
@@ -72,7 +76,10 @@ def to_markdown(results: Results, setting: str) -> str:
 
 
 def describe_settings(configs: Sequence[TrainConfig], seeds: int, split: str) -> str:
-    """The split, the number of seeds, and the settings that differ from the defaults; configs: one of each variant."""
+    """A sentence with the split, the number of seeds, and all settings that differ from the defaults.
+
+    configs: one per variant.
+    """
     changed: dict[str, dict[str, str]] = {}
     for config in configs:
         changed[config.model] = {
@@ -91,7 +98,7 @@ def describe_settings(configs: Sequence[TrainConfig], seeds: int, split: str) ->
 
 
 def _all_have(results: Results, names: Sequence[str]) -> bool:
-    """Whether all variants have image-to-text recalls for these candidates."""
+    """Whether all variants have image-to-text recalls with these candidates."""
     return all((name, "i2t") in result.recalls for name in names for result in results)
 
 
@@ -128,7 +135,7 @@ def _attacks_by_family(results: Results) -> str:
 
 
 def _shared_attacks(results: Results) -> str:
-    """UniVSE's Table 2; its total is the sum of R@1, R@5 and R@10 over the attacks."""
+    """UniVSE's Table 2; its last column is the sum of R@1, R@5 and R@10 over the attacks."""
     names = sorted({name for result in results for name, _ in result.recalls if name.startswith("univse:")})
     if not names or not _all_have(results, names):
         return ""

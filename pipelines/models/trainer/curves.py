@@ -1,4 +1,4 @@
-"""The progress of a training as a figure."""
+"""A figure of a training's progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from negcap.pipelines.models.figures import new_figure, write_png
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the lines of metrics.jsonl as a PNG: the loss a pair, the recalls on validation, and their sum."""
+    """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
     figure = new_figure(11, 3.6)
     left, middle, right = figure.subplots(1, 3)
     epochs = [line["epoch"] for line in history]

@@ -1,4 +1,4 @@
-"""The evaluation of a model on a split of a run; its tables as Markdown, JSON and Parquet."""
+"""The evaluation of a model on a split of a run; the results as Markdown, JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from negcap.schemas.ranks import RANKS
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics by protocol, and the ranks that they are computed from."""
+    """The metrics by protocol, and the ranks that they are computed from."""
 
     metrics: dict[str, Any]
     ranks: Sequence[RankList] = field(repr=False)
 
     def table(self) -> pa.Table:
-        """The ranks as rows of the table `ranks`."""
+        """All ranks as a table of the schema `ranks`, one row per query and kind of candidates."""
         parts = []
         for name, direction, ids, ranks in self.ranks:
             values = pa.array(ranks.cpu().numpy().astype(np.int32))
@@ -56,7 +56,7 @@ class Evaluation:
 
 
 def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a model on a run and write the result to `output`, by default `<model>/evaluation`.
+    """Evaluate a model on a run; writes the results to `output` (None: `<model_folder>/evaluation`).
 
     Returns the tables as Markdown. Raises as `measure`.
     """
@@ -64,7 +64,7 @@ def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
-    """Write evaluation.json, evaluation.md and ranks.parquet; returns the tables as Markdown."""
+    """Write evaluation.json, evaluation.md and ranks.parquet to a folder; returns the tables as Markdown."""
     text = to_markdown(evaluation.metrics)
     folder.mkdir(parents=True, exist_ok=True)
     table = evaluation.table()
@@ -78,10 +78,10 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
-    """All metrics of a model on a split of a run.
+    """Compute all metrics of a model on a split of a run.
 
-    Raises FileNotFoundError or ValueError for a folder that is no model's, a run without the split, its captions or
-    features of the model's size, and for changes that the model does not know.
+    Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
+    or features of the model's size; or config.components or config.alpha for a model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -123,8 +123,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         queries = frequent_queries(rows, owner.tolist(), len(image), written_forms(rows, parses))
         metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
         if trained.model in OWN_METRICS:
-            stated = SplitComponents(vocabulary, rows, features.values[image].to(device))
-            metrics.update(OWN_METRICS[trained.model](model, split, attacks, stated))
+            split_components = SplitComponents(vocabulary, rows, features.values[image].to(device))
+            metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,

@@ -1,4 +1,4 @@
-"""The embedding models by name: how each is trained, what is measured of it alone, and how one is loaded."""
+"""The embedding models by name: how each is trained, the metrics of only that model, and how one is loaded."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ OWN_METRICS: Mapping[str, Metrics] = {"univse": univse_metrics}
 
 
 def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, WordVocabulary, TrainConfig]:
-    """The best model of a folder, its vocabulary, and its config (with an empty `run`); changes: fields of the config.
+    """The best model of a folder, its vocabulary, and its config (with an empty `run`).
 
-    Raises FileNotFoundError for a folder that is no model's, ValueError for one that is damaged.
+    changes: values for fields of the config. Raises FileNotFoundError for a folder without a model, ValueError for
+    damaged files.
     """
     identity, vocabulary = checkpoint.read_identity(folder, "train")
     try:

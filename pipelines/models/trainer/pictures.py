@@ -1,4 +1,4 @@
-"""Figures of a trained UniVSE model: relevance maps over photos, and its words in the plane."""
+"""Figures of a trained UniVSE model: relevance maps over photos, and its word vectors in the plane."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
 from negcap.pipelines.tables.images import Images
 
 MAPS, NEIGHBOURS = "relevance.png", "neighbours.png"
-COMMON = 3  # queries of each kind, where none is given
+COMMON = 3  # default queries per kind of component
 
 
 @dataclass(frozen=True)
 class PictureConfig:
-    """What is drawn. Raises ValueError for a value that breaks its rule.
+    """What is drawn. Raises ValueError for best < 1.
 
-    queries: phrases to look for; none: the most frequent components of the photos' captions. best: photos a query.
-    spacy_model: the pipeline that parses the queries; None: the shipped one. seed: of t-SNE.
+    queries: the phrases to look for; empty: the most frequent components of the photos' captions. best: the number of
+    photos per query. spacy_model: the pipeline that parses the queries; None: the one shipped with negcap. seed: of
+    t-SNE.
     """
 
     queries: tuple[str, ...] = ()
@@ -48,10 +49,10 @@ class PictureConfig:
 def draw_pictures(
     model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
 ) -> list[Path]:
-    """Draw neighbours.png and, with a folder of the run's photos, relevance.png; returns the files written.
+    """Draw neighbours.png and, if `photos` is the folder of the run's photos, relevance.png; returns the files written.
 
-    Raises FileNotFoundError or ValueError for a model that is not UniVSE's, tables or photos that are missing, or a
-    query that cannot be read.
+    Raises FileNotFoundError or ValueError for a model other than UniVSE, for missing tables or photos, or for a query
+    without a known object.
     """
     cpu = torch.device("cpu")
     model, vocabulary, trained = load_model(model_folder, cpu)
@@ -77,9 +78,9 @@ def draw_pictures(
 
 
 def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: WordVocabulary) -> Sequence[Phrase]:
-    """The COMMON most frequent components of each kind in the captions of these images, of known words only.
+    """The COMMON most frequent components of each kind, of known words only, in the captions of these images.
 
-    Raises ValueError where there are none.
+    images: indices among the run's images. Raises ValueError if there are none.
     """
     ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
     rows = read_caption_rows(run, "components", ids)
@@ -94,7 +95,7 @@ def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: 
 
 
 def _photo_files(run: Path, photos: Path) -> dict[int, Path]:
-    """The photo of each image that has one; images by their index in the run."""
+    """The photo of each image that has one, by the image's index in the run."""
     folder, files = Images(photos), {}
     rows = read_whole_table(run, "captions")
     index = {image: n for n, image in enumerate(read_captions(run).image_ids)}
@@ -106,7 +107,7 @@ def _photo_files(run: Path, photos: Path) -> dict[int, Path]:
 
 
 def _crop(run: Path, table: str) -> Crops | None:
-    """The part of a photo that the regions cover, if negcap features made the table; None: unknown, taken as all."""
+    """The part of a photo that the regions cover, as the manifest of the features states it; None: the whole photo."""
     manifest = manifest_of(run, table)
     made = manifest.identity.config if manifest else {}
     return Crops(made["resize"], made["crop"]) if made.get("grid") else None

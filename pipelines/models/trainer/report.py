@@ -12,7 +12,7 @@ COLUMNS = (*RECALLS, "median rank", "mean rank")
 
 
 def to_markdown(metrics: Mapping[str, Any]) -> str:
-    """The tables of an evaluation: retrieval, attacks, plural split, pairs; in brackets 95 % bootstrap intervals."""
+    """The tables of an evaluation, with 95 % bootstrap intervals in brackets; metrics: as in evaluation.json."""
     families = metrics["negative_families"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
     if "caption" in metrics:
@@ -73,7 +73,7 @@ def _alpha(metrics: Mapping[str, Any]) -> str:
 
 
 def _parsing(metrics: Mapping[str, Any]) -> str:
-    """UniVSE's Table 4."""
+    """UniVSE's Table 4, whose relation score is the mean of the rows for the subject and the object of the relation."""
     rows = []
     for word, entry in metrics.get("parsing", {}).items():
         for name in [name for name in entry if f"{name}, random" in entry]:
@@ -98,7 +98,7 @@ def _retrieval(metrics: Mapping[str, Any]) -> str:
 
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:
-    """The cells of COLUMNS."""
+    """The cells of COLUMNS for one retrieval."""
     return [
         format_interval(entry[column], entry["intervals"][column]) if column in RECALLS else f"{entry[column]:.1f}"
         for column in COLUMNS

@@ -1,4 +1,4 @@
-"""The training loop of the embedding models: from the folder of a run to that of a model."""
+"""The training loop of the embedding models: reads the folder of a run, writes that of a model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from negcap.pipelines.models.trainer.training_data import TrainingData, read_tra
 from negcap.pipelines.models.training import epoch_seed, optimizer_step, read_history, write_history
 from negcap.pipelines.models.vectors import read_vectors
 
-LOSS_POINTS = 20  # of the loss curve, an epoch
+LOSS_POINTS = 20  # per epoch in the loss curve
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A model in training; average: the exponential moving average of its weights."""
+    """A model in training and its optimizer; average: a copy with the exponential moving average of its weights."""
 
     model: Any
     average: Any
@@ -40,9 +40,10 @@ class Learner:
 
 @torch.no_grad()
 def update_average(learner: Learner, step: int, decay: float) -> None:
-    """Move the average towards the weights after a step (counted from 1) by 1 - decay, or by 1 / step while it is more.
+    """Move the averaged weights towards the current ones, after training step `step`, which counts from 1.
 
-    So it is the plain mean of the weights in the first 1 / (1 - decay) steps.
+    They move by the fraction 1 - decay of the difference, or by 1 / step if that is more: during the first 1 / (1 -
+    decay) steps, the average is the plain mean of all weights so far.
     """
     averages: list[Tensor] = list(learner.average.parameters())
     weights: list[Tensor] = list(learner.model.parameters())
@@ -50,13 +51,14 @@ def update_average(learner: Learner, step: int, decay: float) -> None:
 
 
 def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
-    """Train a model and return its folder; an interrupted training is resumed after its last whole epoch.
+    """Train a model and return its folder; an interrupted training resumes after the last epoch it completed.
 
-    The folder holds config.json, vocabulary.json, metrics.jsonl (a line an epoch), curves.png, and the weights of the
-    epoch with the highest rsum on validation (best) and of the last one (last, with the optimizer), as safetensors with
-    JSON. On one machine the same config gives the same weights, however often it was interrupted. say: called with a
-    line of progress for every epoch; overwrite: replace a model that was trained otherwise. Raises FileNotFoundError
-    and ValueError for a run that cannot be trained on, ValueError for a folder of something else.
+    The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch), curves.png, and as safetensors
+    and JSON the weights of the epoch with the highest rsum on validation (`best`) and of the last one, with the
+    optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions. overwrite:
+    replace a model trained with other settings. say: called with one line of progress per epoch. Raises
+    FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError for a folder that holds
+    anything else.
     """
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
@@ -92,7 +94,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
 
 
 def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch: int) -> dict[str, Any]:
-    """One pass over the train captions; returns its line of metrics.jsonl: loss a pair, and where the time went."""
+    """One pass over the train captions; returns data for metrics.jsonl: losses per pair and where the time went."""
     seed = epoch_seed(config.seed, epoch)
     generator, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
     objective, model, optimizer = OBJECTIVES[config.model], learner.model, learner.optimizer
@@ -131,9 +133,9 @@ def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch
 
 
 def make_batch(data: TrainingData, captions: Tensor, config: TrainConfig, noise: Generator) -> Batch:
-    """Captions (B,) with the features of their images, of which a share `config.dropout` is set to 0.
+    """A batch of captions (B,) and their images, with a share `config.dropout` of the features set to 0.
 
-    noise: on the data's device, decides which.
+    noise: a generator, on the data's device, that decides which.
     """
     device, image = data.device, data.image[captions]
     features = data.features[to_device(image, device)]
@@ -143,7 +145,7 @@ def make_batch(data: TrainingData, captions: Tensor, config: TrainConfig, noise:
 
 
 def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
-    """Retrieval metrics on the validation captions and their images."""
+    """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`."""
     image, owner = data.image[data.validation].unique(return_inverse=True)
     images = embed_images(model.image, data.features, image, data.device)
     captions = embed_sentences(model.sentences, data.texts, data.validation)
@@ -158,7 +160,7 @@ def _learner(model: nn.Module, config: TrainConfig, device: torch.device) -> Lea
 
 
 def _input_tables(config: TrainConfig) -> tuple[str, ...]:
-    """The tables whose content decides a training."""
+    """The tables whose content affects a training."""
     components = COMPONENT_TABLES if OBJECTIVES[config.model].needs_components else ()
     return ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
 

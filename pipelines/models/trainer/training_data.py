@@ -1,4 +1,4 @@
-"""The tables of a run that a model is trained on, as tensors."""
+"""The tables of a run that an embedding model is trained on, as tensors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a model is trained on. features and the tokens of texts are on the device, all other tensors on the CPU.
+    """The data of a training. features and the words of texts are on the device, all other tensors on the CPU.
 
-    features: (I, …); backbone: the network they are from; image: (C,) the image of each caption; train, validation:
-    (n,) indices of captions; sampler: of negatives, see Objective; without_features: how many images have none.
+    features: (I, …). backbone: the network that computed them. image: (C,) the image index of each caption. train,
+    validation: (n,) indices of captions. sampler: what negatives are sampled from, see Objective. without_features: the
+    number of images that have none.
     """
 
     texts: Texts
@@ -41,7 +42,7 @@ class TrainingData:
 
 
 def read_training_data(config: TrainConfig) -> TrainingData:
-    """Read a run. Raises FileNotFoundError or ValueError for tables that are missing or cannot be trained on."""
+    """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
     device, objective = choose_device(config.device), OBJECTIVES[config.model]
     captions = read_captions(config.run, config.extra)
     features = read_features(config.run, captions.image_ids, config.table)

@@ -1,4 +1,4 @@
-"""Retrieval for every weight α of the sentence in a caption (UniVSE, Figure 5)."""
+"""Retrieval metrics as a function of α, the sentence's weight in a caption's vector (UniVSE, Figure 5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.evaluation.embed import embed_in_parts, embed_sentences
+from negcap.pipelines.models.evaluation.embed import embed_in_batches, embed_sentences
 from negcap.pipelines.models.evaluation.retrieval import (
     TOP,
     count_outranking,
@@ -24,9 +24,10 @@ ALPHAS = tuple(n / 10 for n in range(11))
 
 
 def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
-    """By α from 0.0 to 1.0: rsum without attack, R@1 of images under each attack, and the sum of all R@k attacked.
+    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %.
 
-    attacks: negatives (P,) of UniVSE's attacks by name. Every text is embedded once for all α.
+    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. attacks: negatives (P,) of UniVSE's attacks
+    by name. Every text is embedded only once.
     """
     parts = partial(_concatenated_parts, model)
     captions = embed_sentences(parts, split.texts, split.captions)
@@ -35,7 +36,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tenso
     curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
     for name, rows in attacks.items():
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in embed_in_parts(parts, split.texts, split.corpus.captions + rows):
+        for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
             for alpha in ALPHAS:
                 above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
         for alpha in ALPHAS:
@@ -46,8 +47,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tenso
 
 
 def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
-    """u_sent, u_comp, and 1 or 0 for texts with components or without, side by side: (B, 2 d + 1)."""
-    sentences, components, present = model.parts(texts, rows)
+    """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
+    sentences, components, present = model.sentences_and_components(texts, rows)
     return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
 
 

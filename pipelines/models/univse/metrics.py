@@ -1,4 +1,4 @@
-"""What an evaluation measures of UniVSE beyond what it measures of all models."""
+"""The metrics that an evaluation computes only for UniVSE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from negcap.pipelines.models.univse.parsing import EmbeddedImages, parsing_accur
 def univse_metrics(
     model: UniVSE, split: EmbeddedSplit, attacks: Attacks, components: SplitComponents
 ) -> dict[str, Any]:
-    """`alpha`: see alpha_curve; `parsing`: see parsing_accuracy."""
+    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`."""
     with torch.inference_mode():
         regions = torch.cat([model.image.with_regions(part)[1] for part in components.features.split(IMAGES)])
     images = EmbeddedImages(split.images, regions)

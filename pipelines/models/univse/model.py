@@ -18,10 +18,11 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class UniVSE(nn.Module):
-    """φ for words and attributed nouns, ψ (a GRU over φ) for relations and sentences, and an encoder of image regions.
+    """An image encoder, a word encoder φ, and a GRU ψ over the vectors of φ (UniVSE, section 3).
 
-    features: size of an image's features; words: size of the vocabulary; vectors: (words, word_dim) initial basic
-    embeddings of φ, or None.
+    φ embeds nouns and attributed nouns, ψ triples and sentences. A caption's vector u_cap combines u_sent, its sentence
+    by ψ, and u_comp, the composition of its components' vectors. features: the size of an image's feature vector.
+    words: the size of the vocabulary. vectors: (words, word_dim) initial basic embeddings of φ, None: random.
     """
 
     def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -37,20 +38,20 @@ class UniVSE(nn.Module):
         self.image, self.text = build_encoders(config, features, embedding, config.joint)
 
     @property
-    def word(self) -> WordEncoder:
-        """φ, which is also the word embedding of ψ."""
+    def word_encoder(self) -> WordEncoder:
+        """The word encoder φ; it also is the word embedding of ψ, the text encoder."""
         assert isinstance(self.text.embedding, WordEncoder)
         return self.text.embedding
 
     def triples(self, words: Tensor) -> Tensor:
-        """ψ of triples (n, 3), ids of subject, relation and object: (n, d)."""
+        """Unit vectors (n, d), by ψ, of triples (n, 3), the word ids of subject, relation and object."""
         n = len(words)
         if not n:
             return self.image.linear.weight.new_empty(0, self.image.linear.out_features)
         return self.text(words.flatten(), torch.arange(0, 3 * n + 1, 3), torch.arange(n))
 
     def sequences(self, texts: Texts, rows: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
-        """ψ of texts `rows` (B,) and of triples (n, 3) in one pass: (B, d) and (n, d)."""
+        """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3): (B, d) and (n, d)."""
         at, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
         sizes = torch.cat([sizes.new_zeros(1), sizes, sizes.new_full((len(triples),), 3)])
@@ -58,26 +59,30 @@ class UniVSE(nn.Module):
         vectors = self.text(tokens, sizes.cumsum(0), torch.arange(len(rows) + len(triples)))
         return vectors[: len(rows)], vectors[len(rows) :]
 
-    def parts(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """u_sent and u_comp of texts `rows` (B,), both (B, d), and which of them have any components, (B,) bool."""
+    def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,).
+
+        The mask is True for texts with components of the kinds that the model composes.
+        """
         graphs = require_graphs(texts)
-        triples, of_triples = graphs.triples.of(rows)
+        triples, of_triples = graphs.triples.known_components(rows)
         words = graphs.triples.words[to_device(triples, texts.tokens.device)]
         sentences, relations = self.sequences(texts, rows, words)
-        objects, of_objects = graphs.objects.of(rows)
-        pairs, of_pairs = graphs.pairs.of(rows)
+        objects, of_objects = graphs.objects.known_components(rows)
+        pairs, of_pairs = graphs.pairs.known_components(rows)
         device = sentences.device
-        nouns = self.word(graphs.objects.words[to_device(objects, device), 0])
+        nouns = self.word_encoder(graphs.objects.words[to_device(objects, device), 0])
         attributed = graphs.pairs.words[to_device(pairs, device)]
-        vectors = {"obj": nouns, "attr": self.word(attributed[:, 1], attributed[:, 0]), "rel": relations}
+        vectors = {"obj": nouns, "attr": self.word_encoder(attributed[:, 1], attributed[:, 0]), "rel": relations}
         owners = {"obj": of_objects, "attr": of_pairs, "rel": of_triples}
         return sentences, *self.compose(vectors, owners, len(rows))
 
     def compose(self, vectors: dict[str, Tensor], owners: dict[str, Tensor], captions: int) -> tuple[Tensor, Tensor]:
-        """u_comp of captions: the L2-normalized average (or sum, or maximum) of the vectors of their components.
+        """u_comp of B captions: the L2-normalized average (or sum, or maximum) of the vectors of their components.
 
-        vectors: (m, d) by kind (obj, attr, rel); owners: (m,) by kind, the caption of each component; captions: B.
-        Returns (B, d), and which captions have any component of the kinds that the model composes, (B,) bool.
+        vectors: (m, d) per kind (obj, attr, rel). owners: (m,) per kind, the caption of each component. captions: B.
+        Returns (B, d), 0 for a caption without components of the kinds that the model composes, and a mask (B,), False
+        for those.
         """
         owner = torch.cat([owners[kind] for kind in self.components] or [torch.empty(0, dtype=torch.long)])
         first = next(iter(vectors.values()))
@@ -93,27 +98,30 @@ class UniVSE(nn.Module):
         return functional.normalize(composed, dim=-1), to_device(present, every.device)
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """u_cap of texts `rows` (B,): (B, d), see `blend`."""
-        return blend(*self.parts(texts, rows), self.alpha)
+        """The caption vectors u_cap (B, d) of texts `rows` (B,), see `blend`."""
+        return blend(*self.sentences_and_components(texts, rows), self.alpha)
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """φ of objects or attributed objects, or ψ of triples, all of one kind: (Q, d)."""
+        """Unit vectors (Q, d) of Q phrases of one kind: by φ for objects and attributed objects, by ψ for triples."""
         device = self.image.linear.weight.device
         ids = torch.tensor([component_ids(vocabulary, phrase.words) for phrase in phrases], device=device)
         with torch.inference_mode():
             if ids.shape[1] == 3:
                 return self.triples(ids)
-            return self.word(ids[:, -1], ids[:, 0])
+            return self.word_encoder(ids[:, -1], ids[:, 0])
 
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: float) -> Tensor:
-    """u_cap = Norm(α u_sent + (1 - α) u_comp); u_sent for a caption without components. All (B, d); present: (B,)."""
+    """Caption vectors u_cap = Norm(α u_sent + (1 - α) u_comp), (B, d); u_sent for captions without components.
+
+    sentences, components: u_sent and u_comp, both (B, d). present: (B,) bool, captions with components. alpha: α.
+    """
     mixed = torch.where(present[:, None], alpha * sentences + (1 - alpha) * components, sentences)
     return functional.normalize(mixed, dim=-1)
 
 
 def require_graphs(texts: Texts) -> SceneGraphs:
-    """The scene graphs of texts. Raises ValueError for texts without."""
+    """The scene graphs of texts. Raises ValueError if the texts have none."""
     if texts.graphs is None:
         raise ValueError("UniVSE reads components: these texts have none")
     return texts.graphs

@@ -1,4 +1,4 @@
-"""The joint space of words, attributed nouns and triples in two dimensions, by t-SNE (UniVSE, supplement, Figure 6)."""
+"""The vectors of nouns, attributed nouns and triples in the plane, by t-SNE (UniVSE, supplement, Figure 6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class Panel(NamedTuple):
-    """A scatter plot: its title, how many of the most frequent phrases, and which of their words decides the colour."""
+    """A scatter plot: title, number of most frequent phrases, index of the word in a phrase that sets its colour.
+
+    coloured_by is None for black.
+    """
 
     title: str
     phrases: int
@@ -35,7 +38,10 @@ PERPLEXITY = 12
 
 
 def draw_neighbours(model: UniVSE, words: WordVocabulary, components: pa.Table, path: Path, seed: int = 0) -> None:
-    """Draw the most frequent nouns, attributed nouns and triples of the table component_vocabulary as a PNG."""
+    """Draw the most frequent nouns, attributed nouns and triples of a table component_vocabulary as a PNG.
+
+    words: the model's vocabulary. seed: of t-SNE.
+    """
     figure = new_figure(30, 10)
     for axis, (kind, panel) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
@@ -50,14 +56,14 @@ def draw_neighbours(model: UniVSE, words: WordVocabulary, components: pa.Table, 
     write_png(figure, path, 100)
 
 
-def frequent_phrases(components: pa.Table, kind: str, most: int) -> list[Phrase]:
-    """The most frequent entries of a kind of component_vocabulary."""
+def frequent_phrases(components: pa.Table, kind: str, limit: int) -> list[Phrase]:
+    """The first `limit` entries of a kind in a table component_vocabulary, which is sorted by descending count."""
     rows = zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True)
-    return [Phrase(tuple(words), " ".join(words)) for its, words in rows if its == kind][:most]
+    return [Phrase(tuple(words), " ".join(words)) for its, words in rows if its == kind][:limit]
 
 
 def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
-    """Vectors (n, d) as points (n, 2): t-SNE of their cosine distances, started from their principal components."""
+    """Vectors (n, d) as points (n, 2): t-SNE of their cosine distances, initialized by PCA."""
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
@@ -66,7 +72,7 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 
 def _colours(phrases: Sequence[Phrase], word: int | None) -> list[str]:
-    """A colour of its own for each of the most frequent words at that position of the phrases; black for the others."""
+    """Colours of the phrases: one for each of the most frequent words at that position, black for all others."""
     if word is None:
         return ["black"] * len(phrases)
     common = Counter(phrase.words[word] for phrase in phrases).most_common(COLOURS)

@@ -31,7 +31,11 @@ from negcap.pipelines.models.univse.sampling import (
 def univse_losses(
     model: UniVSE, batch: Batch, sampled: ComponentBatch, config: TrainConfig, epoch: int
 ) -> dict[str, Tensor]:
-    """ℓ_sent, η_c ℓ_comp, η_o ℓ_obj, η_a ℓ_attr and η_r ℓ_rel, those that are trained; each summed over the batch."""
+    """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
+
+    `sent`, `comp`: of sentence vectors and of composed component vectors with images; `obj`, `attr`, `rel`: of objects,
+    attributed objects and triples against false ones. sampled: the components. epoch: from 1.
+    """
     graphs, device, size = require_graphs(batch.texts), batch.features.device, len(batch.captions)
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     comp_weight, obj_weight, attr_weight, rel_weight = config.weights
@@ -43,7 +47,7 @@ def univse_losses(
         sequences = torch.cat([triples, false_triples])
         sentences, relations = model.sequences(batch.texts, batch.captions, sequences)
         words = _word_encoder_inputs(graphs, sampled, config, device)
-        vectors = model.word(*(torch.cat(ids) for ids in zip(*words, strict=True)))
+        vectors = model.word_encoder(*(torch.cat(ids) for ids in zip(*words, strict=True)))
     nouns, attributed, absent, false_pairs = vectors.split([len(ids) for ids, _ in words])
     relations, false_relations = relations.split([len(triples), len(false_triples)])
     terms = {"sent": pair_loss(images @ sentences.T, config.margin, batch.same_image)}
@@ -51,7 +55,7 @@ def univse_losses(
         kinds = {"obj": nouns, "attr": attributed, "rel": relations}
         owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.all_triple_owners}
         composed, present = model.compose(kinds, owners, size)
-        without = ~(present[:, None] & present)  # a caption without components is no negative and has none
+        without = ~(present[:, None] & present)  # a caption without components neither has negatives nor is one
         terms["comp"] = comp_weight * pair_loss(images @ composed.T, config.margin, batch.same_image | without)
     if "obj" in config.contrast:
         absent = absent.view(size, FALSE_NOUNS, vectors.shape[1])
@@ -74,7 +78,7 @@ def univse_losses(
 def _word_encoder_inputs(
     graphs: SceneGraphs, sampled: ComponentBatch, config: TrainConfig, device: torch.device
 ) -> list[tuple[Tensor, Tensor]]:
-    """What φ encodes, as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,)."""
+    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,)."""
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]
     absent = to_device(sampled.absent, device).flatten() if "obj" in config.contrast else nouns[:0]
@@ -89,14 +93,14 @@ def _word_encoder_inputs(
 
 
 def _replace_words(words: Tensor, triples: SampledComponents, device: torch.device) -> Tensor:
-    """The negatives of m sampled triples, (m · N, 3): in each one word is replaced; words: (t, 3) of all triples."""
+    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples."""
     false = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
     places = torch.tensor(REPLACED_WORD, device=device)[None, :, None].expand(len(false), -1, 1)
     return false.scatter(2, places, to_device(triples.false, device)[..., None]).flatten(0, 1)
 
 
 def _object_scores(true: Tensor, absent: Tensor, objects: SampledComponents, regions: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores with the regions (B, R, d) of objects (m, d) and of absent nouns (B, N, d): (m, R) and (m, N, R)."""
+    """Scores of objects (m, d) and of absent nouns (B, N, d) with the regions (B, R, d): (m, R) and (m, N, R)."""
     counts = torch.bincount(objects.owner, minlength=len(regions))
     slot = torch.arange(len(objects.owner)) - (counts.cumsum(0) - counts)[objects.owner]
     owner, slot = to_device(objects.owner, true.device), to_device(slot, true.device)
@@ -106,14 +110,14 @@ def _object_scores(true: Tensor, absent: Tensor, objects: SampledComponents, reg
 
 
 def _pair_scores(true: Tensor, false: Tensor, pairs: SampledComponents, regions: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores with the regions (B, R, d) of pairs (m, d) and of false pairs (m, N, d): (m, R) and (m, N, R)."""
+    """Scores of pairs (m, d) and of false pairs (m, N, d) with the regions (B, R, d): (m, R) and (m, N, R)."""
     own = regions[to_device(pairs.owner, true.device)].transpose(1, 2)
     scores = torch.bmm(torch.cat([true[:, None], false], 1), own)
     return scores[:, 0], scores[:, 1:]
 
 
 def _region_loss(true: Tensor, false: Tensor, components: SampledComponents, size: int, config: TrainConfig) -> Tensor:
-    """ℓ_obj or ℓ_attr of scores true (m, R) and false (m, N, R) of a batch of `size` captions."""
+    """ℓ_obj or ℓ_attr for a batch of `size` captions, from true scores (m, R) and false scores (m, N, R); a scalar."""
     present, owner = (to_device(part, true.device) for part in (components.present, components.owner))
     costs = relevance_hinges(true, false, present, config.margin, config.temperature)
     return sum_of_caption_means(costs, owner, size)
@@ -122,12 +126,12 @@ def _region_loss(true: Tensor, false: Tensor, components: SampledComponents, siz
 def _relation_loss(
     images: Tensor, true: Tensor, false: Tensor, triples: SampledComponents, batch: Batch, margin: float
 ) -> Tensor:
-    """ℓ_rel: images, true: (m, d) of the triples' images and the triples; false: (m, N, d) of their negatives."""
+    """ℓ_rel, a scalar; images, true: (m, d), the triples' images and the triples; false: (m, N, d), their negatives."""
     owner, present = (to_device(part, images.device) for part in (triples.owner, triples.present))
     false_scores = (false * images[:, None]).sum(-1)
     costs = replaced_triple_hinges((images * true).sum(1), false_scores, present, margin)
-    apart = ~batch.same_image[owner][:, owner]
-    return (costs + other_triple_hinges(images @ true.T, apart, margin)).sum()
+    different_images = ~batch.same_image[owner][:, owner]
+    return (costs + other_triple_hinges(images @ true.T, different_images, margin)).sum()
 
 
 UNIVSE = Objective(

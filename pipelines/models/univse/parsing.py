@@ -1,4 +1,7 @@
-"""Semantic parsing with visual cues: which nouns an attribute or relation is of, by the image (UniVSE, Table 4)."""
+"""Semantic parsing with visual cues: the image decides to which noun an attribute or relation belongs.
+
+UniVSE (Wu et al. 2019), Table 4.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ Score = Callable[[Tensor, Tensor], Tensor]  # candidates (m, k) as word ids, the
 
 
 class EmbeddedImages(NamedTuple):
-    """Images (I, d) and their regions (I, R, d) as unit vectors."""
+    """Unit vectors of images (I, d) and of their regions (I, R, d)."""
 
     images: Tensor
     regions: Tensor
 
 
 class Question(NamedTuple):
-    """Which candidate does a caption's word belong to?
+    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs.
 
-    image: of the caption; candidates: word ids, (noun, attribute) or (subject, relation, object); right: for each
-    candidate, whether its noun is right, or its subject and its object.
+    image: the index of the caption's image. candidates: word ids, (noun, attribute) or (subject, relation, object).
+    right: per candidate, whether its noun is right, or whether its subject and its object are.
     """
 
     image: int
@@ -43,13 +46,14 @@ def parsing_accuracy(
     image: Sequence[int],
     embedded: EmbeddedImages,
 ) -> dict[str, Any]:
-    """How often, in %, the image tells the noun of an attribute, and the subject and the object of a relation.
+    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to.
 
-    graphs: rows of the table `components`, one a caption; image: (n,) the image of each caption. Questions come from
-    captions with at least two different known nouns; each noun, or ordered pair of nouns, is a candidate. An attributed
-    noun scores as in its best region, a triple as with the whole image; for "attribute alone" the score of the noun in
-    its best region is subtracted. The right answer is what the parser read; "random" is the expected accuracy of a
-    uniform choice.
+    graphs: the rows of the table `components`, one per caption. image: (n,) the image index of each caption. A question
+    comes from a caption with at least two different known nouns; each noun, or each ordered pair of nouns, is a
+    candidate. An attributed noun scores its highest similarity to a region, a triple its similarity to the whole image;
+    for "attribute alone", the noun's own highest similarity to a region is subtracted. The parser's reading counts as
+    right. "…, random" is the expected accuracy of a uniform choice. The score of relations in the paper's Table 4 is
+    the mean of `subject` and `object`.
     """
     attributes: list[Question] = []
     relations: list[Question] = []
@@ -62,10 +66,10 @@ def parsing_accuracy(
         return torch.bmm(regions[at], vectors[:, :, None])[:, :, 0].amax(1)
 
     def of_pairs(words: Tensor, at: Tensor) -> Tensor:
-        return in_best_region(model.word(words[:, 0], words[:, 1]), at)
+        return in_best_region(model.word_encoder(words[:, 0], words[:, 1]), at)
 
     def of_attributes(words: Tensor, at: Tensor) -> Tensor:
-        return of_pairs(words, at) - in_best_region(model.word(words[:, 0]), at)
+        return of_pairs(words, at) - in_best_region(model.word_encoder(words[:, 0]), at)
 
     def of_triples(words: Tensor, at: Tensor) -> Tensor:
         return (images[at] * model.triples(words)).sum(1)
@@ -113,14 +117,14 @@ def _relation_questions(vocabulary: WordVocabulary, image: int, graph: dict[str,
 
 
 def _known_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> dict[str, int]:
-    """The ids of distinct names, sorted by name; without unknown ones."""
+    """The word ids of distinct names, sorted by name, without unknown ones."""
     distinct = sorted(set(names))
     ids = component_ids(vocabulary, distinct)
     return {name: id for name, id in zip(distinct, ids, strict=True) if id != UNKNOWN_ID}
 
 
 def _score_candidates(questions: Sequence[Question], score: Score, device: torch.device) -> list[float]:
-    """The scores of all candidates, question by question."""
+    """The scores of all candidates, in the order of the questions."""
     words = torch.tensor([ids for question in questions for ids in question.candidates])
     image = torch.tensor([question.image for question in questions for _ in question.candidates])
     parts = zip(words.split(AT_ONCE), image.split(AT_ONCE), strict=True)
@@ -129,7 +133,10 @@ def _score_candidates(questions: Sequence[Question], score: Score, device: torch
 
 
 def _accuracy(questions: Sequence[Question], scores: list[float]) -> dict[str, Any]:
-    """The accuracy in % of the highest scores and of a uniform choice; for triples of either end and of both."""
+    """The accuracy, in %, of the candidates with the highest scores and of a uniform choice.
+
+    For triples: of the subject, of the object, and of both together.
+    """
     answers, random, start = [], [], 0
     for question in questions:
         own = scores[start : start + len(question.candidates)]

@@ -1,4 +1,7 @@
-"""Where in a photo a query is found: maps of the scores of its regions (UniVSE, Figure 6)."""
+"""Maps of where in a photo a query is found, by the scores of its regions (UniVSE, Figure 6).
+
+The maps show the scores themselves; the paper applies a softmax with temperature 0.1.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Photos(NamedTuple):
 
 
 class RelevanceRow(NamedTuple):
-    """A query, the photos it scores highest with, and the scores of their regions on a grid (photos, n, n)."""
+    """A query, the photos in which it scores highest, and the scores of their regions as grids (photos, n, n)."""
 
     query: str
     files: list[Path]
@@ -38,10 +41,10 @@ class RelevanceRow(NamedTuple):
 
 
 def read_query(text: str, spacy_model: str | None = None) -> Phrase:
-    """The component that a query names: its first relation, else its first attributed object, else its first object.
+    """The component that a query names: its first relation, or else its first attributed object, or its first object.
 
-    "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses it; None: the shipped
-    one. Raises ValueError for a query without an object.
+    "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
+    one shipped with negcap. Raises ValueError for a query without an object.
     """
     from negcap.augment.language.parse import parse
     from negcap.augment.scene_graph import scene_graph
@@ -59,9 +62,9 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
 def find_relevance(
     model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], photos: Photos, best: int
 ) -> list[RelevanceRow]:
-    """For each query, the `best` photos by the score of their best region, and the scores of all their regions.
+    """For each query, the `best` photos with the highest-scoring region, and the scores of all their regions.
 
-    Raises ValueError for regions that are not a square grid, or a word that the model does not know.
+    Raises ValueError if the regions are no square grid, or for a word that the model does not know.
     """
     regions = photos.regions
     side = isqrt(regions.shape[1])
@@ -81,9 +84,10 @@ def find_relevance(
 
 
 def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = None) -> None:
-    """Draw a row of photos for each query as a PNG: grey, brighter and yellow where regions score high.
+    """Draw one row of grey photos per query as a PNG, brighter and yellow where regions score high.
 
-    The colours of a row have one scale. crop: the part of the photos that the regions cover; None: all of them.
+    The colour scale is the same within a row. crop: the part of the photos that the regions cover; None: the whole
+    photo.
     """
     columns = max(len(row.files) for row in rows)
     figure = new_figure(1.9 * columns, 2.1 * len(rows))

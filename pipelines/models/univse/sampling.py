@@ -1,4 +1,8 @@
-"""The components of a batch and false ones in their places, as UniVSE's supplement samples them (A.1)."""
+"""The components of a batch, and false ones made by replacing a word, with the counts of UniVSE's supplement (A.1).
+
+Unlike there, false attributes and relations must be incompatible with the true ones by the run's tables, so that there
+may be fewer, and a caption contributes one triple, chosen at random.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,15 @@ from negcap.pipelines.models.objective import RunTables
 from negcap.pipelines.models.texts import SceneGraphs
 from negcap.pipelines.models.univse.model import require_graphs
 
-FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # sampled for an object: nouns; for a pair: attributes, then nouns
-FALSE_RELATIONS, FALSE_ENDS = 4, 2  # sampled for a triple: relations; subjects, and as many objects
-REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS  # by each false word of a triple
+FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
+FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
+REPLACED_WORD = (
+    (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
+)  # the index in the triple that each false word replaces
 
 
 class ComponentSource(NamedTuple):
-    """Scene graphs of the captions, a sampler of false components, and the word ids of what it samples, by kind."""
+    """The captions' scene graphs, a sampler of false components, and the word ids of what it samples, by kind."""
 
     graphs: SceneGraphs
     sampler: Sampler
@@ -29,17 +35,17 @@ class ComponentSource(NamedTuple):
 
 
 class FalseWords(NamedTuple):
-    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is none."""
+    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is no word."""
 
     ids: np.ndarray
     present: np.ndarray
 
 
 class SampledComponents(NamedTuple):
-    """m components of a batch, with N words for each that make it false.
+    """m components of a batch, with up to N words for each; a word put into the component makes it false.
 
-    rows: (m,) in the lists of the scene graphs; owner: (m,) the batch index of their captions; false: (m, N) word ids;
-    present: (m, N) bool, whether there is such a word. All on the CPU.
+    rows: (m,) indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each.
+    false: (m, N) word ids. present: (m, N) bool, False where there are fewer words. All on the CPU.
     """
 
     rows: Tensor
@@ -49,10 +55,11 @@ class SampledComponents(NamedTuple):
 
 
 class ComponentBatch(NamedTuple):
-    """All objects and pairs of a batch's captions, and one triple of each caption.
+    """All objects and pairs (attributed objects) of a batch's captions, and one triple per caption that has any.
 
-    absent: (B, 16) nouns that are not in the captions' images. all_triples, all_triple_owners: every triple, as it is
-    needed for u_comp; chosen: (m,) which of these are `triples`.
+    absent: (B, 16) nouns that are not in the captions' images. all_triples, all_triple_owners: (t,) the row and the
+    caption of every triple, as u_comp (the vector of a caption's components) needs them. chosen: (m,) indices of
+    `triples` among these.
     """
 
     objects: SampledComponents
@@ -65,7 +72,7 @@ class ComponentBatch(NamedTuple):
 
 
 def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
-    """What components are sampled from. Raises FileNotFoundError or ValueError for tables that are missing."""
+    """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
     components = read_caption_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
     sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions)
@@ -76,7 +83,7 @@ def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
 def sample_components(
     source: ComponentSource, captions: Tensor, config: TrainConfig, generator: Generator
 ) -> ComponentBatch:
-    """The components of captions (B,), and false ones: what the image's captions may say is never sampled."""
+    """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
     rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
     sampler, graphs, rows = source.sampler, source.graphs, captions.numpy()
 
@@ -89,12 +96,12 @@ def sample_components(
     def absent_for(owner: Tensor) -> FalseWords:
         return FalseWords(absent.ids[owner.numpy()], absent.present[owner.numpy()])
 
-    at, owner = graphs.objects.of(captions)
+    at, owner = graphs.objects.known_components(captions)
     objects = _sampled(at, owner, absent_for(owner))
-    at, owner = graphs.pairs.of(captions)
+    at, owner = graphs.pairs.known_components(captions)
     attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng))
     pairs = _sampled(at, owner, attributes, absent_for(owner))
-    all_triples, all_owners = graphs.triples.of(captions)
+    all_triples, all_owners = graphs.triples.known_components(captions)
     chosen = _choose_one_each(all_owners, rng)
     at, owner = all_triples[chosen], all_owners[chosen]
     of = rows[owner.numpy()]
@@ -105,13 +112,13 @@ def sample_components(
 
 
 def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:
-    """Components with the false words of all parts side by side."""
+    """Components with the false words of all parts concatenated."""
     ids, present = (torch.from_numpy(np.concatenate(arrays, 1)) for arrays in zip(*parts, strict=True))
     return SampledComponents(rows, owner, ids, present)
 
 
 def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
-    """Indices into owner (m,), the caption of each component: one component of each caption, uniformly."""
+    """One random component per caption, uniformly, as indices into owner (m,), the caption of each component."""
     order = torch.from_numpy(rng.permutation(len(owner)))
     order = order[owner[order].argsort(stable=True)]
     first = torch.ones(len(owner), dtype=torch.bool)

@@ -13,7 +13,7 @@ from negcap.pipelines.models.encoders import word_embedding
 
 @dataclass(frozen=True)
 class WordEncoderShape:
-    """The size of the vocabulary, of the basic and the modifier embeddings, and of the joint space."""
+    """The size of the vocabulary, and the dimensions of the basic and modifier embeddings and of the joint space."""
 
     words: int
     word_dim: int
@@ -22,10 +22,11 @@ class WordEncoderShape:
 
 
 class WordEncoder(nn.Module):
-    """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)) of w = basic ⊕ modifier embedding (UniVSE, section 3.1).
+    """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)), where w concatenates a basic and a modifier embedding (section 3.1).
 
-    A word alone has its own modifier embedding; an attributed noun has the noun's basic and the attribute's modifier
-    embedding. vectors: (words, word_dim) initial basic embeddings, see `word_embedding`; tune: train them.
+    A single word has its own modifier embedding; an attributed noun has the basic embedding of the noun and the
+    modifier embedding of the attribute. vectors, tune: initial basic embeddings (words, word_dim) and whether they are
+    trained, see `word_embedding`.
     """
 
     def __init__(
@@ -39,9 +40,9 @@ class WordEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
-        """Unit vectors (n, joint) in float32 of words (n,) with modifiers (n,), by default their own.
+        """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own.
 
-        Every distinct word, modifier and pair is computed once.
+        Every distinct word, modifier and pair is computed only once.
         """
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
         size = self.basic.num_embeddings

@@ -52,7 +52,7 @@ def test_greedy_words_are_the_likeliest_of_their_prefix() -> None:
             same = (everything.words[:, :place] == torch.tensor(own[:place])).all(1) & (everything.lengths > place)
             count = int(same.sum())
             features_, noise_ = features[row].expand(count, -1), noise[row].expand(count, -1)
-            chance = likelihood(generator, features_, noise_, everything.of(same.nonzero()[:, 0])).exp()
+            chance = likelihood(generator, features_, noise_, everything.select(same.nonzero()[:, 0])).exp()
             totals = torch.zeros(WORDS).index_add(0, everything.words[same][:, place], chance)
             assert int(totals.argmax()) == word
 

@@ -11,7 +11,7 @@ from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
 from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
 from negcap.pipelines.models.captioner.phases import Learner, policy_step
-from negcap.pipelines.models.captioner.train import optimizers_of, train
+from negcap.pipelines.models.captioner.train import build_optimizers, train
 from negcap.pipelines.models.captioner.training_data import read_training_data
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.trainer_world import write_world
@@ -172,7 +172,7 @@ def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> N
 def test_the_policy_gradient_earns_more_reward(world: Path, tmp_path: Path) -> None:
     told = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
     nets = load_captioner(weights_file(train(told), "mle"), torch.device("cpu")).nets
-    learner = Learner(nets, optimizers_of(nets, told), read_training_data(told), told)
+    learner = Learner(nets, build_optimizers(nets, told), read_training_data(told), told)
     noise = torch.Generator().manual_seed(0)
     rewards = [policy_step(learner, learner.data.train[:32], noise)[0].item() for _ in range(40)]
     assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # of a discriminator that stays as it is

@@ -54,8 +54,8 @@ def test_spans_are_the_entries_of_the_rows(sizes: list[int], data: st.DataObject
 def test_components_with_unknown_words_are_left_out() -> None:
     graphs = texts().graphs
     assert graphs is not None
-    assert [part.tolist() for part in graphs.objects.of(torch.tensor([1, 0]))] == [[0, 1], [1, 1]]
-    assert [part.tolist() for part in graphs.pairs.of(torch.tensor([0]))] == [[0], [0]]
+    assert [part.tolist() for part in graphs.objects.known_components(torch.tensor([1, 0]))] == [[0, 1], [1, 1]]
+    assert [part.tolist() for part in graphs.pairs.known_components(torch.tensor([0]))] == [[0], [0]]
 
 
 def test_a_name_is_known_whole_or_by_its_last_word() -> None:
@@ -81,7 +81,7 @@ def test_a_noun_has_its_own_modifier_or_an_attributes() -> None:
 
 def test_relations_and_sentences_are_read_by_one_gru_forwards_to_the_last_word() -> None:
     made = model()
-    gru, read = made.text.gru, made.word
+    gru, read = made.text.gru, made.word_encoder
 
     def psi(words: list[int]) -> Tensor:
         states, last = gru(read(torch.tensor(words))[:, None])
@@ -99,13 +99,13 @@ def test_relations_and_sentences_are_read_by_one_gru_forwards_to_the_last_word()
 def test_components_of_a_caption_are_composed(components: tuple[str, ...], composition: str) -> None:
     made = model(components=components, composition=composition)
     vectors = {
-        "obj": made.word(torch.tensor([DOG, CAT])),
-        "attr": made.word(torch.tensor([DOG]), torch.tensor([RED])),
+        "obj": made.word_encoder(torch.tensor([DOG, CAT])),
+        "attr": made.word_encoder(torch.tensor([DOG]), torch.tensor([RED])),
         "rel": made.triples(torch.tensor([[DOG, ON, CAT]])),
     }
     every = torch.cat([vectors[kind] for kind in components])
     whole = {"average": every.mean(0), "sum": every.sum(0), "max": every.amax(0)}[composition]
-    sentences, composed, there = made.parts(texts(), torch.tensor([0, 1]))
+    sentences, composed, there = made.sentences_and_components(texts(), torch.tensor([0, 1]))
     assert torch.allclose(composed[0], functional.normalize(whole, dim=0), atol=1e-6)
     assert there.tolist() == [True, False] and composed[1].abs().max() == 0
     blended = functional.normalize(0.75 * sentences[0] + 0.25 * composed[0], dim=0)
@@ -115,7 +115,7 @@ def test_components_of_a_caption_are_composed(components: tuple[str, ...], compo
 
 def test_without_components_a_caption_is_its_sentence() -> None:
     one, other, row = model(), model(components=()), torch.tensor([0])
-    assert torch.allclose(blend(*one.parts(texts(), row), 1.0), other.sentences(texts(), row))
+    assert torch.allclose(blend(*one.sentences_and_components(texts(), row), 1.0), other.sentences(texts(), row))
     with pytest.raises(ValueError, match="UniVSE reads components"):
         one.sentences(texts()._replace(graphs=None), torch.tensor([0]))
 
@@ -123,8 +123,8 @@ def test_without_components_a_caption_is_its_sentence() -> None:
 def test_queries_are_words_pairs_or_triples() -> None:
     made = model()
     vocabulary = WordVocabulary((*SPECIALS, "dog", "cat", "red", "on", "lake"))
-    assert torch.equal(made.queries(vocabulary, [Phrase(("cat",), "")])[0], made.word(torch.tensor([CAT]))[0])
-    pair = made.word(torch.tensor([DOG]), torch.tensor([RED]))
+    assert torch.equal(made.queries(vocabulary, [Phrase(("cat",), "")])[0], made.word_encoder(torch.tensor([CAT]))[0])
+    pair = made.word_encoder(torch.tensor([DOG]), torch.tensor([RED]))
     assert torch.equal(made.queries(vocabulary, [Phrase(("red", "dog"), "")]), pair)
     triple = made.triples(torch.tensor([[DOG, ON, CAT]]))
     assert torch.equal(made.queries(vocabulary, [Phrase(("dog", "on", "cat"), "")]), triple)

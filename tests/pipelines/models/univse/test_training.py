@@ -154,7 +154,7 @@ def test_the_thing_is_found_where_it_is_seen(world: Path, trained: Path) -> None
     for number, grid in zip(test.tolist(), regions, strict=True):
         thing = rows[captions.ids[number]]["attributes"]
         if thing:
-            scores = grid @ model.word(torch.tensor([vocabulary.ids[thing[0]["object"]]]))[0]
+            scores = grid @ model.word_encoder(torch.tensor([vocabulary.ids[thing[0]["object"]]]))[0]
             right.append(int(scores.argmax()) == region_of(captions.image_ids[captions.image[number]]))
     assert len(right) > 40 and np.mean(right) > 0.5  # chance: 0.25
 
@@ -174,10 +174,10 @@ def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) 
         assert torch.equal(lists.offsets[: corpus.captions + 1], before.offsets)
     texts = pq.read_table(run / "negatives")["text"].to_pylist()
     for row in rows.tolist():
-        at, _ = made.objects.of(torch.tensor([corpus.captions + row]))
+        at, _ = made.objects.known_components(torch.tensor([corpus.captions + row]))
         names = {vocabulary.words[n] for n in made.objects.words[at, 0]}
         assert names and all(name in texts[row] for name in names)
-    assert len(made.objects.of(corpus.captions + torch.tensor([4, 11]))[0]) == 0  # not asked for
+    assert len(made.objects.known_components(corpus.captions + torch.tensor([4, 11]))[0]) == 0  # not asked for
     (kept,) = (run / "encoded").glob("components-*.safetensors")
     again = with_negatives(run, graphs, rows, corpus, vocabulary)
     assert all(
