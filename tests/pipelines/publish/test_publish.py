@@ -17,7 +17,7 @@ from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.publish.selection import Draws, select
-from negcap.pipelines.tables.images import Box, Images, inside, read_boxes
+from negcap.pipelines.tables.images import Box, Images, read_boxes, safe_path
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_images, write_run
 
@@ -95,7 +95,7 @@ def test_positives_are_never_negatives(tmp_path: Path) -> None:
 )
 def test_no_image_leads_out(image: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="image must be a path inside the image folder"):
-        inside(image)
+        safe_path(image)
 
     def lead_out(captions: list[dict], negatives: list[dict]) -> None:
         captions[-1]["image"] = image
