@@ -21,7 +21,7 @@ class Candidate(NamedTuple):
     order. slots: the token indices that this check reads (a head; a counted noun; a preposition and its object; two
     swapped heads; an attribute and its noun). replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01") or preposition sets
-    ("prepositions:6"), None if there is none. refused: the reason if the edits would be ungrammatical, else None.
+    ("prepositions:6"), None if there is none. rejected: the reason if the edits would be ungrammatical, else None.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
     replacement: str
     replaced_synset: str | None = None
     replacement_synset: str | None = None
-    refused: str | None = None
+    rejected: str | None = None
 
 
 class Accepted(NamedTuple):
@@ -45,7 +45,7 @@ class Accepted(NamedTuple):
     p_true: float | None
 
 
-class Refused(NamedTuple):
+class Rejected(NamedTuple):
     """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS, p_true as in `Accepted`."""
 
     candidate: Candidate

@@ -22,7 +22,7 @@ from negcap.augment.operators.noun import noun_choices
 from negcap.augment.operators.numeral import numeral_candidates, numeral_choices
 from negcap.augment.operators.preposition import preposition_candidate, preposition_choices
 from negcap.augment.operators.verb import verb_candidate, verb_choices
-from negcap.augment.truth.contradiction import refusal
+from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.estimates import ImageTruth, Truth
 
 Maker = Callable[[Any, str], Candidate | None]
@@ -64,8 +64,8 @@ def exchanges(
             for entry, plural, weights in open:
                 (new,) = weights.nonzero()
                 if len(new) and entry in number:
-                    behind = size * plural
-                    parts.append((row, number[entry] + behind, new + behind, weights[new]))
+                    offset = size * plural
+                    parts.append((row, number[entry] + offset, new + offset, weights[new]))
             row += 1
     lengths = [len(new) for _, _, new, _ in parts]
     return Exchanges(
@@ -83,9 +83,9 @@ def _nouns(caption: Caption, context: Context, image: ImageTruth | None) -> Iter
     Candidates that leave a pronoun without an antecedent are not excluded here.
     """
     slots, slot_weights = noun_choices(caption, context)
-    refused = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)
+    rejected = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)
     for slot, weights in zip(slots, slot_weights, strict=True):
-        weights[refused] = 0.0
+        weights[rejected] = 0.0
         if image is not None:
             weights[image.likely_nouns] = 0.0
         yield slot.entry, slot.plural, weights
@@ -100,6 +100,6 @@ def _others(
         left = weights.copy()
         for entry in left.nonzero()[0].tolist():
             made = candidate(slot, names[entry])
-            if made is None or refusal(made, caption, context, image)[0] is not None:
+            if made is None or assess(made, caption, context, image)[0] is not None:
                 left[entry] = 0.0
         yield slot.entry, False, left

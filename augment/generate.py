@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import Context, contexts
-from negcap.augment.edits import Accepted, Refused, apply
+from negcap.augment.edits import Accepted, Rejected, apply
 from negcap.augment.operators import OPERATORS, PRESETS, operator
 from negcap.augment.rng import record_rng
 from negcap.augment.rows import Rows
-from negcap.augment.truth.contradiction import refusal
+from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.estimates import MAX_P_TRUE, ImageTruth, Truth, check_max_p_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
@@ -65,7 +65,7 @@ class Generated(NamedTuple):
     """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
 
     accepted: list[Accepted]
-    refused: list[Refused]
+    rejected: list[Rejected]
 
 
 def generate_tables(
@@ -85,10 +85,10 @@ def generate_tables(
     row = 0
     for siblings in by_image(captions):
         for generated in generate_for_image(siblings, lexicon, settings, truth):
-            for name, (accepted, refused) in generated.items():
+            for name, (accepted, rejected) in generated.items():
                 made = positives if OPERATORS[name].family == POSITIVE else negatives
                 made.add(row, name, accepted)
-                rejections.add(row, name, refused)
+                rejections.add(row, name, rejected)
             _count(generated, counts)
             row += 1
     tables = {
@@ -116,20 +116,20 @@ def generate_for_image(
 def apply_operator(
     name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
 ) -> Generated:
-    """What an operator makes of a caption: everything that `judged_candidates` yields, accepted and refused apart."""
+    """Apply one operator to a caption: the candidates of `checked_candidates`, as accepted and rejected ones."""
     made = Generated([], [])
-    for judged in judged_candidates(name, caption, context, settings, image):
-        if isinstance(judged, Accepted):
-            made.accepted.append(judged)
+    for candidate in checked_candidates(name, caption, context, settings, image):
+        if isinstance(candidate, Accepted):
+            made.accepted.append(candidate)
         else:
-            made.refused.append(judged)
+            made.rejected.append(candidate)
     return made
 
 
-def judged_candidates(
+def checked_candidates(
     name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
-) -> Iterator[Accepted | Refused]:
-    """Apply one operator to a caption, lazily: check its candidates in order and accept up to its quota.
+) -> Iterator[Accepted | Rejected]:
+    """Check the candidates of one operator for a caption, in order and lazily, until its quota is accepted.
 
     A candidate whose text equals a caption of the image is rejected (`sibling_says_so`). The random stream depends only
     on the seed, the operator and the caption's id, so neither order nor other operators change the result.
@@ -143,7 +143,7 @@ def judged_candidates(
         (operator.fallback, min(quota, operator.fallback_limit or quota)),
     ):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = refusal(candidate, caption, context, image)
+            reason, p_true = assess(candidate, caption, context, image)
             if reason is None:
                 text = apply(caption.text, candidate.edits)
                 lower = text.lower()
@@ -156,7 +156,7 @@ def judged_candidates(
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            yield Refused(candidate, reason, p_true)
+            yield Rejected(candidate, reason, p_true)
         if own:
             break
 

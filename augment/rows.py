@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.augment.edits import Accepted, Edit, Refused
+from negcap.augment.edits import Accepted, Edit, Rejected
 from negcap.augment.operators import OPERATORS
 from negcap.schemas.negatives import EDITS
 
@@ -24,20 +24,20 @@ class Rows:
 
     def __init__(self) -> None:
         self._batches: list[tuple[int, str, int]] = []
-        self._judged: list[Accepted | Refused] = []
+        self._candidates: list[Accepted | Rejected] = []
 
-    def add(self, row: int, operator: str, judged: Sequence[Accepted] | Sequence[Refused]) -> None:
+    def add(self, row: int, operator: str, candidates: Sequence[Accepted] | Sequence[Rejected]) -> None:
         """Add the results of one operator for the caption in row number `row` of the parses."""
-        if judged:
-            self._batches.append((row, operator, len(judged)))
-            self._judged.extend(judged)
+        if candidates:
+            self._batches.append((row, operator, len(candidates)))
+            self._candidates.extend(candidates)
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows as a table of `schema`; their ids number the candidates of a caption and operator from 0."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not self._judged:
+        if not self._candidates:
             return schema.empty_table()
         rows, operators, sizes = zip(*self._batches, strict=True)
         batch = np.repeat(np.arange(len(sizes)), sizes)
@@ -50,7 +50,7 @@ class Rows:
         made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
-        candidates, words, likely = zip(*self._judged, strict=True)
+        candidates, words, likely = zip(*self._candidates, strict=True)
         columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
         _, edits, _, *changes, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}

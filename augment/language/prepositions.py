@@ -37,7 +37,7 @@ class Prepositions:
     only: dict[str, frozenset[str]]
     places: dict[str, frozenset[str]]
 
-    def exchanged(self, old: str, new: str, noun: str) -> bool:
+    def may_replace(self, old: str, new: str, noun: str) -> bool:
         """Whether `new` is incompatible with `old` before this noun and may replace it there."""
         if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
@@ -47,7 +47,7 @@ class Prepositions:
         """Whether two prepositions may both be true of the same two things."""
         return a == b or (a, b) in self.overlaps
 
-    def name(self, entry: str) -> str | None:
+    def table8_sets(self, entry: str) -> str | None:
         """The sets in VSE-C's Table 8 that contain `entry`, as provenance: "prepositions:5"; None if there is none."""
         numbers = self.sets.get(entry)
         return f"prepositions:{','.join(map(str, numbers))}" if numbers else None

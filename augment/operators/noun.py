@@ -102,14 +102,14 @@ def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Calla
         surface = surfaces[name]
         edit = Edit(start, end, surface if lower else cased(surface, old, first=slot.start == 0))
         edits = with_article(before, edit, surface)
-        refused = None
+        rejected = None
         if has_pronouns:
             pronouns = pronoun_edits(caption, root, old=of, new=name, plural=slot.plural)
             if pronouns is None:
-                refused = "dangling_pronoun"
+                rejected = "dangling_pronoun"
             elif pronouns:
                 edits = tuple(sorted([*edits, *pronouns]))
-        return Candidate("noun", edits, slots, entry, name, sense, first_sense(name), refused)
+        return Candidate("noun", edits, slots, entry, name, sense, first_sense(name), rejected)
 
     return candidate
 

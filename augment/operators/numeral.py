@@ -148,7 +148,7 @@ def numeral_candidates(caption: Caption, context: Context) -> Callable[[Quantity
         if changes and slot.noun not in agreeing:
             agreeing[slot.noun] = _in_other_number(caption, slot, context.lexicon)
         edits = _edits(caption, slot, name, agreeing[slot.noun] if changes else [])
-        return Candidate("quantity", edits, (slot.noun,), slot.entry, name, refused=None if edits else "ungrammatical")
+        return Candidate("quantity", edits, (slot.noun,), slot.entry, name, rejected=None if edits else "ungrammatical")
 
     return candidate
 

@@ -74,5 +74,5 @@ def _appended(caption: Caption, context: Context, slot: NounSlot, name: str) -> 
     end = caption.tokens[slot.root].end
     verbs = [] if slot.plural else agreement_edits(caption, slot.root, plural=True)
     edits = sorted([Edit(end, end, f" and {surface}"), *(verbs or ())])
-    refused = "ungrammatical" if verbs is None else None
-    return Candidate("noun", tuple(edits), (slot.root,), "", name, None, first_sense(name), refused)
+    rejected = "ungrammatical" if verbs is None else None
+    return Candidate("noun", tuple(edits), (slot.root,), "", name, None, first_sense(name), rejected)

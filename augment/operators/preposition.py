@@ -68,7 +68,7 @@ def preposition_candidate(caption: Caption, context: Context, slot: PrepositionS
     table = prepositions()
     first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]
     edit = Edit(first.start, last.end, cased(name, first.text, first=slot.start == 0))
-    sets = table.name(slot.entry), table.name(name)
+    sets = table.table8_sets(slot.entry), table.table8_sets(name)
     return Candidate("preposition", (edit,), (slot.start, slot.object), slot.entry, name, *sets)
 
 
@@ -137,7 +137,7 @@ def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
     return read_only(
         np.array(
             [
-                table.exchanged(entry, name, noun) and name not in unfit and (not worn or name == WITHOUT)
+                table.may_replace(entry, name, noun) and name not in unfit and (not worn or name == WITHOUT)
                 for name in names
             ]
         )

@@ -48,9 +48,9 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
-        refused = None if edits else "ungrammatical"
+        rejected = None if edits else "ungrammatical"
         if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
-            refused = "dangling_pronoun"
+            rejected = "dangling_pronoun"
         yield Candidate(
             "swap",
             edits or (),
@@ -59,7 +59,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             f"{other.entry} | {one.entry}",
             first_sense(one.entry),
             first_sense(other.entry),
-            refused,
+            rejected,
         )
 
 

@@ -76,7 +76,7 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
     """Reject if both prepositions may be true, or a caption of the image has the new one with the same object."""
     object = caption.tokens[candidate.slots[1]].lemma
     table = prepositions()
-    if not table.exchanged(candidate.replaced, candidate.replacement, object):
+    if not table.may_replace(candidate.replaced, candidate.replacement, object):
         return "preposition_overlap"
     for relations in (context.own.relations, context.siblings.relations):
         for entry, noun in relations:
@@ -160,10 +160,10 @@ CHECKS = {
 
 def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Why a candidate is rejected (one of negcap.schemas.negatives.REASONS), or None."""
-    return refusal(candidate, caption, context)[0]
+    return assess(candidate, caption, context)[0]
 
 
-def refusal(
+def assess(
     candidate: Candidate, caption: Caption, context: Context, image: ImageTruth | None = None
 ) -> tuple[str | None, float | None]:
     """Why a candidate is rejected (as `check`), or None; and the estimated probability that it is true.
@@ -172,7 +172,7 @@ def refusal(
     `image` are given, a candidate that passes the check is rejected as `likely_true` if that probability is above their
     limit. The probability is None if the check rejects, or there is no estimate.
     """
-    reason = candidate.refused or CHECKS[candidate.change](candidate, caption, context)
+    reason = candidate.rejected or CHECKS[candidate.change](candidate, caption, context)
     if reason is not None or image is None:
         return reason, None
     p_true = image.p_true(candidate, caption)

@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from negcap.augment.edits import Accepted, Refused
+    from negcap.augment.edits import Accepted, Rejected
     from negcap.augment.generate import Settings
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
@@ -100,7 +100,7 @@ class Augmenter:
 
         from negcap.augment.caption import from_parses
         from negcap.augment.context import contexts
-        from negcap.augment.generate import judged_candidates
+        from negcap.augment.generate import checked_candidates
         from negcap.augment.language.parse import parse_table
 
         lexicon, truth = _load(self._lexicon, self._settings.max_true)
@@ -115,7 +115,7 @@ class Augmenter:
             siblings = [captions[row] for row in rows]
             image = truth.of_image(siblings)
             for row, caption, context in zip(rows, siblings, contexts(siblings, lexicon), strict=True):
-                operators = (judged_candidates(name, caption, context, settings, image) for name in settings.operators)
+                operators = (checked_candidates(name, caption, context, settings, image) for name in settings.operators)
                 made[row] = _in_turn(operators, self.n)
         return made
 
@@ -125,12 +125,12 @@ class Augmenter:
         return f"Augmenter(lexicon={self._lexicon!r}, operators=({operators}), n={self.n}, seed={settings.seed})"
 
 
-def _in_turn(operators: Iterable[Iterator[Accepted | Refused]], n: int) -> list[str]:
-    """The first n different texts that operators make, each making one in its turn as long as it can."""
+def _in_turn(operators: Iterable[Iterator[Accepted | Rejected]], n: int) -> list[str]:
+    """At most n different texts of accepted candidates, taken from the operators in turn."""
     from negcap.augment.edits import Accepted
 
     made: dict[str, str] = {}
-    waiting = deque((judged.text for judged in operator if isinstance(judged, Accepted)) for operator in operators)
+    waiting = deque((one.text for one in operator if isinstance(one, Accepted)) for operator in operators)
     while waiting and len(made) < n:
         operator = waiting.popleft()
         text = next(operator, None)

@@ -194,8 +194,8 @@ def explain_no_negatives(tables: Mapping[str, pa.Table]) -> str:
     """A message why a build made no negatives, and what helps."""
     if not tables["parses"].num_rows:
         return "no negatives: none of the captions is in English"
-    if refused := tables["rejections"].num_rows:
-        return f"no negatives: all {refused:,} candidates were refused, see the rejections for the reasons"
+    if rejected := tables["rejections"].num_rows:
+        return f"no negatives: all {rejected:,} candidates were rejected, see the rejections for the reasons"
     entries = len(set(tables["lexicon"]["entry"].to_pylist()))
     return (
         "no negatives: no operator applies to the captions with a lexicon of "

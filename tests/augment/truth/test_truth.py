@@ -14,7 +14,7 @@ from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.rng import record_rng
 from negcap.augment.truth import associations, calibration, transitions
 from negcap.augment.truth.associations import Associations
-from negcap.augment.truth.contradiction import refusal
+from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.counts import EntailedEntries, add, total
 from negcap.augment.truth.counts import count as count_pairs
 from negcap.augment.truth.entailment import Entailment
@@ -177,7 +177,7 @@ def test_images_of_one_caption_tell_nothing(
     context, image = contexts(scenes[0], lexicon)[0], truth.of_image(scenes[0])
     made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
     assert made and {image.p_true(one, scenes[0][0]) for one in made} == {None}
-    assert "likely_true" not in {refusal(one, scenes[0][0], context, image)[0] for one in made}
+    assert "likely_true" not in {assess(one, scenes[0][0], context, image)[0] for one in made}
 
 
 def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:
@@ -222,7 +222,7 @@ def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> 
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
     context, image = contexts(captions, sample_lexicon())[0], truth.of_image(captions)
     made = proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
-    reasons = {one.replacement: refusal(one, captions[0], context, image)[0] for one in made}
+    reasons = {one.replacement: assess(one, captions[0], context, image)[0] for one in made}
     assert reasons["a"] is None and reasons["three"] == "likely_true"
 
 
