@@ -35,7 +35,7 @@ class Ragged:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
-        """Build it from a list of rows."""
+        """Build it from a list of rows, each a sorted list of ids."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
         return cls(np.array([id for row in rows for id in row], np.int64), offsets)

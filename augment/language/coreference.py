@@ -54,7 +54,10 @@ def meaning(noun: str) -> Meaning:
 
 
 def related(one: str, other: str) -> bool:
-    """Whether two nouns, or their heads, share a sense in use, or one is a hypernym of the other in WordNet."""
+    """Whether two nouns, or their heads, share a WordNet sense in use, or one is a hypernym of the other.
+
+    Senses in use: see negcap.augment.language.wordnet.WordNet.senses_in_use.
+    """
     a, b = meaning(one), meaning(other)
     return not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above))
 

@@ -31,8 +31,9 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
 class Operator(NamedTuple):
     """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
-    fallback: another proposer with the same random stream, used only if no candidate of `propose` is accepted.
-    fallback_limit: the maximum number of its candidates to accept; None: as many as from `propose`.
+    propose(caption, context, rng, draws) yields at most `draws` candidates. fallback: another such function with the
+    same random stream, used only if no candidate of `propose` is accepted. fallback_limit: the maximum number of its
+    candidates to accept; None: as many as from `propose`.
     """
 
     propose: Propose

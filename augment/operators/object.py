@@ -23,7 +23,8 @@ APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace a noun by one that is not in the image, or append one, with equal chance (UniVSE, supplement B.2).
 
-    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption.
+    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption. Yields
+    at most `draws` candidates.
     """
     names = context.lexicon.nouns.names
     slots, weights = noun_choices(caption, context)

@@ -20,8 +20,8 @@ INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dar
 class AttributeSlot(NamedTuple):
     """The adjective at token index `index` describes the noun at token index `noun`: "a **red** car".
 
-    form: "attributive", or "predicative" ("the car is **red**"). contexts: of the lexicon: the noun, the words before,
-    the word after.
+    form: "attributive", or "predicative" ("the car is **red**"). contexts (see negcap.augment.slots.contexts): the
+    noun, the words before, the word after.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index

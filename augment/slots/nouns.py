@@ -18,7 +18,8 @@ class NounSlot(NamedTuple):
     """A common noun that heads a noun phrase, with its compound modifiers: tokens `start` to `end` (exclusive).
 
     entry: the noun as counted in a lexicon, "tennis racket". form: "plural", "a", "some" (a mass noun), "the" or
-    "bare". contexts: its governor, what that backs off to, the words before, the word after.
+    "bare". contexts (see negcap.augment.slots.contexts): its governor, what that backs off to, the words before, the
+    word after.
     """
 
     start: int

@@ -24,8 +24,8 @@ class PrepositionSlot(NamedTuple):
     """A preposition at tokens `start` to `end` (exclusive) that may be replaced; `object` is the token index of its
     noun.
 
-    contexts: its governor and what that backs off to, its object and what that backs off to, the word before, the words
-    after, governor and object together.
+    contexts (see negcap.augment.slots.contexts): its governor and what that backs off to, its object and what that
+    backs off to, the word before, the words after, governor and object together.
     """
 
     start: int

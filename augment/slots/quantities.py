@@ -15,8 +15,8 @@ from negcap.augment.slots.nouns import NOUN_TAGS, is_cut_compound
 class QuantitySlot(NamedTuple):
     """The article or number at token index `index` counts the noun at token index `noun`; entry "a" has value 1.
 
-    contexts: the noun, its governor, what that backs off to, the words before the quantity, the word after it or after
-    the noun.
+    contexts (see negcap.augment.slots.contexts): the noun, its governor, what that backs off to, the words before the
+    quantity, the word after it or after the noun.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index

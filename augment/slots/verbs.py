@@ -28,8 +28,8 @@ ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpas
 class VerbSlot(NamedTuple):
     """The verb at token index `index`, its lemma `entry`, Penn tag, and pattern: "object", "prep:on" or "bare".
 
-    contexts: its subject and what that backs off to, its object or the preposition's and what that backs off to, the
-    words before, the word after.
+    contexts (see negcap.augment.slots.contexts): its subject and what that backs off to, its object or the
+    preposition's and what that backs off to, the words before, the word after.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index

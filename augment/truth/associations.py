@@ -1,10 +1,10 @@
-"""Associations: how much a word in one caption raises the probability that another caption makes an entry true.
+"""Associations: how much a word in one caption raises the probability that another caption entails an entry.
 
     gain(x, y) = log p(y | x) / p(y)
 
 where p(y | x) is estimated over ordered pairs of captions of one image: of those whose first caption mentions word x,
-the share whose second caption makes entry y true. It is smoothed with p', in which x has the same lift for all entries
-of y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given the class of x:
+the share whose second caption entails entry y. It is smoothed with p', in which x has the same lift for all entries of
+y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given the class of x:
 
     p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
 """
@@ -25,8 +25,8 @@ SMOOTHING = 20.0
 class Pairs:
     """Counts of ordered pairs of captions of one image.
 
-    together: pairs whose first caption mentions word i and whose second makes entry j true, shape (words, entries).
-    mentioned: pairs whose first mentions word i, shape (words,). true: pairs whose second makes entry j true, shape
+    together: pairs whose first caption mentions word i and whose second entails entry j, shape (words, entries).
+    mentioned: pairs whose first mentions word i, shape (words,). true: pairs whose second entails entry j, shape
     (entries,). all: all pairs.
     """
 
@@ -39,8 +39,8 @@ class Pairs:
 def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> Pairs:
     """Count pairs of captions over images.
 
-    An image lists, per caption, the ids of the words that it mentions and the ids of the entries that it makes true.
-    `words` and `entries` are the sizes of the two vocabularies.
+    An image lists, per caption, the ids of the words that it mentions and of the entries that it entails. `words` and
+    `entries` are the sizes of the two vocabularies.
     """
     together, mentioned, true = np.zeros((words, entries)), np.zeros(words), np.zeros(entries)
     pairs = 0

@@ -1,6 +1,7 @@
-"""Count pairs of captions of one image by what the first mentions and the second makes true, per fold of images.
+"""Count pairs of captions of one image by what the first mentions and the second entails, per fold of images.
 
-A table of counts has the columns kind, said, of and entry of negcap.schemas.truth, and numbers of pairs.
+A caption entails a lexicon entry that must be true of the image if the caption is. A table of counts has the columns
+kind, said, of and entry of negcap.schemas.truth, and numbers of pairs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left o
 
 @dataclass(frozen=True)
 class EntailedEntries:
-    """Finds the entries of a lexicon that a caption makes true, as entry numbers."""
+    """Finds the entries of a lexicon that a caption entails: those that must be true of the image if it is."""
 
     lexicon: Lexicon
 
@@ -42,7 +43,7 @@ class EntailedEntries:
         return Entailment(self.lexicon.nouns.names)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
-        """For kind "noun", the entries that its nouns entail (see Entailment); for "verb", those that it mentions."""
+        """Entry numbers: for kind "noun", those that its nouns entail; for "verb", those that it mentions."""
         return self.by_nouns(mentioned_nouns(caption)) if kind == "noun" else self.by_verbs(caption)
 
     def by_nouns(self, nouns: frozenset[str]) -> np.ndarray:
@@ -61,7 +62,7 @@ def fold(image_id: str) -> int:
 
 
 def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
-    """The counts of some images, each a list of its captions, as a table."""
+    """A table of counts of caption pairs in some images, each a list of its captions."""
     import pyarrow as pa
 
     nouns = [[mentioned_nouns(caption) for caption in captions] for captions in images]
@@ -76,7 +77,7 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
 def _count_words(
     kind: str, nouns: Sequence[Sequence[frozenset[str]]], made: Iterable[Sequence[np.ndarray]], names: Sequence[str]
 ) -> pa.Table:
-    """Pairs by the word that the first caption mentions and the entry, one of `names`, that the second makes true."""
+    """Pairs by the word that the first caption mentions and the entry, one of `names`, that the second entails."""
     import pyarrow as pa
 
     words = sorted(set[str]().union(*chain.from_iterable(nouns)))

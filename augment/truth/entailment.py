@@ -1,7 +1,7 @@
-"""Which nouns of a lexicon a mentioned noun makes true: itself, and its hypernyms and hyponyms by first senses.
+"""Which nouns of a lexicon a mentioned noun entails: itself, and its hypernyms and hyponyms by first senses.
 
-Narrower than negcap.augment.language.coreference, which uses all senses in use, since any doubt must reject a negative;
-here, true pairs are counted.
+Narrower than negcap.augment.language.coreference, which compares all senses in use, since any doubt must reject a
+negative; here, pairs that are really true are counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOUNS = 1 << 14  # number of nouns whose results are cached
 
 
 class Entailment:
-    """Finds the entries that nouns make true."""
+    """Finds the entries that nouns entail."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         """Index the entries by their first senses and the hypernyms of these."""
@@ -33,7 +33,7 @@ class Entailment:
                 self._below.setdefault(synset, []).append(number)
 
     def entries(self, nouns: Iterable[str]) -> np.ndarray:
-        """The numbers, ascending, of the entries that any of these nouns makes true."""
+        """The numbers, ascending, of the entries that any of these nouns entails."""
         return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
 
     @cached(NOUNS)

@@ -52,7 +52,7 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
 
 
 def in_turn(lexicon: Lexicon) -> Spread:
-    """A `spread` for `estimate` that runs the calls in this process, one after the other."""
+    """A `spread` for `estimate` that runs the calls in this process, one after the other, with this lexicon."""
     return lambda function, calls: [function(*tables, lexicon) for tables in calls]
 
 
@@ -72,7 +72,7 @@ def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
 
 
 def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """The counts of the images in `parses`, with strings dictionary-encoded."""
+    """A table of counts (see negcap.augment.truth.counts) of the images in `parses`, dictionary-encoded."""
     return encoded(count(by_image(from_parses(parses)), EntailedEntries(lexicon)))
 
 

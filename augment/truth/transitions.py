@@ -51,7 +51,7 @@ ASSERTIONS: Mapping[str, Callable[[Caption], set[Assertion]]] = {
 
 @lru_cache(maxsize=1 << 12)
 def value(kind: str, entry: str) -> str:
-    """An entry of the lexicon as the value of an assertion: "1" for the numeral "a", else the entry or its number."""
+    """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay."""
     return str(quantity_value(entry)) if kind == "numeral" else entry
 
 
