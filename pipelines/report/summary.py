@@ -71,7 +71,7 @@ def component_lines(run: Path) -> list[str]:
     lines = []
     if captions:
         means = ", ".join(f"{made[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations"))
-        lines.append(f"a caption says {means}")
+        lines.append(f"per caption: {means}")
     if words:
         kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
         lines.append(f"negative components of {kinds}, from {words['min_count']:,} occurrences")
@@ -97,7 +97,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
     counts: the counters in the manifest of the table negatives. families: the family of each operator, by name.
     """
-    table = plain_table("", "captions", "coverage", "rows", "a caption", "refused")
+    table = plain_table("", "captions", "coverage", "rows", "per caption", "refused")
     captions = counts.get("captions", 0)
 
     def add(label: str, name: str, refused: int, style: str) -> None:

@@ -214,7 +214,7 @@ def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) 
 
     monkeypatch.setattr(build, "ingest", interrupted)
     assert negcap_exits("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous") == 130
-    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command again goes on from here"
+    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command continues from here"
 
 
 # what comes out
@@ -308,7 +308,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     assert negcap_exits(*again) == 0
     shown = capsys.readouterr().out
     assert re.fullmatch(
-        r"a caption says \d\.\d objects, \d\.\d attributes, \d\.\d relations\n"
+        r"per caption: \d\.\d objects, \d\.\d attributes, \d\.\d relations\n"
         r"negative components of \d+ nouns, \d+ attributes, \d+ relations, from 5 occurrences\n",
         shown,
     )
