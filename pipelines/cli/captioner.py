@@ -10,7 +10,7 @@ import click
 
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import DECODINGS, PHASES
-from negcap.pipelines.cli.group import at_work, negcap, one_line_errors
+from negcap.pipelines.cli.group import negcap, one_line_errors, with_workers
 from negcap.pipelines.cli.options import FOLDER
 
 beam_width = click.option("--width", type=int, help="Width of the beam; default: 3.")
@@ -98,7 +98,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     from negcap.pipelines.engine.run import Execution, run_stage
     from negcap.pipelines.stages.caption import CaptionConfig, stage_of, summary
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         from negcap.pipelines.models.captioner.model import weights_file
 
         given = options.only_set(given)

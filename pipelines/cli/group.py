@@ -143,7 +143,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 @contextmanager
-def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
+def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
     """Give the executor and the progress display for --workers, --scheduler and --quiet; errors as `one_line_errors`.
 
     given: the flags of the command; these three are removed from it.

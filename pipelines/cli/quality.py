@@ -10,7 +10,7 @@ import click
 
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import OPERATORS, PICKS, PUBLISHED
-from negcap.pipelines.cli.group import CHECK_FAILED, at_work, negcap, one_line_errors, warn
+from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
 from negcap.pipelines.cli.options import FOLDER
 
 
@@ -39,7 +39,7 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     from negcap.pipelines.stages.refine import INPUTS, RefineConfig, yields
     from negcap.pipelines.stages.refine import refine as refined
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         config = RefineConfig(**options.only_set(given))
         metadata = provenance.of_stage(run, INPUTS, config)
         counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)

@@ -10,7 +10,7 @@ import click
 
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
-from negcap.pipelines.cli.group import at_work, negcap, one_line_errors, warn
+from negcap.pipelines.cli.group import negcap, one_line_errors, warn, with_workers
 
 concreteness = click.option(
     "--concreteness", metavar="FILE", help="Norm list (word, tab, score) to use instead of the shipped scores."
@@ -86,7 +86,7 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
     from negcap.pipelines.report.summary import print_summary
     from negcap.pipelines.stages import build as verbs
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         warn(verbs.build(captions, run, given, executor, progress, overwrite))
         print_summary(run, progress.timings, sys.stdout)
 
@@ -234,7 +234,7 @@ def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
     """Run the step of a command on a run with these flags; returns its timings."""
     from negcap.pipelines.stages import build as verbs
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         overwrite = given.pop("overwrite")
         if verb in verbs.LEXICON_VERBS:
             given["lexicon"] = verbs.choose_lexicon(given, verbs.count_captions(run))

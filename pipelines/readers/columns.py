@@ -48,7 +48,7 @@ def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
     return next((plain[name] for name in usual if name in plain), None)
 
 
-def are_there(found: Sequence[str], options: ReadOptions) -> bool:
+def can_choose(found: Sequence[str], options: ReadOptions) -> bool:
     """Whether `choose` finds an image and a caption column among the names `found`."""
     try:
         choose(found, options, "")

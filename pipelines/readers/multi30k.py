@@ -45,7 +45,7 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
                 yield Record(sources[number], line, image, text, split, languages[number], number)
 
 
-def is_one(folder: str) -> bool:
+def is_multi30k(folder: str) -> bool:
     """Whether a folder holds Multi30K captions."""
     return bool(_captions(folder, names(folder)))
 
