@@ -95,7 +95,7 @@ def line(timing: Timing) -> str:
     """A finished stage in one line: `parse: 5,000 captions in 2.1 s (2,381/s)`, or `parse: up to date`."""
     if not timing.shards:
         return f"{timing.stage}: up to date"
-    reused = f", {timing.reused:,} shards were ready" if timing.reused else ""
+    reused = f", {timing.reused:,} shards were up to date" if timing.reused else ""
     what = f"{timing.captions:,} {timing.unit} in {timing.seconds:.1f} s ({timing.rate:,.0f}/s)"
     return f"{timing.stage}: {what}{reused}"
 

@@ -106,7 +106,7 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
         manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
             if not list_shards(run / table):
-                state = "which is not there"
+                state = "which is missing"
             elif manifest is not None:
                 state = "which is unfinished"
             else:

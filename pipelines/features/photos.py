@@ -135,7 +135,7 @@ def find_photos(source: Path, folder: Path) -> tuple[list[SourceImage], list[str
         file = None if image.reason else there.find(image.image)
         files.append(file or "")
         if not image.reason and file is None:
-            detail = "must be a file in the image folder, is not there"
+            detail = "must be a file in the image folder, is missing"
             images[at] = image._replace(reason="missing", detail=detail)
     if not any(files):
         first = next((f", the first: {image.image}: {image.reason}" for image in images), "")

@@ -78,5 +78,5 @@ def _column(role: str, wanted: str, usual: Sequence[str], found: Sequence[str], 
     if wanted:
         raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
     raise ValueError(
-        f"{where}: no column is named as {role} columns are, give it with --{role}-column; found: {listed}"
+        f"{where}: no column has a usual name of {role} columns, give it with --{role}-column; found: {listed}"
     )

@@ -27,17 +27,17 @@ _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "scale", "onnx")
 
 @dataclass(frozen=True)
 class FeaturesConfig:
-    """What to read of a source, and how.
+    """What to read of a source, and how. Raises ValueError for a value that is not valid.
 
-    For arrays: array: read the files `{split}_{array}.npy` of a VSE++ folder; scale: the .npz for arrays of bytes,
-    None: in the same folder; backbone: the name of the model that made them. For photos: onnx: the model; layer: a tensor or
-    node of it, empty: its first output; images: the folder to which image paths in a run's captions are relative; grid:
-    keep regions instead of their mean; ten_crop: average ten crops instead of using the centre; resize, crop: in pixels
-    (see Crops); batch: crops computed at once; device: cpu or cuda; threads: 0: one per core.
-    dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
+    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. scale: the .npz that arrays of bytes need;
+    None: the one in the same folder. backbone: name of the model that made them.
+    Photos: `onnx` is the model. layer: a tensor or node of it; empty: its first output. images: the folder to which the
+    paths in a run's captions are relative. grid: keep regions instead of their mean. ten_crop: average ten crops
+    instead of using the centre. resize, crop: in pixels, see Crops. batch: crops computed at once. device: cpu or cuda.
+    threads: 0: one per core.
+    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
     `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
-    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature. Raises ValueError for a value that
-    is not valid.
+    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
     """
 
     array: str = "ims"
@@ -106,8 +106,8 @@ def make_features(
 
     Finished shards are kept, so an interrupted run continues. Counters: images, `rejected.<reason>`. metadata:
     provenance for the Parquet files. Raises FileNotFoundError or ValueError, with one line that names the file, when
-    the source cannot be read, has no usable image or, with `strict`, an image without a feature; OtherConfigError when the
-    table was made from something else and `overwrite` is not set; OSError when it cannot be written.
+    the source cannot be read, has no usable image or, with `strict`, an image without a feature; OtherConfigError when
+    the table was made from something else and `overwrite` is not set; OSError when it cannot be written.
     """
     import pyarrow as pa
 

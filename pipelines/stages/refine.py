@@ -80,10 +80,10 @@ def refine(
     """Bring the table refined of the run in folder `run` up to date with the negatives; returns its counters.
 
     A shard of refined has the rows kept from the same shard of negatives. Counters: `<operator>.captions` (captions
-    with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot be balanced and keep none; paraphrases
-    are true and are left out. metadata: provenance for the Parquet files. Raises FileNotFoundError without negatives or
-    captions, ValueError for operators or splits that the negatives lack, OtherConfigError as `run_stage`, StageError
-    naming the operator that failed.
+    with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot be balanced and keep none;
+    paraphrases are true and are left out. metadata: provenance for the Parquet files. Raises FileNotFoundError without
+    negatives or captions, ValueError for operators or splits that the negatives lack, OtherConfigError as `run_stage`,
+    StageError naming the operator that failed.
     """
     inputs = hash_inputs(NAME, run, INPUTS)
     operators = _operators(run, config)
