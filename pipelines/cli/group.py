@@ -49,7 +49,7 @@ RENAMED = {  # flags of version 0.1, which are accepted by commands with the new
 }
 
 
-class Verb(click.Command):
+class Command(click.Command):
     """A command that also accepts the earlier names of its flags."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -64,10 +64,10 @@ def _renamed(argument: str, known: set[str]) -> str:
     return f"{new}{equals}{value}" if flag not in known and new in known else argument
 
 
-class Verbs(click.Group):
+class CommandGroup(click.Group):
     """The command group. It lists commands in the order of their definition, not by name."""
 
-    command_class = Verb
+    command_class = Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of their definition."""
@@ -86,7 +86,7 @@ def _module(command: click.Command) -> str:
     return str(getattr(command.callback, "__module__", "")).rpartition(".")[2]
 
 
-@click.group(cls=Verbs, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
+@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
 @click.version_option(package_name="negcap", message="%(prog)s %(version)s")
 @click.pass_context
 def negcap(ctx: click.Context) -> None:
