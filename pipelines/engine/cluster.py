@@ -89,7 +89,7 @@ class Synchronous:
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """See Executor."""
+        """Make the calls one after another, in order; see Executor."""
         for position, call in enumerate(calls):
             listener = partial(on_report, position) if on_report else ignore
             try:
@@ -106,7 +106,7 @@ class Synchronous:
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """See Executor. Keeps fewer than FAN_IN partial results per level of the tree, not one per call."""
+        """Combine results as they come, see Executor; keeps fewer than FAN_IN of them per level of the tree."""
         levels: list[list[Any]] = []
         for position, result in self.map(function, calls):
             _push(levels, 0, result, combine)
@@ -145,7 +145,7 @@ class Distributed:
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """See Executor."""
+        """Yield results in the order in which the workers finish; see Executor."""
         if on_report is None:
             yield from self._map(function, calls)
             return
@@ -184,7 +184,7 @@ class Distributed:
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """See Executor. Results stay on the workers, which pass them to each other."""
+        """Combine results on the workers, see Executor. They stay there and are passed between workers."""
         from distributed import as_completed
 
         client = self.client

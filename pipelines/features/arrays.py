@@ -83,7 +83,7 @@ class Arrays:
         self._starts = [0, *accumulate(one.images for one in self._arrays)]
 
     def read(self, start: int, stop: int) -> Part:
-        """See Source. Raises ValueError when the five rows of an image differ."""
+        """Read features, see Source. Raises ValueError when the five rows of an image differ."""
         import numpy as np
 
         parts = []

@@ -65,7 +65,7 @@ class Photos:
         return made.reshape(len(photos), self._how.crops.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
 
     def read(self, start: int, stop: int) -> Part:
-        """See Source. Threads decode the next photos while the model runs."""
+        """Compute features, see Source. Threads decode the next photos while the model runs."""
         import numpy as np
 
         rejected = {at for at in range(start, stop) if self.images[at].reason}

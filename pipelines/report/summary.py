@@ -59,7 +59,7 @@ def corpus_lines(run: Path) -> list[str]:
         split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
         least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
         counted = f"counted on {split} ({lexicon.get('captions', 0):,} captions)"
-        origin = "a given one, not of these captions" if lexicon.get("given") else counted
+        origin = "from another source, not counted on these captions" if lexicon.get("given") else counted
         lines.append(f"lexicon of {kinds}{least}; {origin}")
     return lines
 
