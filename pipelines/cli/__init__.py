@@ -1,4 +1,4 @@
-"""The command line: one command a verb. A command imports what it needs when it is run, so that help is fast."""
+"""The command line. A command imports what it needs only when it is run, so that help is fast."""
 
 from negcap.pipelines.cli import tables, looking, quality, images, training, captioner  # noqa: F401, I001  they register their commands in this order
 from negcap.pipelines.cli.group import main, negcap

@@ -1,4 +1,4 @@
-"""Commands of the captioner: train it, write captions with it, measure them."""
+"""Commands for the captioner: train it, write captions with it, evaluate it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import DECODINGS, PHASES
-from negcap.pipelines.cli.group import at_work, negcap, one_line_errors
+from negcap.pipelines.cli.group import negcap, one_line_errors, with_workers
 from negcap.pipelines.cli.options import FOLDER
 
 beam_width = click.option("--width", type=int, help="Width of the beam; default: 3.")
@@ -19,44 +19,45 @@ beam_width = click.option("--width", type=int, help="Width of the beam; default:
 @negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the captioner to write.")
-@click.option("--mle-epochs", type=int, help="Epochs of maximum likelihood; default: 20.")
+@click.option("--mle-epochs", type=int, help="Epochs of maximum likelihood training; default: 20.")
 @click.option("--discriminator-epochs", type=int, help="Epochs of the discriminator alone; default: 5.")
 @click.option(
-    "--gan-epochs", type=int, help="Epochs of the policy gradient in all, finished ones included; default: 20."
+    "--gan-epochs", type=int, help="Epochs of policy gradient training in all, finished ones included; default: 20."
 )
-@click.option("--stages", type=int, help="Stages of such an epoch, each with one discriminator step; default: 20.")
-@click.option("--generator-steps", type=int, help="Generator steps a stage; default: 5.")
-@click.option("--batch-size", type=int, help="Captions a batch; default: 64.")
-@click.option("--rollout-every", type=int, help="Words from one rollout position to the next; default: 3.")
+@click.option("--stages", type=int, help="Stages per such epoch, each with one discriminator step; default: 20.")
+@click.option("--generator-steps", type=int, help="Generator steps per stage; default: 5.")
+@click.option("--batch-size", type=int, help="Captions per batch; default: 64.")
+@click.option("--rollout-every", type=int, help="Distance between rollout positions, in words; default: 3.")
 @click.option("--rollouts", type=int, help="Rollouts from each position; default: 2.")
 @click.option("--alpha", type=float, help="Weight of generated captions in the discriminator's loss; default: 0.5.")
-@click.option("--beta", type=float, help="Weight of mismatched captions in it; default: 0.5.")
+@click.option("--beta", type=float, help="Weight of mismatched captions in the discriminator's loss; default: 0.5.")
 @options.train_splits
 @click.option("--validation-split", metavar="NAME", help="Split whose likelihood selects the generator; default: val.")
 @options.validation_images
-@click.option("--words", type=int, help="Words of a caption, at most, with the end token; default: 20.")
+@click.option("--words", type=int, help="Words per caption, at most, end token included; default: 20.")
 @click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 256.")
 @click.option("--hidden", type=int, help="Dimensions of the generator's state; default: 256.")
 @click.option("--joint", type=int, help="Dimensions of the discriminator's joint space; default: 256.")
-@click.option("--noise", type=int, help="Dimensions of the noise; default: 64.")
+@click.option("--noise", type=int, help="Dimensions of the noise vector; default: 64.")
 @click.option("--dropout", type=float, help="Dropout of words and states in maximum likelihood; default: 0.3.")
 @options.transform
 @options.min_count
 @click.option("--learning-rate", type=float, help="Learning rate of the policy gradient (Adam); default: 1e-4.")
 @click.option("--supervised-rate", type=float, help="Learning rate of likelihood and discriminator; default: 1e-4.")
-@click.option("--clip", type=float, help="Greatest norm of the gradients; default: 5.")
+@click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 5.")
 @click.option(
     "--collapse", type=float, help="Stop when distinct-2 falls below this share of its first value; default: 0.5."
 )
 @options.seed
-@click.option("--overwrite", is_flag=True, help="Replace a captioner that was trained otherwise.")
+@click.option("--overwrite", is_flag=True, help="Replace a captioner that was trained with other data or settings.")
 @options.quiet
 @options.device
 def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Train a conditional GAN that writes captions.
 
-    Likelihood, then the discriminator, then the policy gradient with rollouts. Reads captions and features. The folder
-    MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its last whole epoch.
+    First the generator by maximum likelihood, then the discriminator, then both by policy gradient with rollouts. Reads
+    captions and features. Writes weights, metrics.jsonl and curves.png to the folder MODEL. An interrupted training
+    continues after its last complete epoch.
 
     \b
     Example: negcap captioner outputs/mine --output outputs/captioner
@@ -74,21 +75,21 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
 @negcap.command()
 @options.model
 @options.run
-@options.one_of("--phase", PHASES, "Generator after this phase: likelihood (mle) or policy gradient; default: gan.")
-@click.option("--n", type=int, help="Captions an image; default: 3.")
+@options.one_of("--phase", PHASES, "Generator after maximum likelihood (mle) or policy gradient (gan); default: gan.")
+@click.option("--n", type=int, help="Captions per image; default: 3.")
 @options.one_of("--decoding", DECODINGS, "How words are chosen; default: sample.")
 @beam_width
-@click.option("--tries", type=int, help="How often a refused caption is drawn again, at most; default: 4.")
-@options.several("--split", "splits", "Write captions of this split; default: those the captioner was trained on.")
+@click.option("--tries", type=int, help="How often a refused caption is sampled again, at most; default: 4.")
+@options.several("--split", "splits", "Only images of this split; default: those the captioner was trained on.")
 @click.option("--table", help="Table to write: generated or generated_NAME; default: generated.")
 @options.seed
 @options.workers
 def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given: Any) -> None:
-    """Write captions of a run's images with a captioner.
+    """Write captions for a run's images with a captioner.
 
-    They go to the table generated; those that are degenerate, repeated or equal to one of the image's own go to
-    refused_captions, with the reason. `negcap train RUN --extra generated` trains on them too; `negcap enlarge` makes
-    a run of both.
+    They go to the table generated. Captions that are degenerate, repeated or equal to an existing caption of the image
+    go to refused_captions, with the reason. `negcap train RUN --extra generated` also trains on generated captions;
+    `negcap enlarge` makes a new run of the existing and the generated ones.
 
     \b
     Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
@@ -97,7 +98,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     from negcap.pipelines.engine.run import Execution, run_stage
     from negcap.pipelines.stages.caption import CaptionConfig, stage_of, summary
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         from negcap.pipelines.models.captioner.model import weights_file
 
         given = options.only_set(given)
@@ -111,14 +112,14 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
 @negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="NEW", help="Folder of the new run.")
-@click.option("--extra", metavar="TABLE", help="Table of the captions that join the run's own; default: generated.")
+@click.option("--extra", metavar="TABLE", help="Table of captions to add to the run's own; default: generated.")
 @options.overwrite
 @options.quiet
 def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: bool) -> None:
-    """Make a new run of a run's captions and generated ones.
+    """Make a new run with a run's own and generated captions.
 
-    The generated ones follow each image's own; they, and the negatives made of them, have the origin generated.
-    `negcap build --output NEW` goes on from there.
+    The generated captions of an image come after its own; they, and the negatives made from them, have the origin
+    generated. Continue with `negcap build --output NEW`.
 
     \b
     Example: negcap enlarge outputs/mine --output outputs/enlarged
@@ -142,21 +143,21 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
 @options.evaluation
 @click.option("--split", metavar="NAME", help="Split of the images to caption; default: test.")
 @click.option(
-    "--judge", type=FOLDER, metavar="MODEL", help="Model of negcap train that ranks the images for each caption."
+    "--judge", type=FOLDER, metavar="MODEL", help="Model made by negcap train, which ranks the images for each caption."
 )
-@click.option("--n", type=int, help="Captions an image, for self-BLEU; default: 3.")
+@click.option("--n", type=int, help="Captions per image, for self-BLEU; default: 3.")
 @beam_width
 @options.limit_of_split
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for samples.png.")
-@click.option("--shown", type=int, help="Photos in samples.png; default: 6.")
+@click.option("--shown", type=int, help="Number of photos in samples.png; default: 6.")
 @options.seed
 @options.device
 def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
-    """Measure what a captioner writes.
+    """Evaluate the captions that a captioner writes.
 
-    Before and after the policy gradient, greedy and sampled: BLEU, CIDEr-D, distinct words, novelty, self-BLEU, the
-    discriminator's score, and how a model of negcap train ranks the images for it. Prints Markdown and writes it with
-    JSON and pictures to --output.
+    Before and after the policy gradient, with greedy decoding and sampling: BLEU, CIDEr-D, distinct words, novelty,
+    self-BLEU, the discriminator's score, and how a model made by negcap train (--judge) ranks the images for the
+    captions. Prints Markdown, and writes it with JSON and pictures to --output.
 
     \b
     Example: negcap assess outputs/captioner outputs/mine --split test --judge outputs/vse++

@@ -1,6 +1,6 @@
-"""The words that a flag may be given, written out so that help and completion import nothing; a test compares them.
+"""The valid values of flags, written out so that help and completion need no imports; a test compares them.
 
-An operator, preset, format or model that is new joins its list here.
+A new operator, preset, format or model must be added to its list here.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ DECODINGS = ("sample", "greedy", "beam")
 
 
 class Choice(click.Choice):
-    """One of some words; the error for what is none of them lists them and names the most similar one."""
+    """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word itself. Raises UsageError: `--pick must be one of first, random, was: fist; did you mean first?`."""
+        """Return a valid word; raise UsageError otherwise: `--pick must be one of first, random, was: fist; did …`."""
         if value in self.choices:
             return str(value)
         similar = get_close_matches(str(value), self.choices, 1)

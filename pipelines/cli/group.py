@@ -1,4 +1,4 @@
-"""The command group, and what all commands share: errors of one line, the exit status, the executor."""
+"""The command group, and what all commands share: errors of one line, exit statuses, the executor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Completion:   eval "$(_NEGCAP_COMPLETE=bash_source negcap)"   (zsh_source, fish_
 \b
 Exit status:  0 done, 1 a check failed, 2 bad input or arguments, 130 interrupted.
 With NEGCAP_TRACEBACK=1 an error shows where it was raised."""
-THREADS = {  # the work is spread over processes; training asks for more threads, and none may spin on a busy machine
+THREADS = {  # work is spread over processes, and idle threads must not spin; training raises the number itself
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -35,11 +35,11 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "tables": "Make the tables of a run",
     "looking": "Look at them",
     "quality": "Measure, choose, publish",
-    "images": "Image features, drawn scenes",
+    "images": "Image features, synthetic scenes",
     "training": "Train and evaluate models",
     "captioner": "Write captions",
 }
-RENAMED = {  # flags of 0.1, which are understood where a verb has the new one
+RENAMED = {  # flags of version 0.1, which are accepted by commands with the new flag
     "--operators": "--operator",
     "--splits": "--split",
     "--negative-operators": "--negative-operator",
@@ -49,11 +49,11 @@ RENAMED = {  # flags of 0.1, which are understood where a verb has the new one
 }
 
 
-class Verb(click.Command):
-    """A command that also understands the earlier names of its flags."""
+class Command(click.Command):
+    """A command that also accepts the earlier names of its flags."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, renamed flags by their new names."""
+        """Parse arguments, after replacing earlier names of flags by the current ones."""
         known = {name for parameter in self.params for name in parameter.opts}
         return super().parse_args(ctx, [_renamed(argument, known) for argument in args])
 
@@ -64,17 +64,17 @@ def _renamed(argument: str, known: set[str]) -> str:
     return f"{new}{equals}{value}" if flag not in known and new in known else argument
 
 
-class Verbs(click.Group):
-    """The group; its commands in the order they are written in, not by name."""
+class CommandGroup(click.Group):
+    """The command group. It lists commands in the order of their definition, not by name."""
 
-    command_class = Verb
+    command_class = Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of a run."""
+        """The names of all commands, in the order of their definition."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by the modules that hold them, under the headings of SECTIONS."""
+        """List the commands under the headings in SECTIONS, by the module that defines them."""
         width = max(map(len, self.commands))
         for module, heading in SECTIONS.items():
             held = {name: command for name, command in self.commands.items() if module == _module(command)}
@@ -86,24 +86,24 @@ def _module(command: click.Command) -> str:
     return str(getattr(command.callback, "__module__", "")).rpartition(".")[2]
 
 
-@click.group(cls=Verbs, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
+@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
 @click.version_option(package_name="negcap", message="%(prog)s %(version)s")
 @click.pass_context
 def negcap(ctx: click.Context) -> None:
-    """Make negative image captions: false of the image, fluent, and not guessable without looking at it.
+    """Make negative image captions: false of the image, fluent, and not guessable without the image.
 
-    A run is a folder of tables (Parquet). `build` makes all of them; the other commands make, show, measure, publish
-    and train on them.
+    A run is a folder of tables (Parquet). `build` makes all of them; other commands make single tables, show, measure
+    and publish them, and train models on them.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line on `arguments` (default: sys.argv); returns the exit status.
+    """Run the command line with these arguments (None: those of sys.argv); returns the exit status.
 
-    0: done; 1: a check failed; 2: bad input or arguments, said in one line on stderr; 130: interrupted. With
-    NEGCAP_TRACEBACK set, an error is raised instead.
+    0: done; 1: a check failed; 2: bad input or arguments, reported in one line on stderr; 130: interrupted. If the
+    environment variable NEGCAP_TRACEBACK is set, an error is raised instead.
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{where}: {message}", file=sys.stderr)
         return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
-        print("negcap: interrupted; the same command again goes on from here", file=sys.stderr)
+        print("negcap: interrupted; the same command continues from here", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn the errors that bad input or a stopped run raise into a ClickException of one line."""
+    """Turn OSError, ValueError, ImportError and EngineError into a ClickException with a message of one line."""
     from negcap.pipelines.engine.errors import EngineError
 
     try:
@@ -143,8 +143,11 @@ def one_line_errors() -> Iterator[None]:
 
 
 @contextmanager
-def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
-    """The executor and the progress display of --workers, --scheduler and --quiet; errors as `one_line_errors`."""
+def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
+    """Give the executor and the progress display for --workers, --scheduler and --quiet; errors as `one_line_errors`.
+
+    given: the flags of the command; these three are removed from it.
+    """
     from negcap.pipelines.engine.cluster import executor
     from negcap.pipelines.engine.progress import report
 
@@ -157,6 +160,6 @@ def at_work(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Print warnings on stderr, a line each."""
+    """Print warnings on stderr, one line each."""
     for warning in warnings:
         print(f"negcap: {warning}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Commands of images: features, and drawn scenes of which it is known what is true."""
+"""Commands for images: features, and synthetic scenes with known ground truth."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from negcap.pipelines.cli.options import FOLDER
 @negcap.command()
 @click.argument("source", type=FOLDER)
 @options.output
-@click.option("--array", metavar="NAME", help="Which arrays of a VSE++ folder: SPLIT_NAME.npy; default: ims.")
+@click.option("--array", metavar="NAME", help="Arrays to read of a VSE++ folder: SPLIT_NAME.npy; default: ims.")
 @click.option(
-    "--scale", type=FOLDER, metavar="FILE", help="npz with the scale of uint8 arrays; default: NAME_scale.npz there."
+    "--scale", type=FOLDER, metavar="FILE", help="npz with the scale of uint8 arrays; default: SOURCE/NAME_scale.npz."
 )
-@click.option("--backbone", metavar="NAME", help="The net that made the arrays, for the metadata.")
+@click.option("--backbone", metavar="NAME", help="Name of the model that made the arrays, for the metadata.")
 @click.option("--onnx", type=FOLDER, metavar="MODEL", help="Extract features of photos with this ONNX model.")
 @click.option("--layer", metavar="NAME", help="Tensor or node of the model to read; default: its first output.")
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos that a run's captions name.")
 @click.option("--grid", is_flag=True, default=None, help="Keep the regions of the layer instead of their mean.")
-@click.option("--ten-crop", is_flag=True, default=None, help="Average ten crops instead of taking the centre.")
+@click.option("--ten-crop", is_flag=True, default=None, help="Average ten crops instead of using the centre.")
 @click.option("--resize", type=int, help="Shorter side of a photo, in pixels; default: 256.")
 @click.option("--crop", type=int, help="Sides of a crop, in pixels; default: 224.")
 @click.option("--batch", type=int, help="Crops computed at once; default: 32.")
 @options.one_of("--device", ("cpu", "cuda"), "Where the model runs; default: cpu.")
-@click.option("--threads", type=int, help="Threads that read photos and run the model; default: one a core.")
-@options.one_of("--dtype", DTYPES, "Type to store; default: float16 of float16 and uint8, else float32.")
+@click.option("--threads", type=int, help="Threads that read photos and run the model; default: one per core.")
+@options.one_of("--dtype", DTYPES, "Type to store; default: float16 for arrays of float16 or uint8, else float32.")
 @click.option("--table", help="Table to write: features or features_NAME; default: features.")
 @options.limit
 @click.option(
     "--per-shard",
     "shard_size",
     type=int,
-    help="Images a Parquet file, at most; default: what fits in 64 MiB, 1000 at most.",
+    help="Images per Parquet file, at most; default: what fits in 64 MiB, 1000 at most.",
 )
 @click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it.")
 @options.overwrite
@@ -67,15 +67,15 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
 
 @negcap.command()
 @options.output
-@click.option("--images", type=int, help="Number of scenes to draw; default: 2000.")
+@click.option("--images", type=int, help="Number of scenes; default: 2000.")
 @options.seed
 @options.overwrite
 @options.quiet
 def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
-    """Draw scenes of which it is known what is true.
+    """Generate synthetic scenes with known ground truth.
 
-    Pictures, five captions each, features from a small fixed net, and all that is true of each scene. `negcap build
-    --output RUN` goes on from there; needs no data.
+    Images, five captions each, features from a small fixed network, and the facts of each scene. Needs no data;
+    continue with `negcap build --output RUN`.
 
     \b
     Example: negcap scenes --output outputs/scenes --images 2000
@@ -88,20 +88,20 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
         config = ScenesConfig(**options.only_set(given))
         metadata = provenance.package()
         counts = make_scenes(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
-        print(f"{counts['captions']:,} captions of {counts['images']:,} drawn scenes")
+        print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
 
 
 @negcap.command()
 @options.run
-@click.option("--refined", "table", flag_value="refined", help="Judge what negcap refine kept.")
-@click.option("--n", type=int, default=5, show_default=True, help="Kinds of true negatives shown, an operator.")
+@click.option("--refined", "table", flag_value="refined", help="Judge only what negcap refine kept.")
+@click.option("--n", type=int, default=5, show_default=True, help="Kinds of true negatives shown per operator.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
-    """Count how many negatives of drawn scenes are false.
+    """Count how many negatives of synthetic scenes are false.
 
-    Compares every sentence with what is true of its scene: as people use numbers ("a dog" is false of three dogs), and
-    in logic ("a dog" is true of them). Captions and positives, which must be true, are judged with them. A sentence
-    that is open to opinion, or that the judge cannot read, counts as undecided.
+    Compares every sentence with the facts of its scene, in two readings: as people use numbers ("a dog" is false of
+    three dogs), and in logic ("a dog" is true of them). Captions and positives, which must be true, are judged, too. A
+    sentence that is a matter of opinion, or that cannot be analysed, counts as undecided.
 
     \b
     Example: negcap judge outputs/scenes

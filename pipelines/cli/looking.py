@@ -1,4 +1,4 @@
-"""Commands that show what a run or a sentence holds, and check it."""
+"""Commands that show or check the content of a run, or analyse a sentence."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors
 @options.run
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def info(run: Path, as_json: bool) -> None:
-    """Show what a run holds.
+    """Show the content of a run.
 
-    Its tables with rows and sizes, whether each is finished and still fits what it was made from, and the images,
-    captions, splits, operators, seed, parser and version. Hashes nothing: `negcap verify` does.
+    Its tables with rows and sizes, whether each is finished and up to date with its input, and the images, captions,
+    splits, operators, seed, parser and version. Does not check the files themselves: `negcap verify` does.
 
     \b
     Example: negcap info outputs/mine
@@ -40,10 +40,10 @@ def info(run: Path, as_json: bool) -> None:
 @click.option("--n", type=int, default=10, show_default=True, help="Number of rows.")
 @options.operators
 @options.splits
-@click.option("--refined", "table", flag_value="refined", help="Show what negcap refine kept.")
+@click.option("--refined", "table", flag_value="refined", help="Show only what negcap refine kept.")
 @click.option("--rejections", "table", flag_value="rejections", help="Show refused candidates.")
-@options.several("--reason", "reasons", "Only refusals for this reason; implies --rejections.", choices=REASONS)
-@click.option("--json", "as_json", is_flag=True, help="Print whole rows as JSON, one a line.")
+@options.several("--reason", "reasons", "Only refused for this reason; implies --rejections.", choices=REASONS)
+@click.option("--json", "as_json", is_flag=True, help="Print whole rows as JSON, one per line.")
 @options.seed
 def show(
     run: Path,
@@ -78,7 +78,7 @@ def show(
 
 @negcap.command()
 @click.argument("caption")
-@click.option("--simple", is_flag=True, help="Simplify as UniVSE does: names of one word, one attribute an object.")
+@click.option("--simple", is_flag=True, help="Simplify as UniVSE does: one word per name, one attribute per object.")
 @options.spacy_model
 @click.option("--dot", is_flag=True, help="Print Graphviz source instead, for dot -Tsvg.")
 def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> None:
@@ -99,9 +99,9 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
 @options.run
 @options.quiet
 def verify(run: Path, quiet: bool) -> int:
-    """Check that every file of a run is as it was written.
+    """Check that every file of a run is intact.
 
-    Hashes all shards again and compares them with their receipts and manifests. Prints a line a problem; the exit
+    Hashes all shards again and compares them with their receipts and manifests. Prints one line per problem; the exit
     status is 1 if there is any.
 
     \b

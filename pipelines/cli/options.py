@@ -1,9 +1,9 @@
-"""The flags that verbs of several modules of negcap.pipelines.cli share.
+"""Flags that commands in several modules of negcap.pipelines.cli share.
 
-A verb's own flags stand at its command there; those that several verbs of one module share, at the head of the module.
+The flags of a single command are at its definition; those of several commands in one module, at the top of the module.
 
-A flag is named as the field of the config that it sets. Its default stands in the config: a flag that is not given sets
-nothing. What may be given several times is repeated: `--split test --split val`; `--split test,val` is understood, too.
+A flag has the name of the config field that it sets. Its default is in the config: a flag that is not given sets
+nothing. A flag with several values is repeated: `--split test --split val`; `--split test,val` is accepted, too.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorator:
-    """A flag that takes one of some words."""
+    """A flag whose value must be one of `choices`; `more` goes to click.option."""
     return click.option(flag, type=Choice(choices), help=help, **more)
 
 
 def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "") -> Decorator:
-    """A flag that may be repeated; the command gets a tuple, or None where the flag is not given.
+    """A flag that may be repeated; the command gets a tuple as argument `field`, or None if the flag is not given.
 
-    choices: the words it takes; any name where there are none. empty: one more word, which stands for no name at all.
+    choices: the valid words; empty: any name is valid. empty: another word, which stands for an empty tuple.
     """
     words = Choice([*choices, *filter(None, [empty])]) if choices else None
 
@@ -52,7 +52,7 @@ def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), em
 
 
 def together(*options: Decorator) -> Decorator:
-    """Several flags as one decorator, shown in this order."""
+    """Several flags as one decorator; help shows them in this order."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -63,7 +63,7 @@ def together(*options: Decorator) -> Decorator:
 
 
 def only_set(given: dict[str, Any]) -> dict[str, Any]:
-    """The flags that were given, by the fields that they set."""
+    """The flags that were given (not None), by config field."""
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -83,16 +83,16 @@ output = click.option(
     "--output", "run", type=FOLDER, callback=_folder, required=True, metavar="RUN", help="Folder of the run to write."
 )
 
-seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds, equal rows; default: 0.")
+seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds give equal rows; default: 0.")
 limit = click.option("--limit", type=int, help="Read only the first N images; default: all.")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made from other input or settings.")
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = together(
-    click.option("--workers", type=int, help="Number of worker processes; default: one a core."),
+    click.option("--workers", type=int, help="Number of worker processes; default: one per core."),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Dask scheduler to use, tcp://host:port; synchronous: work in this process, without Dask.",
+        help="Dask scheduler to use, tcp://host:port; synchronous: use this process only, without Dask.",
     ),
     overwrite,
     quiet,
@@ -105,10 +105,10 @@ spacy_model = click.option(
 operators = several("--operator", "operators", "Only this operator; default: all.", choices=OPERATORS)
 splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
 
-# of a model: where it runs, what it is trained on, where it is measured
+# flags of models: the device, the training data, the evaluation
 device = together(
     one_of("--device", DEVICES, "Where to compute; default: auto (a GPU where there is one)."),
-    click.option("--threads", type=int, help="CPU threads; default: one a core."),
+    click.option("--threads", type=int, help="CPU threads; default: one per core."),
 )
 train_splits = several("--train-split", "train_splits", "Split to train on; default: train and restval.")
 validation_images = click.option(
@@ -120,7 +120,7 @@ transform = one_of(
     "--transform", TRANSFORMS, "Applied to image features; default: root (signed square root, then length 1)."
 )
 min_count = click.option(
-    "--min-count", type=int, help="Occurrences in the train captions that make a word; default: 4."
+    "--min-count", type=int, help="Occurrences in the train captions that a word of the vocabulary needs; default: 4."
 )
 evaluation = click.option(
     "--output", type=FOLDER, metavar="DIR", help="Folder of the results; default: MODEL/evaluation."

@@ -10,7 +10,7 @@ import click
 
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
-from negcap.pipelines.cli.group import at_work, negcap, one_line_errors, warn
+from negcap.pipelines.cli.group import negcap, one_line_errors, warn, with_workers
 
 concreteness = click.option(
     "--concreteness", metavar="FILE", help="Norm list (word, tab, score) to use instead of the shipped scores."
@@ -23,38 +23,38 @@ reading = options.together(
     click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions; default: en."),
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: the format."),
     options.limit,
-    click.option("--shard-size", type=int, help="Captions a Parquet file, at most, of whole images; default: 1000."),
+    click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images; default: 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 counting = options.together(
-    click.option("--min-count", type=int, help="Occurrences that make a noun a replacement; default: by corpus size."),
-    click.option("--theta", type=float, help="Least concreteness of a replacement noun, 0 to 1; default: 0.6."),
-    click.option("--attributes", metavar="FILE", help="Attributes to use, one a line; default: the frequent ones."),
+    click.option("--min-count", type=int, help="Occurrences that a replacement noun needs; default: by corpus size."),
+    click.option("--theta", type=float, help="Minimum concreteness of a replacement noun, 0 to 1; default: 0.6."),
+    click.option("--attributes", metavar="FILE", help="Attributes to use, one per line; default: the frequent ones."),
     concreteness,
 )
 lexicon_choice = click.option(
     "--lexicon",
     metavar="own|reference|RUN",
-    help="Where replacements come from: own counts these captions, reference is the one shipped with negcap, RUN takes "
-    "that of another run. Default: own, but the reference for fewer than 5,000 captions.",
+    help="Where replacements come from: own: the counts of these captions; reference: the lexicon shipped with negcap; "
+    "RUN: the lexicon of another run. Default: own, but reference for fewer than 5,000 captions.",
 )
 simple = click.option(
     "--simple",
     is_flag=True,
     default=None,
-    help="Simplify as UniVSE does: names of one word, the first attribute of an object only.",
+    help="Simplify as UniVSE does: one word per name, only the first attribute of an object.",
 )
 truth_sample = click.option(
-    "--truth-sample", type=int, help="Captions that the probabilities of being true are estimated on; default: 15000."
+    "--truth-sample", type=int, help="Captions on which the probabilities of being true are estimated; default: 15000."
 )
 max_true = click.option(
     "--max-true", type=float, help="Refuse a candidate whose estimated p(true) is above this; default: 0.025."
 )
-balance_sample = click.option("--sample", type=int, help="Captions that the weights are fitted on; default: 10000.")
+balance_sample = click.option("--sample", type=int, help="Captions on which the weights are fitted; default: 10000.")
 choosing = options.together(
-    options.one_of("--preset", PRESETS, "Operators of a paper, or all; default: vse-c."),
+    options.one_of("--preset", PRESETS, "Operators of a paper, or all operators; default: vse-c."),
     options.several("--operator", "operators", "Operator to run, instead of a preset.", choices=OPERATORS),
-    click.option("--per-family", type=int, help="Negatives a caption and family, at most; default: 20."),
+    click.option("--per-family", type=int, help="Negatives per caption and family, at most; default: 20."),
     options.seed,
 )
 
@@ -66,7 +66,7 @@ choosing = options.together(
 @options.spacy_model
 @counting
 @lexicon_choice
-@click.option("--components", is_flag=True, help="Make the tables of scene graph components, too.")
+@click.option("--components", is_flag=True, help="Also make the tables of scene graph components.")
 @simple
 @truth_sample
 @max_true
@@ -76,9 +76,9 @@ choosing = options.together(
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
     """Make negatives of a caption file, folder or URL.
 
-    Runs ingest, parse, lexicon, truth, balance and negatives, with --preset univse or all also components, and prints
-    coverage, yield, refusals and examples. Finished steps are kept: after an interruption, the same command goes on.
-    Without CAPTIONS it takes those that RUN holds.
+    Runs ingest, parse, lexicon, truth, balance and negatives (with --preset univse or all also components), and prints
+    coverage, yield, refusals and examples. Finished steps are kept: after an interruption, the same command continues.
+    Without CAPTIONS it uses those in RUN.
 
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
@@ -86,7 +86,7 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
     from negcap.pipelines.report.summary import print_summary
     from negcap.pipelines.stages import build as verbs
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         warn(verbs.build(captions, run, given, executor, progress, overwrite))
         print_summary(run, progress.timings, sys.stdout)
 
@@ -138,10 +138,10 @@ def parse(run: Path, **given: Any) -> None:
 @lexicon_choice
 @options.workers
 def lexicon(run: Path, **given: Any) -> None:
-    """Count which words the corpus uses, and where.
+    """Count which words the captions use, and in which contexts.
 
-    Writes the table lexicon: nouns, prepositions, numerals, attributes and verbs by the word that governs them. From
-    these counts replacements are drawn. Counts train splits only, where there are any.
+    Writes the table lexicon: counts of nouns, prepositions, numerals, attributes and verbs, by the word that governs
+    them. Replacements are sampled from these counts. Only train splits are counted, if there are any.
 
     \b
     Example: negcap lexicon outputs/mine --min-count 10 --overwrite
@@ -155,15 +155,15 @@ def lexicon(run: Path, **given: Any) -> None:
 @negcap.command()
 @options.run
 @simple
-@click.option("--min-count", type=int, help="Occurrences that make a word frequent; default: by corpus size.")
-@click.option("--theta", type=float, help="Least concreteness of a noun; default: 0.6.")
+@click.option("--min-count", type=int, help="Occurrences that a frequent word needs; default: by corpus size.")
+@click.option("--theta", type=float, help="Minimum concreteness of a noun, 0 to 1; default: 0.6.")
 @concreteness
 @options.workers
 def components(run: Path, **given: Any) -> None:
-    """Extract objects, attributes and relations of every caption.
+    """Extract the objects, attributes and relations of every caption.
 
-    Writes the table components, and what UniVSE draws negative components from: component_vocabulary, and
-    component_exclusions with what may be true of each image.
+    Writes the table components, and two tables from which UniVSE samples negative components: component_vocabulary, and
+    component_exclusions, with the components that may be true of each image.
 
     \b
     Example: negcap components outputs/mine --simple
@@ -180,10 +180,10 @@ def components(run: Path, **given: Any) -> None:
 @lexicon_choice
 @options.workers
 def truth(run: Path, **given: Any) -> None:
-    """Estimate which replacements are true though no caption says so.
+    """Estimate which replacements are true although no caption says so.
 
-    Writes the table truth: how often captions of one image say both of two things, calibrated on captions held out
-    of other images. Reads train splits only, where there are any.
+    Writes the table truth: how often captions of the same image mention both of two words, calibrated on captions of
+    other, held-out images. Only train splits are read, if there are any.
 
     \b
     Example: negcap truth outputs/mine
@@ -198,10 +198,10 @@ def truth(run: Path, **given: Any) -> None:
 @lexicon_choice
 @options.workers
 def balance(run: Path, **given: Any) -> None:
-    """Weight replacements so that no word gives a negative away.
+    """Weight replacements so that no word is typical of negatives.
 
-    A word that is put in more often than it is taken out (or the reverse) tells which caption is true. Writes the
-    table balance: weights fitted on a sample of the captions, of train splits where there are any.
+    A word that edits insert more often than they remove it (or the reverse) tells which caption is true. Writes the
+    table balance: weights fitted on a sample of the captions (of train splits, if there are any).
 
     \b
     Example: negcap balance outputs/mine --sample 40000 --overwrite
@@ -217,8 +217,8 @@ def balance(run: Path, **given: Any) -> None:
 def negatives(run: Path, **given: Any) -> None:
     """Make the negatives of the parsed captions.
 
-    Writes the tables negatives, positives (paraphrases) and rejections (every refused candidate with its reason), and
-    prints coverage, yield, refusals and examples. Other settings need --overwrite; the parses are kept.
+    Writes the tables negatives, positives (paraphrases) and rejections (every refused candidate, with the reason), and
+    prints coverage, yield, refusals and examples. To change settings give --overwrite; the parses are kept.
 
     \b
     Example: negcap negatives outputs/mine --preset all --seed 1 --overwrite
@@ -231,10 +231,10 @@ def negatives(run: Path, **given: Any) -> None:
 
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
-    """Run one step on a run with these flags; returns its timings."""
+    """Run the step of a command on a run with these flags; returns its timings."""
     from negcap.pipelines.stages import build as verbs
 
-    with at_work(given) as (executor, progress):
+    with with_workers(given) as (executor, progress):
         overwrite = given.pop("overwrite")
         if verb in verbs.LEXICON_VERBS:
             given["lexicon"] = verbs.choose_lexicon(given, verbs.count_captions(run))

@@ -25,30 +25,30 @@ SHARED = ("device", "threads")
 EVALUATED = ("split", "per_family", "per_attack", *SHARED)
 
 attacks = options.together(
-    click.option("--split", metavar="NAME", help="Split to evaluate on; default: test."),
-    click.option("--per-family", type=int, help="Negatives a caption and family in VSE-C's attack; default: 20."),
-    click.option("--per-attack", type=int, help="Negatives a caption and operator in UniVSE's attack; default: 5."),
+    click.option("--split", metavar="NAME", help="Split on which to evaluate; default: test."),
+    click.option("--per-family", type=int, help="Negatives per caption and family in VSE-C's attack; default: 20."),
+    click.option("--per-attack", type=int, help="Negatives per caption and operator in UniVSE's attack; default: 5."),
 )
 composing = options.together(
     options.several(
         "--component",
         "components",
-        "UniVSE: components that join the sentence in a caption's vector; default: all.",
+        "UniVSE: component added to the sentence in a caption's vector; default: all.",
         choices=COMPONENTS,
         empty="none",
     ),
-    click.option("--alpha", type=float, help="UniVSE: weight of the sentence there, 0 to 1; default: 0.75."),
+    click.option("--alpha", type=float, help="UniVSE: weight of the sentence in that vector, 0 to 1; default: 0.75."),
 )
 training = options.together(
     click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13."),
-    click.option("--batch-size", type=int, help="Pairs of image and caption a batch; default: 128."),
+    click.option("--batch-size", type=int, help="Image-caption pairs per batch; default: 128."),
     options.train_splits,
     click.option("--validation-split", metavar="NAME", help="Split whose rsum selects the epoch; default: val."),
     options.validation_images,
     click.option(
-        "--extra", metavar="TABLE", help="Table of more captions to train on, e.g. generated (of negcap caption)."
+        "--extra", metavar="TABLE", help="Table of more captions to train on, e.g. generated (see negcap caption)."
     ),
-    click.option("--negatives", type=int, help="vse-c: negatives a caption, drawn anew for every batch; default: 8."),
+    click.option("--negatives", type=int, help="vse-c: negatives per caption, new in every batch; default: 8."),
     options.several(
         "--negative-operator",
         "negative_operators",
@@ -60,7 +60,7 @@ training = options.together(
     click.option(
         "--bidirectional/--forward", default=None, help="Directions of the GRU; default: bidirectional, univse forward."
     ),
-    options.one_of("--pooling", POOLINGS, "How its states become one vector; default: max, univse last."),
+    options.one_of("--pooling", POOLINGS, "How the GRU's states become one vector; default: max, univse last."),
     options.transform,
     click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
     options.one_of("--image-pooling", IMAGE_POOLINGS, "How a grid becomes one vector; default: average, univse max-k."),
@@ -68,32 +68,34 @@ training = options.together(
         "--vectors", type=FOLDER, metavar="FILE", help="Word vectors to start from: GloVe's text form or npz."
     ),
     click.option(
-        "--tune-vectors/--keep-vectors", default=None, help="Train the word vectors too, or keep them; default: tune."
+        "--tune-vectors/--keep-vectors",
+        default=None,
+        help="Train the word vectors, too, or keep them as they are; default: tune.",
     ),
     options.min_count,
     click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),
     click.option(
-        "--constant", type=int, help="Epochs before the learning rate falls; default: as --decay-every, univse 6."
+        "--constant", type=int, help="Epochs before the learning rate first falls; default: as --decay-every, univse 6."
     ),
-    click.option("--decay", type=float, help="Factor by which it falls; default: 0.1, univse 0.5."),
+    click.option("--decay", type=float, help="Factor by which the learning rate falls; default: 0.1, univse 0.5."),
     click.option("--decay-every", type=int, help="Epochs from one fall to the next; default: 15, univse 1."),
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges instead of the hardest; default: 1."),
     click.option("--margin", type=float, help="Margin of the hinge loss; default: 0.2."),
-    click.option("--clip", type=float, help="Greatest norm of the gradients; default: 2."),
-    click.option("--dropout", type=float, help="Share of image features set to 0 in training; default: 0.2."),
-    click.option("--average", type=float, help="Decay of the exponential mean of the weights, a step; default: 0.998."),
+    click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2."),
+    click.option("--dropout", type=float, help="Fraction of image features set to 0 in training; default: 0.2."),
+    click.option("--average", type=float, help="Decay per step of the moving average of the weights; default: 0.998."),
     composing,
     options.several(
         "--contrast",
         "contrast",
-        "UniVSE: components with a contrastive loss of their own; default: all.",
+        "UniVSE: component with a contrastive loss of its own; default: all.",
         choices=COMPONENTS,
         empty="none",
     ),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
     click.option("--amp/--no-amp", default=None, help="Compute in bf16 on a GPU; default: amp."),
-    click.option("--overwrite", is_flag=True, help="Replace a model that was trained otherwise."),
+    click.option("--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."),
     options.quiet,
 )
 
@@ -115,8 +117,8 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     """Train an embedding of images and captions.
 
     VSE, VSE++, VSE-C with negatives of the run, or UniVSE with components. Reads captions, features, and negatives or
-    components. The folder MODEL gets weights, metrics.jsonl and curves.png. An interrupted training goes on after its
-    last whole epoch.
+    components. Writes weights, metrics.jsonl and curves.png to the folder MODEL. An interrupted training continues
+    after its last complete epoch.
 
     \b
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun
@@ -139,7 +141,9 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
 @options.limit_of_split
 @composing
 @click.option(
-    "--spacy-model", metavar="NAME", help="Parser of negatives for UniVSE, where the run was parsed by one in a folder."
+    "--spacy-model",
+    metavar="NAME",
+    help="Parser of negatives for UniVSE; needed if the run was parsed with one in a folder.",
 )
 @click.option("--seed", type=int, help="Seed of the bootstrap; default: 0.")
 @options.device
@@ -147,10 +151,10 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Measure retrieval, plain and under attack.
 
     Recalls, ranks and 95 % intervals: without negatives; with the negatives of each image's own captions (VSE-C's
-    protocol) and of all captions (UniVSE's) among the candidates; on captions that count; and how often a caption
-    scores above its negative. With components in the run, retrieval by objects, attributes and relations; of UniVSE
-    also by alpha, and how well it tells by the image what belongs together. Prints Markdown and writes it with JSON
-    and the ranks (Parquet) to --output.
+    protocol) or of all captions (UniVSE's) among the candidates; on captions with a number above one; and how often a
+    caption scores above its negative. If the run has components, also retrieval by objects, attributes and relations;
+    for UniVSE also by alpha, and how well the image tells which components belong together. Prints Markdown, and writes
+    it with JSON and the ranks (Parquet) to --output.
 
     \b
     Example: negcap evaluate outputs/vse-c outputs/mine --split test
@@ -169,18 +173,18 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
 @options.model
 @options.run
 @click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the pictures; default: MODEL/pictures.")
-@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the run's photos, for the maps.")
+@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png.")
 @click.option(
     "--query", "queries", multiple=True, metavar="TEXT", help="What to look for, e.g. 'a black dog'. May be repeated."
 )
-@click.option("--best", type=int, help="Photos shown a query; default: 6.")
+@click.option("--best", type=int, help="Photos shown per query; default: 6.")
 @options.spacy_model
 @click.option("--seed", type=int, help="Seed of t-SNE; default: 0.")
 def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
-    """Draw what a UniVSE model sees.
+    """Draw pictures of what a UniVSE model has learned.
 
-    relevance.png: where in photos it sees an object, an attributed object or a relation. neighbours.png: the run's
-    frequent nouns, attributed nouns and triples in the plane, by t-SNE.
+    relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation.
+    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE.
 
     \b
     Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
@@ -199,18 +203,21 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
 @options.several(
     "--variant", "variants", "Model to train: vse, vse++, vse-c, univse or vse-c+FAMILY; default: all but univse."
 )
-@click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1, …; default: 1.")
+@click.option("--seeds", type=int, help="Trainings per model, with seeds 0, 1, …; default: 1.")
 @attacks
 @click.option(
-    "--readme", type=FOLDER, metavar="FILE", help="Markdown file to put the tables into, between its markers."
+    "--readme",
+    type=FOLDER,
+    metavar="FILE",
+    help="Markdown file into which the tables are inserted, between its markers.",
 )
 @training
 @options.device
 def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path | None, **given: Any) -> None:
     """Train and evaluate several models, side by side.
 
-    VSE, VSE++ and VSE-C with negatives of each family and of all: retrieval plain and under attack, as the papers'
-    tables have it. What is trained already is kept. Prints Markdown; DIR holds the models and the tables.
+    VSE, VSE++ and VSE-C with negatives of each family and of all families: retrieval, plain and under attack, as in the
+    papers' tables. Trained models are kept. Prints Markdown; writes the models and the tables to DIR.
 
     \b
     Example: negcap compare outputs/mine --output outputs/models --variant vse++ --variant vse-c+noun --seeds 3

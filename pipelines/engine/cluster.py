@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from negcap.pipelines.engine.errors import ClusterError, TaskError
-from negcap.pipelines.engine.reports import Heard, listening, reporting, reporting_to
+from negcap.pipelines.engine.reports import OnReport, listening, reporting, reporting_to
 from negcap.pipelines.engine.workers import start
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class Executor(Protocol):
         """Start the workers in the background. Optional: the first call starts them, too."""
 
     def map(
-        self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
+        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Yield (position, function(*calls[position])) as the calls finish. Raises TaskError when a call fails.
 
-        heard: called with the reports of running calls (see engine.reports), possibly in another thread.
+        on_report: called with the reports of running calls (see engine.reports), possibly in another thread.
         """
 
     def map_reduce(
@@ -87,11 +87,11 @@ class Synchronous:
         """Nothing to start."""
 
     def map(
-        self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
+        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """See Executor."""
+        """Make the calls one after another, in order; see Executor."""
         for position, call in enumerate(calls):
-            listener = partial(heard, position) if heard else nothing
+            listener = partial(on_report, position) if on_report else ignore
             try:
                 with reporting_to(listener):
                     result = function(*call)
@@ -106,7 +106,7 @@ class Synchronous:
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """See Executor. Keeps fewer than FAN_IN partial results per level of the tree, not one per call."""
+        """Combine results as they come, see Executor; keeps fewer than FAN_IN of them per level of the tree."""
         levels: list[list[Any]] = []
         for position, result in self.map(function, calls):
             _push(levels, 0, result, combine)
@@ -143,14 +143,14 @@ class Distributed:
         return self._starting.result()[0]
 
     def map(
-        self, function: Callable[..., Any], calls: Sequence[tuple], heard: Heard | None = None
+        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """See Executor."""
-        if heard is None:
+        """Yield results in the order in which the workers finish; see Executor."""
+        if on_report is None:
             yield from self._map(function, calls)
             return
         sender = secrets.token_hex(8)
-        with listening(self.client, sender, heard):
+        with listening(self.client, sender, on_report):
             yield from self._map(reporting, [(sender, at, function, *call) for at, call in enumerate(calls)])
 
     def _map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
@@ -184,7 +184,7 @@ class Distributed:
         combine: Combine,
         done: Callable[[int], None],
     ) -> Any:
-        """See Executor. Results stay on the workers, which pass them to each other."""
+        """Combine results on the workers, see Executor. They stay there and are passed between workers."""
         from distributed import as_completed
 
         client = self.client
@@ -223,7 +223,7 @@ class Distributed:
         return IN_FLIGHT * max(1, self._threads)
 
     def close(self) -> None:
-        """Stop the workers if this executor started them; a scheduler that was running already goes on."""
+        """Stop the workers if this executor started them; a scheduler that was running before is left running."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
@@ -236,7 +236,7 @@ class Distributed:
             cluster.close()
 
 
-def nothing(done: int) -> None:
+def ignore(done: int) -> None:
     """Do nothing with the report of a call (see `Executor.map`)."""
 
 

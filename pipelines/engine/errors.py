@@ -24,7 +24,7 @@ class TaskError(EngineError):
     """
 
     def __init__(self, position: int, killed: bool = False) -> None:
-        """See the class."""
+        """Keep position and killed; they are explained in the class."""
         super().__init__(f"call {position} failed")
         self.position = position
         self.killed = killed

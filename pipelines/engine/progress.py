@@ -72,30 +72,30 @@ class Silent:
         self._began = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """See engine.stage.Progress."""
+        """Begin a stage (see engine.stage.Progress) and its timing."""
         self._stage, self._total, self._reused, self._unit = stage, total or 0, reused, unit
         self._steps, self._captions = 0.0, 0
         self._began = time.perf_counter()
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """See engine.stage.Progress."""
+        """Add captions (or other units) and steps to those done."""
         self._captions += captions
         self._steps += steps
 
     def end(self) -> None:
-        """See engine.stage.Progress."""
+        """End a successful stage: add it to `timings`."""
         seconds = time.perf_counter() - self._began if self._steps else 0.0
         self.timings.append(Timing(self._stage, self._captions, seconds, round(self._steps), self._reused, self._unit))
 
     def fail(self) -> None:
-        """See engine.stage.Progress."""
+        """End a failed stage; it is not added to `timings`."""
 
 
 def line(timing: Timing) -> str:
     """A finished stage in one line: `parse: 5,000 captions in 2.1 s (2,381/s)`, or `parse: up to date`."""
     if not timing.shards:
         return f"{timing.stage}: up to date"
-    reused = f", {timing.reused:,} shards were ready" if timing.reused else ""
+    reused = f", {timing.reused:,} shards were up to date" if timing.reused else ""
     what = f"{timing.captions:,} {timing.unit} in {timing.seconds:.1f} s ({timing.rate:,.0f}/s)"
     return f"{timing.stage}: {what}{reused}"
 
@@ -110,12 +110,12 @@ class Lines(Silent):
         self._printed = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """See engine.stage.Progress."""
+        """Begin a stage, see engine.stage.Progress."""
         super().begin(stage, total, reused, unit)
         self._printed = self._began
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """See engine.stage.Progress."""
+        """Add to what is done; print it if the last line is at least 5 seconds old."""
         super().advance(captions, steps)
         now = time.perf_counter()
         if now - self._printed >= LINE_SECONDS:
@@ -126,7 +126,7 @@ class Lines(Silent):
             print(f"{self._stage}: {share}{done}", file=self._stream, flush=True)
 
     def end(self) -> None:
-        """See engine.stage.Progress."""
+        """End a successful stage and print its line."""
         super().end()
         print(line(self.timings[-1]), file=self._stream, flush=True)
 
@@ -141,7 +141,7 @@ class Bars(Silent):
         self._rich: RichProgress | None = None
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """See engine.stage.Progress."""
+        """Begin a stage (see engine.stage.Progress) and draw its bar."""
         from rich import progress as widgets
         from rich.console import Console
 
@@ -159,20 +159,20 @@ class Bars(Silent):
         self._rich.start()
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """See engine.stage.Progress."""
+        """Add to what is done and update the bar."""
         super().advance(captions, steps)
         if self._rich is not None:
             rate = self._captions / (time.perf_counter() - self._began)
             self._rich.update(self._rich.task_ids[0], advance=steps, captions=self._captions, rate=rate)
 
     def end(self) -> None:
-        """See engine.stage.Progress."""
+        """End a successful stage: replace the bar by a line."""
         super().end()
         self._remove()
         print(line(self.timings[-1]), file=self._stream, flush=True)
 
     def fail(self) -> None:
-        """See engine.stage.Progress."""
+        """End a failed stage: remove the bar."""
         self._remove()
 
     def _remove(self) -> None:

@@ -13,7 +13,7 @@ from negcap.pipelines.engine.stage import Progress
 if TYPE_CHECKING:
     from distributed import Client
 
-Heard = Callable[[int, int], None]  # called with the position of a call and the number of captions it has done so far
+OnReport = Callable[[int, int], None]  # (position of a call, captions it has done so far)
 TOPIC = "negcap-progress"
 _report: ContextVar[Callable[[int], None]] = ContextVar("report", default=lambda done: None)
 
@@ -43,15 +43,15 @@ def reporting(sender: str, position: int, function: Callable[..., Any], *call: A
 
 
 @contextmanager
-def listening(client: Client, sender: str, heard: Heard) -> Iterator[None]:
-    """Until the block ends, call `heard`, in a thread of the client, with the reports marked with `sender`."""
+def listening(client: Client, sender: str, on_report: OnReport) -> Iterator[None]:
+    """Until the block ends, call `on_report`, in a thread of the client, with the reports marked with `sender`."""
 
-    def hear(event: tuple[Any, tuple[str, int, int]]) -> None:
+    def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
         _, (to, position, done) = event
         if to == sender:
-            heard(position, done)
+            on_report(position, done)
 
-    client.subscribe_topic(TOPIC, hear)
+    client.subscribe_topic(TOPIC, receive)
     try:
         yield
     finally:
@@ -73,7 +73,7 @@ class ShardProgress:
         self._open = set(range(len(captions)))
         self._lock = Lock()
 
-    def heard(self, position: int, done: int) -> None:
+    def reported(self, position: int, done: int) -> None:
         """Take a report: call `position` has done `done` captions so far. May be called in any thread."""
         with self._lock:
             new = done - self._done[position]

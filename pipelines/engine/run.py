@@ -106,7 +106,7 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
         manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
             if not list_shards(run / table):
-                state = "which is not there"
+                state = "which is missing"
             elif manifest is not None:
                 state = "which is unfinished"
             else:
@@ -129,7 +129,7 @@ def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -
             if pending:
                 calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
                 with _naming(stage, pending):
-                    for position, made in executor.map(make_shard, calls, shards.heard):
+                    for position, made in executor.map(make_shard, calls, shards.reported):
                         finished[pending[position]] = made
                         shards.finished(position, made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
         finally:

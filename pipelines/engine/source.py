@@ -1,4 +1,4 @@
-"""Run a stage whose shards do not come from the shards of one input table: it reads files, draws, or reads a table."""
+"""Run stages that make their shards from files, from a whole table or from random numbers, not shard by shard."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ReduceStage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """See Stage."""
+        """The functions that make the rows, as of a Stage."""
         return (self.partial, self.combine, self.finish)
 
 

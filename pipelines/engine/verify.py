@@ -102,7 +102,7 @@ def _stage_problems(run: Path, folder: Path, manifest: Manifest) -> Iterator[str
 
 
 def _keys(run: Path, identity: Identity, count: int) -> list[str]:
-    """The keys that a stage's `count` shards must have; "" where the input does not allow to compute one."""
+    """The keys that a stage's `count` shards must have; "" where the input shard has no readable receipt."""
     if not identity.sharded:
         return [identity.key()] * count
     try:
@@ -124,7 +124,7 @@ def _shard_problems(shard: Path, sha256: str, rows: int, key: str, schema: str) 
     elif (receipt.sha256, receipt.rows) != (sha256, rows):
         yield f"{name}: receipt and manifest disagree"
     elif key and receipt.key != key:
-        yield f"{name}: made from something else than its manifest says"
+        yield f"{name}: not made from what its manifest states"
     try:
         data = shard.read_bytes()
     except OSError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine.shards import sha256_file
-from negcap.pipelines.features.source import Part, finite, listed
+from negcap.pipelines.features.source import Part, finite_part, source_images
 from negcap.pipelines.readers.files import lines
 from negcap.pipelines.readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
 
@@ -79,11 +79,11 @@ class Arrays:
             images = image_names(path.parent, split, len(mapped[split]), path)
             self._arrays.append(Array(path, len(images), len(mapped[split]) // len(images) if images else 1))
             names += [("", image) for image in images]
-        self.images = listed(names)
+        self.images = source_images(names)
         self._starts = [0, *accumulate(one.images for one in self._arrays)]
 
     def read(self, start: int, stop: int) -> Part:
-        """See Source. Raises ValueError when the five rows of an image differ."""
+        """Read features, see Source. Raises ValueError when the five rows of an image differ."""
         import numpy as np
 
         parts = []
@@ -95,7 +95,7 @@ class Arrays:
         images = self.images[start:stop]
         kept = [at for at, image in enumerate(images) if not image.reason]
         rejected = [image for image in images if image.reason]
-        return finite([images[at] for at in kept], features if not rejected else features[kept], rejected)
+        return finite_part([images[at] for at in kept], features if not rejected else features[kept], rejected)
 
     def _numbers(self, array: Array, low: int, high: int) -> np.ndarray:
         import numpy as np

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from negcap.pipelines.engine.shards import list_shards, read_table, sha256_file
 from negcap.pipelines.features.backbone import Backbone
 from negcap.pipelines.features.preprocess import Crops, UnreadableError, crops
-from negcap.pipelines.features.source import Listed, Part, finite, listed
+from negcap.pipelines.features.source import Part, SourceImage, finite_part, source_images
 from negcap.pipelines.tables.images import Images
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ class Photos:
         return made.reshape(len(photos), self._how.crops.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
 
     def read(self, start: int, stop: int) -> Part:
-        """See Source. Threads decode the next photos while the model runs."""
+        """Compute features, see Source. Threads decode the next photos while the model runs."""
         import numpy as np
 
         rejected = {at for at in range(start, stop) if self.images[at].reason}
-        unread: dict[int, Listed] = {}
+        unread: dict[int, SourceImage] = {}
         wanted = [at for at in range(start, stop) if at not in rejected]
         kept: list[int] = []
         parts = [np.empty((0, *self.shape), np.float32)]
@@ -88,7 +88,7 @@ class Photos:
         with np.errstate(over="ignore"):
             features = np.concatenate(parts).astype(self.dtype)
         missing = [unread.get(at, self.images[at]) for at in sorted(rejected | set(unread))]
-        return finite([self.images[at] for at in kept], features, missing)
+        return finite_part([self.images[at] for at in kept], features, missing)
 
     def _crops(self, at: int) -> np.ndarray:
         try:
@@ -116,7 +116,7 @@ def is_run(source: Path) -> bool:
     return bool(list_shards(source / "captions"))
 
 
-def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
+def find_photos(source: Path, folder: Path) -> tuple[list[SourceImage], list[str]]:
     """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
     Returns the images, with a reason if they cannot be used (a path out of the folder, a repeated id, a missing file),
@@ -126,16 +126,16 @@ def find_photos(source: Path, folder: Path) -> tuple[list[Listed], list[str]]:
         named: dict[str, str] = {}
         for table in read_table(source, "captions", ("image_id", "image")):
             named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
-        images = listed(named.items())
+        images = source_images(named.items())
     else:
-        images = listed(("", name) for name in sorted(_walk(folder)))
+        images = source_images(("", name) for name in sorted(_walk(folder)))
     there = Images(folder)
     files = []
     for at, image in enumerate(images):
         file = None if image.reason else there.find(image.image)
         files.append(file or "")
         if not image.reason and file is None:
-            detail = "must be a file in the image folder, is not there"
+            detail = "must be a file in the image folder, is missing"
             images[at] = image._replace(reason="missing", detail=detail)
     if not any(files):
         first = next((f", the first: {image.image}: {image.reason}" for image in images), "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Listed(NamedTuple):
+class SourceImage(NamedTuple):
     """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read."""
 
     image_id: str
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
     image_ids: list[str]
     features: np.ndarray
-    rejected: list[Listed]
+    rejected: list[SourceImage]
 
 
 class Source(Protocol):
@@ -38,7 +38,7 @@ class Source(Protocol):
     each file that is read.
     """
 
-    images: list[Listed]
+    images: list[SourceImage]
     backbone: str
     shape: tuple[int, ...]
     dtype: str
@@ -48,30 +48,30 @@ class Source(Protocol):
         """The features of images[start:stop]. Raises ValueError, naming the file, when one cannot be read."""
 
 
-def listed(images: Iterable[tuple[str, str]]) -> list[Listed]:
+def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
     """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason.
 
     An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
     features and captions can be joined.
     """
-    found: list[Listed] = []
+    found: list[SourceImage] = []
     seen: dict[str, str] = {}
     for given, image in images:
         record = clean(Record("", 0, image, "-"))
         if isinstance(record, Rejected):
-            found.append(Listed(given, excerpt(image), record.reason, record.detail))
+            found.append(SourceImage(given, excerpt(image), record.reason, record.detail))
             continue
         name = given or image_id(record.image)
         if name in seen:
             detail = f"image_id must be distinct, {name} is also that of {seen[name]}"
-            found.append(Listed(name, record.image, "duplicate_image_id", detail))
+            found.append(SourceImage(name, record.image, "duplicate_image_id", detail))
             continue
         seen[name] = record.image
-        found.append(Listed(name, record.image))
+        found.append(SourceImage(name, record.image))
     return found
 
 
-def finite(images: Sequence[Listed], features: np.ndarray, rejected: Sequence[Listed] = ()) -> Part:
+def finite_part(images: Sequence[SourceImage], features: np.ndarray, rejected: Sequence[SourceImage] = ()) -> Part:
     """Images and their features (n, *shape) as a Part; those with infinite numbers or NaN are added to `rejected`."""
     import numpy as np
 

@@ -48,7 +48,7 @@ def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
     return next((plain[name] for name in usual if name in plain), None)
 
 
-def are_there(found: Sequence[str], options: ReadOptions) -> bool:
+def can_choose(found: Sequence[str], options: ReadOptions) -> bool:
     """Whether `choose` finds an image and a caption column among the names `found`."""
     try:
         choose(found, options, "")
@@ -78,5 +78,5 @@ def _column(role: str, wanted: str, usual: Sequence[str], found: Sequence[str], 
     if wanted:
         raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
     raise ValueError(
-        f"{where}: no column is named as {role} columns are, give it with --{role}-column; found: {listed}"
+        f"{where}: no column has a usual name of {role} columns, give it with --{role}-column; found: {listed}"
     )

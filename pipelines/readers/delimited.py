@@ -50,7 +50,7 @@ def delimiter_of(header: str, options: ReadOptions) -> str:
     """The delimiter of a header line: the first of DELIMITERS that gives the columns, or else the most frequent one."""
     for delimiter in DELIMITERS:
         found = [name.strip() for name in _cut(header, delimiter)] if delimiter in header else []
-        if found and columns.are_there(found, options):
+        if found and columns.can_choose(found, options):
             return delimiter
     return max(DELIMITERS, key=header.count)
 
@@ -59,7 +59,7 @@ def has_header(start: bytes) -> bool:
     """Whether the first line of a file, given its first bytes, names an image and a caption column."""
     header = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
     found = [name.strip() for name in _cut(header, delimiter_of(header, ReadOptions()))]
-    return columns.are_there(found, ReadOptions())
+    return columns.can_choose(found, ReadOptions())
 
 
 def _positions(found: Sequence[str], options: ReadOptions, url: str) -> tuple[int, int, int | None]:

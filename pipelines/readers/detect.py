@@ -58,7 +58,7 @@ def _detect_folder(source: str) -> str:
     present = names(source)
     if any(vsepp.CAPTIONS.fullmatch(name) for name in present):
         return "vsepp"
-    if multi30k.is_one(source):
+    if multi30k.is_multi30k(source):
         return "multi30k"
     if any(table.FILES.fullmatch(name) for name in present):
         return "table"

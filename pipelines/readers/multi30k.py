@@ -15,7 +15,7 @@ from itertools import zip_longest
 from negcap.pipelines.readers.files import folder_of, is_folder, join, lines, name_of, names
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
 
-EXPECTED = "Multi30K captions, one a line"
+EXPECTED = "Multi30K captions, one per line"
 GROUPED = True
 CAPTIONS = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 _NUMBERED = re.compile(r"#\d+$")
@@ -45,7 +45,7 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
                 yield Record(sources[number], line, image, text, split, languages[number], number)
 
 
-def is_one(folder: str) -> bool:
+def is_multi30k(folder: str) -> bool:
     """Whether a folder holds Multi30K captions."""
     return bool(_captions(folder, names(folder)))
 
@@ -81,7 +81,7 @@ def _splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]
         images = _image_list(source, present, split)
         if not images:
             raise FileNotFoundError(
-                f"{source}: has no {split}_images.txt, the list of the images of {split}, one a line"
+                f"{source}: has no {split}_images.txt, the list of the images of {split}, one per line"
             )
         splits[split] = images, [join(source, name) for name in chosen if parts[name]["split"] == split]
     return splits

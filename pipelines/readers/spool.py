@@ -45,9 +45,7 @@ class Spool:
         self.in_two_splits: set[int] = set()
         self._limit, self._folder = limit, folder
         self._indexes: dict[str, int] = {}
-        self._taken: list[
-            int
-        ] = []  # per image the next caption number; where captions have numbers, a bit mask of those used
+        self._taken: list[int] = []  # per image, its next caption number; if records have numbers, a bit mask of them
         self._image, self._index = "", -1
         self._splits: dict[str, int] = {}
         self._split_of = array("l")

@@ -59,7 +59,7 @@ def corpus_lines(run: Path) -> list[str]:
         split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
         least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
         counted = f"counted on {split} ({lexicon.get('captions', 0):,} captions)"
-        origin = "a given one, not of these captions" if lexicon.get("given") else counted
+        origin = "from another source, not counted on these captions" if lexicon.get("given") else counted
         lines.append(f"lexicon of {kinds}{least}; {origin}")
     return lines
 
@@ -71,7 +71,7 @@ def component_lines(run: Path) -> list[str]:
     lines = []
     if captions:
         means = ", ".join(f"{made[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations"))
-        lines.append(f"a caption says {means}")
+        lines.append(f"per caption: {means}")
     if words:
         kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
         lines.append(f"negative components of {kinds}, from {words['min_count']:,} occurrences")
@@ -97,7 +97,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
     counts: the counters in the manifest of the table negatives. families: the family of each operator, by name.
     """
-    table = plain_table("", "captions", "coverage", "rows", "a caption", "refused")
+    table = plain_table("", "captions", "coverage", "rows", "per caption", "refused")
     captions = counts.get("captions", 0)
 
     def add(label: str, name: str, refused: int, style: str) -> None:

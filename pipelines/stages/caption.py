@@ -1,4 +1,4 @@
-"""features + captions -> generated captions of the images, and those that were refused."""
+"""Stage caption: features and captions -> captions generated for the images, and those that were refused."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
 
 @dataclass(frozen=True)
 class CaptionConfig:
-    """What is written, by which captioner. Raises ValueError for a value that breaks its rule.
+    """Which captioner writes captions, and how. Raises ValueError for a value that is not valid.
 
-    weights: of a captioner's generator, in its folder; n, seed, decoding, width, tries: see WritingConfig; splits:
-    whose images are captioned; empty: those that the captioner was trained on; table: to write, `generated`, or
-    `generated_<name>` to keep several.
+    weights: the file with the captioner's generator, in the folder of the captioner. n, seed, decoding, width, tries:
+    see WritingConfig. splits: caption the images of these; empty: of those the captioner was trained on. table: to
+    write: `generated`, or `generated_<name>` to keep several.
     """
 
     weights: Path
@@ -50,12 +50,12 @@ class CaptionConfig:
             raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
 
     def writing(self) -> WritingConfig:
-        """How captions are written."""
+        """The settings for writing captions."""
         return WritingConfig(self.n, self.seed, self.decoding, self.width, self.tries)
 
 
 class CaptionedImages(NamedTuple):
-    """The images of a run: (image file, split) by image_id; own: `caption_keys` of the captions that they have."""
+    """The images of a run. rows: (image file, split) by image_id. own: `caption_keys` of their existing captions."""
 
     rows: Mapping[str, tuple[str, str]]
     own: pa.Array
@@ -63,7 +63,7 @@ class CaptionedImages(NamedTuple):
 
 @lru_cache(maxsize=2)
 def cached_captioner(weights: Path, sha256: str) -> Captioner:
-    """A captioner on the CPU, loaded once a process for this file and content."""
+    """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
     import torch
 
     from negcap.pipelines.models.captioner.model import load_captioner
@@ -73,7 +73,7 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
 
 @lru_cache(maxsize=2)
 def cached_images(captions: WholeTable) -> CaptionedImages:
-    """The images of a run, read once a process for this table and content."""
+    """The images of a run, read once per process and version of the table captions."""
     from negcap.pipelines.models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
@@ -84,10 +84,10 @@ def cached_images(captions: WholeTable) -> CaptionedImages:
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
-    """Write captions of the images of a shard of features.
+    """Write captions for the images in a shard of features; the function of the stage.
 
-    Counters: captions; images; short, images with fewer than n captions because too many were refused;
-    `refused.<reason>`. Raises ValueError for features of another size or backbone than the captioner's.
+    Counters: `captions`, `images`, `refused.<reason>`, and `short`: images with fewer than n captions because too many
+    were refused. Raises ValueError for features of another size or backbone than the captioner was trained on.
     """
     import numpy as np
     import pyarrow as pa
@@ -135,7 +135,7 @@ def _result(captions: pa.Table, refused: pa.Table, counts: Counter[str], table: 
 
 
 def _captions(image: np.ndarray, ids: pa.Array, text: pa.Array, known: CaptionedImages) -> pa.Table:
-    """Rows of GENERATED from the image (n,) of each caption, an index into ids (I,), and the texts (n,), in order."""
+    """Rows of GENERATED. image (n,): the index of each caption's image in `ids` (I,), sorted; text (n,)."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -154,7 +154,7 @@ def _captions(image: np.ndarray, ids: pa.Array, text: pa.Array, known: Captioned
 
 
 def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:
-    """The counters in a line. Raises ValueError when there was no image to caption."""
+    """The counters in one line. Raises ValueError when there was no image to caption."""
     if not counts.get("images"):
         raise ValueError(
             f"splits must have images with features, have none: {', '.join(config.splits) or 'by default'}"
@@ -169,12 +169,12 @@ def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:
 
 
 def refused_table(table: str) -> str:
-    """The table of what was refused beside a table of captions."""
+    """Name of the table of refused captions that belongs to the table of generated captions `table`."""
     return REFUSED + table.removeprefix(TABLE)
 
 
 def stage_of(table: str) -> Stage:
-    """The stage that writes a table of this name, and what was refused of it."""
+    """The stage that writes the table of generated captions `table` and its table of refused captions."""
     return Stage(
         name="caption",
         input="features",

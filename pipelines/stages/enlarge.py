@@ -1,4 +1,4 @@
-"""A run and the captions written of its images -> a run of both, for all other stages."""
+"""Stage enlarge: a run and captions generated for its images -> a new run with both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "enlarge"
-_, GENERATED = ORIGINS  # of captions that were written, and the name of their table
+_, GENERATED = ORIGINS  # the origin of generated captions, and the name of their table
 
 
 @dataclass(frozen=True)
 class EnlargeConfig:
-    """extra: the table of captions that join the run's own."""
+    """extra: the table with captions to add to the run's own."""
 
     extra: str = GENERATED
 
@@ -38,11 +38,12 @@ def enlarge(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Make `run` of the captions of `source`, after each image's own those of `extra`, and of its tables of features.
+    """Make the run in folder `run` from the captions of the run `source`, its extra captions and its features.
 
-    Counters: captions, images, generated. Raises FileNotFoundError for a run without these tables, ValueError for one
-    that is to be made of itself or an extra table that holds no captions, OtherConfigError when `run` holds something
-    else and `overwrite` is not given.
+    The extra captions of an image come after its own. metadata: provenance for the Parquet files. Returns the counters
+    captions, images and generated. Raises FileNotFoundError when `source` lacks one of the tables, ValueError when both
+    runs are the same or the extra table has other columns, OtherConfigError when `run` was made from something else and
+    `overwrite` is not set.
     """
     if run.resolve() == source.resolve():
         raise ValueError(f"output must be another folder than the run, was: {run}")
@@ -70,7 +71,7 @@ def enlarge(
 
 
 def _parts(source: Path, table: str, extra: str, schema: pa.Schema) -> Parts:
-    """What makes every shard of a table of the new run."""
+    """Yield a function for each shard of a table of the new run, which makes it."""
     shards = _captions(source, extra) if table == "captions" else read_table(source, table)
     for rows in shards:
         yield partial(_part, table, rows.replace_schema_metadata(schema.metadata))
@@ -87,7 +88,7 @@ def _part(table: str, rows: pa.Table) -> StageResult:
 
 
 def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
-    """The shards of the captions, each image's own followed by the extra ones."""
+    """The captions, one table per shard: those of each image, followed by its extra ones."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -101,7 +102,7 @@ def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
 
 
 def _described(folder: Path) -> tuple[pa.Schema, dict[str, str]]:
-    """A table's schema as its first shard has it, and the provenance in its metadata."""
+    """A table's schema and provenance, both from its first shard."""
     schema = read_shard(list_shards(folder)[0]).schema
     provenance = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     own = {key: provenance.pop(key) for key in ("table", "schema_version") if key in provenance}

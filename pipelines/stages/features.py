@@ -1,4 +1,4 @@
-"""features: from arrays in the VSE++ layout, or from photos through an ONNX backbone, to shards of image features."""
+"""Stage features: arrays in the VSE++ layout, or photos and an ONNX model -> a table of image features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.source import SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.features.source import Listed, Source, table_of
+from negcap.pipelines.features.source import Source, SourceImage, table_of
 from negcap.schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features
 
 NAME = "features"
@@ -27,15 +27,17 @@ _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "scale", "onnx")
 
 @dataclass(frozen=True)
 class FeaturesConfig:
-    """What to take of a source, and how.
+    """What to read of a source, and how. Raises ValueError for a value that is not valid.
 
-    array: of a VSE++ folder, the arrays `{split}_{array}.npy`; scale: the .npz that bytes need, if it is not beside
-    them; backbone: what made the arrays. onnx: the model for photos; layer: a tensor or node of it, empty: its first
-    output; images: the folder that a run's captions are relative to; grid: regions instead of their mean; ten_crop: the
-    mean of ten crops instead of the centre; resize, crop: pixels; batch: crops at once; device: cpu or cuda; threads:
-    0 is one a core. dtype: empty: float16 of float16 and bytes, else float32. table: `features`, or `features_<name>`
-    to keep several. limit: the first N images. shard_size: images a shard; None: 64 MiB, at most 1,000. strict: stop
-    at the first image without a feature. Raises ValueError for a value that breaks its rule.
+    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. scale: the .npz that arrays of bytes need;
+    None: the one in the same folder. backbone: name of the model that made them.
+    Photos: `onnx` is the model. layer: a tensor or node of it; empty: its first output. images: the folder to which the
+    paths in a run's captions are relative. grid: keep regions instead of their mean. ten_crop: average ten crops
+    instead of using the centre. resize, crop: in pixels, see Crops. batch: crops computed at once. device: cpu or cuda.
+    threads: 0: one per core.
+    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
+    `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
+    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
     """
 
     array: str = "ims"
@@ -71,12 +73,12 @@ class FeaturesConfig:
 
     @property
     def rejections(self) -> str:
-        """The table of images without a feature: `rejected_images`, or with the name of the table."""
+        """Name of the table of images without a feature: `rejected_images`, or `rejected_images_<name>`."""
         return REJECTED_IMAGES.metadata[b"table"].decode() + self.table.removeprefix(TABLE)
 
 
 def open_source(source: Path, config: FeaturesConfig) -> Source:
-    """The images that `source` has, and how to get their features. Raises as `make_features`."""
+    """The Source of features for a folder, file or run. Raises as `make_features`."""
     if config.onnx is None:
         from negcap.pipelines.features.arrays import Arrays
 
@@ -100,12 +102,12 @@ def make_features(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Bring a run's table of features up to date with a source; returns its counters.
+    """Bring the table of features of the run in folder `run` up to date with a source; returns its counters.
 
-    Shards that are done are kept, so an interrupted run goes on. Counters: images, `rejected.<reason>`. Raises
-    FileNotFoundError or ValueError, in one line that names the file, for a source that cannot be read, has no image
-    that can or, with `strict`, one that cannot; OtherConfigError when the table was made from something else and
-    `overwrite` is not given; OSError when it cannot be written.
+    Finished shards are kept, so an interrupted run continues. Counters: images, `rejected.<reason>`. metadata:
+    provenance for the Parquet files. Raises FileNotFoundError or ValueError, with one line that names the file, when
+    the source cannot be read, has no usable image or, with `strict`, an image without a feature; OtherConfigError when
+    the table was made from something else and `overwrite` is not set; OSError when it cannot be written.
     """
     import pyarrow as pa
 
@@ -113,14 +115,14 @@ def make_features(
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)
     if refused is not None and (config.strict or all(image.reason for image in images)):
-        raise ValueError(_strictly(source, refused))
+        raise ValueError(_describe_rejected(source, refused))
     size = config.shard_size or shard_size(opened)
     starts = range(0, len(images), size)
 
     def make(start: int) -> StageResult:
         part = opened.read(start, min(start + size, len(images)))
         if config.strict and part.rejected:
-            raise ValueError(_strictly(source, part.rejected[0]))
+            raise ValueError(_describe_rejected(source, part.rejected[0]))
         progress.advance(len(part.image_ids) + len(part.rejected), 0)
         bad = pa.Table.from_pylist([image._asdict() for image in part.rejected], REJECTED_IMAGES)
         counts = {"images": len(part.image_ids), **Counter(f"rejected.{image.reason}" for image in part.rejected)}
@@ -151,10 +153,10 @@ def make_features(
 
 
 def shard_size(opened: Source) -> int:
-    """Images a shard: 64 MiB, at most 1,000, so that what reads them has work for every worker."""
+    """Images per shard: what fits in 64 MiB, at most 1,000, so that later stages have work for every worker."""
     row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8
     return max(1, min(SHARD_BYTES // row, MOST_IMAGES))
 
 
-def _strictly(source: Path, image: Listed) -> str:
+def _describe_rejected(source: Path, image: SourceImage) -> str:
     return f"{source}: {image.image}: {image.reason}: {image.detail}"

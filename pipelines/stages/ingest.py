@@ -1,4 +1,4 @@
-"""captions: from the files of a data set to shards of captions, and of the records that could not be read."""
+"""Stage ingest: caption files -> the tables captions and rejected_records (what could not be used, with reasons)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _REPORT_EVERY = 10_000
 class IngestConfig:
     """What to read of a source, and how.
 
-    format: a key of READERS; empty: detected from the content. image_column, caption_column, split_column: of a
-    plain table, a name, or a number from 1 where there is no header; empty: the usual names.
-    language: ISO 639-1 code of the text; of a Multi30K folder, the one to read, or `all`.
-    source_name: the first part of every caption_id; empty: the format's name. limit: the first N images in
-    source order. shard_size: captions a shard, at most, of whole images. strict: stop at the first bad record.
+    format: a key of READERS; empty: detected. image_column, caption_column, split_column: of a plain table, a name, or
+    a number from 1 if there is no header; empty: found by their usual names. language: ISO 639-1 code of the
+    captions; for a Multi30K folder, the language to read, or `all`. source_name: the first part of every caption_id;
+    empty: the format. limit: read only the first N images. shard_size: captions per shard, at most; an image is not
+    split. strict: stop at the first bad record.
     """
 
     format: str = ""
@@ -55,7 +55,7 @@ class IngestConfig:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a value that makes no sense."""
+        """Raise ValueError for a value that is not valid."""
         if self.format and self.format not in readers.READERS:
             raise ValueError(f"format must be one of {', '.join(readers.READERS)}, was: {self.format}")
         if self.limit is not None and self.limit < 1:
@@ -70,7 +70,7 @@ class IngestConfig:
 
 @dataclass(frozen=True)
 class Ingested:
-    """What ingest made: summed counters (`captions`, `images`, `rejected.<reason>` …), and what a user should know."""
+    """The result of `ingest`: summed counters (`captions`, `images`, `rejected.<reason>` …), and warnings for users."""
 
     counts: Mapping[str, int]
     warnings: tuple[str, ...]
@@ -85,13 +85,14 @@ def ingest(
     progress: Progress,
     overwrite: bool = False,
 ) -> Ingested:
-    """Read `source` into the tables captions and rejected_records of `run`.
+    """Read `source` (a path or URL) into the tables captions and rejected_records of the run in folder `run`.
 
-    All captions of an image stand in one shard, images in order of first appearance, an image's captions in
-    source order. Nothing is written before the whole source was read; a run that has these tables already, from the
-    same content and config, keeps them. Raises FileNotFoundError or ValueError, in one line that names the file,
-    when the source cannot be read, holds no captions or, with `strict`, a bad record; OtherConfigError when `run`
-    holds something else and `overwrite` is not given; OSError when it cannot be written.
+    All captions of an image are in one shard; images are in order of first appearance, the captions of an image in
+    source order. Nothing is written before the whole source has been read. Tables that were made from the same content
+    and config are kept. metadata: provenance for the Parquet files. Raises FileNotFoundError or ValueError, with one
+    line that names the file, when the source cannot be read, has no captions or, with `strict`, a bad record;
+    OtherConfigError when `run` was made from something else and `overwrite` is not set; OSError when a table cannot be
+    written.
     """
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
@@ -99,7 +100,7 @@ def ingest(
     options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
     files = [content(url) for url in readers.files(source, format, options)]
     described = {**describe(config), "format": format}
-    del described["strict"]  # decides whether there is an output, not what it is
+    del described["strict"]  # it decides whether there is output, but not what is in it
 
     def parts() -> Parts:
         with _temporary(run) as folder:
@@ -124,7 +125,7 @@ def ingest(
 def _read(
     source: str, format: str, options: ReadOptions, config: IngestConfig, spool: Spool, progress: Progress
 ) -> list[pa.RecordBatch]:
-    """Fill the spool; the rejected records as a list of batches."""
+    """Add all records to the spool; returns the rejected ones, in batches."""
     grouped = readers.reader_of(format).grouped
     rejected: list[Rejected] = []
     batches: list[pa.RecordBatch] = []
@@ -135,7 +136,7 @@ def _read(
             bad = spool.add(record) if isinstance(record, Record) else record
             if bad is not None:
                 if config.strict:
-                    raise ValueError(_strictly(source, bad))
+                    raise ValueError(_describe_rejected(source, bad))
                 first = first or bad
                 rejected.append(bad)
                 if len(rejected) >= _REPORT_EVERY:
@@ -151,21 +152,21 @@ def _read(
         spool.close()
     progress.advance(kept % _REPORT_EVERY, 0)
     if not spool.images:
-        found = f"the first of its bad records: {_strictly(source, first)}" if first else "it has no records"
+        found = f"the first of its bad records: {_describe_rejected(source, first)}" if first else "it has no records"
         raise ValueError(f"{source}: must hold captions in the format {format}, has none; {found}")
     return [*batches, _rejections(rejected)]
 
 
-def _strictly(source: str, bad: Rejected) -> str:
+def _describe_rejected(source: str, bad: Rejected) -> str:
     where = source if source.rstrip("/").endswith(bad.source) else f"{source.rstrip('/')}/{bad.source}"
     return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
 
 def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config: IngestConfig) -> None:
-    """Raise ValueError for a run that holds rejected records, if it has to be strict."""
+    """With `strict`, raise ValueError for a run with rejected records; `counts` are the counters of its captions."""
     if config.strict and any(name.startswith("rejected.") for name in counts):
         row = read_shard(shard_path(run / "rejected_records", 0)).slice(0, 1).to_pylist()[0]
-        raise ValueError(_strictly(source, Rejected(**row)))
+        raise ValueError(_describe_rejected(source, Rejected(**row)))
 
 
 def _rejections(rejected: list[Rejected]) -> pa.RecordBatch:
@@ -175,7 +176,7 @@ def _rejections(rejected: list[Rejected]) -> pa.RecordBatch:
 
 
 def _shards(spool: Spool, rejected: list[pa.RecordBatch], size: int, source_name: str) -> Parts:
-    """What makes each shard of captions of at most `size`; all rejected records and their counts are the first's."""
+    """Yield a function per shard of at most `size` captions; the first shard also has all rejected records."""
     import pyarrow as pa
 
     bad = pa.Table.from_batches(rejected, REJECTED_RECORDS)
@@ -191,10 +192,10 @@ def _shards(spool: Spool, rejected: list[pa.RecordBatch], size: int, source_name
 
 
 def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -> tuple[pa.Table, list[Rejected]]:
-    """The captions table of records that are at hand, and the records that cannot be kept, with their reasons.
+    """The captions table of records in memory, and the records that cannot be kept, with their reasons.
 
-    Image order, caption numbers and ids are those that `ingest` gives the same records of a plain table. Raises
-    ValueError with `strict` at the first bad record.
+    The order of images, caption numbers and ids are as if `ingest` had read the records from a table file. Raises
+    ValueError at the first bad record if `config.strict` is set.
     """
     import pyarrow as pa
 
@@ -215,7 +216,7 @@ def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -
 
 
 def _builder(spool: Spool, source_name: str) -> Callable[[pa.Table], pa.Table]:
-    """A function from spooled rows to a table of captions."""
+    """A function that makes a table of captions from rows of a spool."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -241,7 +242,7 @@ def _builder(spool: Spool, source_name: str) -> Callable[[pa.Table], pa.Table]:
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
-    """What a user should know of the captions read."""
+    """Warnings for the user about the captions that were read."""
     warnings = []
     if config.language != "en":
         warnings.append(f"language is {config.language}: only English captions are parsed and changed")
@@ -257,10 +258,10 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
 
 @contextmanager
 def _temporary(run: Path) -> Iterator[Path]:
-    """A folder in `run` for what is being read, removed in the end; so is `run` if it is new and stays empty."""
+    """A temporary folder in `run`, removed at the end; `run` is removed, too, if it is new and still empty."""
     is_new = not run.exists()
     folder = run / TEMPORARY
-    shutil.rmtree(folder, ignore_errors=True)  # what a killed run left
+    shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
     try:
         folder.mkdir(parents=True)
         yield folder

@@ -1,4 +1,4 @@
-"""captions -> parses: tokens and noun chunks, made once and read by every later stage."""
+"""Stage parse: captions -> parses (tokens and noun chunks), made once and read by all later stages."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NEEDED = ("tagger", "parser")
 
 @dataclass(frozen=True)
 class ParseConfig:
-    """Which parser: `spacy_model` None is the shipped one; `parser` is its name and version, part of the key."""
+    """Which parser is used. spacy_model: None: the shipped one. parser: its name and version, part of shard keys."""
 
     spacy_model: str | None = None
     parser: str = ""
 
 
 def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
-    """The parses of a shard's English captions; those in other languages are counted as skipped."""
+    """Parse the English captions of a shard; the function of the stage. Counters: captions, `skipped.<language>`."""
     import pyarrow.compute as pc
 
     from negcap.augment.language.parse import parse_table
@@ -45,9 +45,10 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
 
 
 def model_folder(spacy_model: str | None = None) -> Path:
-    """The folder of a spaCy pipeline: an installed package's, one given by its path, or the shipped parser's.
+    """The folder of a spaCy pipeline, found without importing spaCy.
 
-    Finds it without importing spaCy, and looks whether it has what is needed. Raises ValueError.
+    spacy_model: the name of an installed package, or a folder; None: the shipped parser. Raises ValueError when there
+    is no such pipeline, or it lacks a tagger or a parser.
     """
     if spacy_model is None:
         folder = data_path("english_parser")
@@ -68,7 +69,7 @@ def model_folder(spacy_model: str | None = None) -> Path:
 
 
 def model_version(folder: Path) -> str:
-    """Name, version and content of the pipeline in a folder: `en_core_web_sm-3.8.0 sha256:` and 16 digits."""
+    """Name, version and 16 digits of the hash of the spaCy pipeline in a folder: `en_core_web_sm-3.8.0 sha256:…`."""
     meta = _meta(folder) or {}
     return f"{meta.get('lang')}_{meta.get('name')}-{meta.get('version')} sha256:{hash_path(folder)[:16]}"
 

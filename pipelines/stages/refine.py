@@ -1,4 +1,4 @@
-"""negatives -> refined: at most one negative a caption and operator, chosen so that blind models are at chance."""
+"""Stage refine: negatives -> refined, at most one per caption and operator, so that blind models are at chance."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ LEAST_IMAGES = 10
 
 @dataclass(frozen=True)
 class RefineConfig:
-    """How the choice is made: see quality.selection.
+    """How negatives are selected (see quality.selection).
 
-    operators, splits: only these; empty: all that the negatives have. candidates: draws of a caption and operator to
-    choose from, likeliest first. rounds: how often the models are fitted again, at most. flows: operators of which
-    A for B is kept exactly as often as B for A. Raises ValueError for candidates or rounds below 1, or a seed below 0.
+    operators, splits: refine only these; empty: all. candidates: how many negatives per caption and operator to select
+    from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
+    replacements A by B and B by A are kept equally often. Raises ValueError for candidates or rounds below 1, or a seed
+    below 0.
     """
 
     seed: int = 0
@@ -54,9 +55,10 @@ class RefineConfig:
 
 
 class Rows(NamedTuple):
-    """Candidates of an operator by caption: their row numbers in the whole table, the captions, images and texts.
+    """The negatives of an operator, grouped by caption. All fields have one entry per caption.
 
-    flows: what each replaced by what.
+    numbers: the rows of its negatives in the table negatives, from 0. captions: its text. images: its image_id. texts:
+    its negatives. flows: for each negative, (replaced, replacement).
     """
 
     numbers: list[list[int]]
@@ -75,13 +77,13 @@ def refine(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Bring `run`/refined up to date with the negatives and the config; returns its counters.
+    """Bring the table refined of the run in folder `run` up to date with the negatives; returns its counters.
 
-    A shard of refined holds the rows kept of the same shard of negatives. Counters: `<operator>.captions` with a
-    negative, `<operator>.kept`; operators of fewer than 10 images cannot be balanced and keep none; paraphrases, which
-    are true, are no negatives and are left out. Raises FileNotFoundError without negatives and captions, ValueError
-    for operators or splits that the negatives lack, OtherConfigError as `run_stage`, StageError naming the operator
-    that failed.
+    A shard of refined has the rows kept from the same shard of negatives. Counters: `<operator>.captions` (captions
+    with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot be balanced and keep none;
+    paraphrases are true and are left out. metadata: provenance for the Parquet files. Raises FileNotFoundError without
+    negatives or captions, ValueError for operators or splits that the negatives lack, OtherConfigError as `run_stage`,
+    StageError naming the operator that failed.
     """
     inputs = hash_inputs(NAME, run, INPUTS)
     operators = _operators(run, config)
@@ -116,7 +118,7 @@ def refine(
 def _choose(
     run: Path, operators: Sequence[str], config: RefineConfig, executor: Executor, progress: Progress
 ) -> set[int]:
-    """The row numbers kept, of all operators; each operator is a task of its own."""
+    """The rows of the table negatives that are kept, over all operators. Each operator is one call of the executor."""
     kept: set[int] = set()
     try:
         for _, (captions, numbers) in executor.map(choose, [(run.absolute(), name, config) for name in operators]):
@@ -128,7 +130,7 @@ def _choose(
 
 
 def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[int]]:
-    """The captions that have a negative of an operator, and the rows of the negatives table that are kept."""
+    """Select the negatives of one operator: its number of captions, and the rows of the table negatives to keep."""
     from negcap.pipelines.quality.bias import read_corpus
     from negcap.pipelines.quality.selection import pool, select
 
@@ -145,7 +147,10 @@ def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[in
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions to keep, at random, so that (a, b) is there as often as (b, a): of 3 and 1, 1 each."""
+    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often; chosen at random.
+
+    If (a, b) occurs three times and (b, a) once, one of each is kept.
+    """
     positions: dict[tuple[str, str], list[int]] = {}
     for position, flow in enumerate(flows):
         positions.setdefault(flow, []).append(position)
@@ -157,7 +162,7 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
-    """The candidates of an operator, those of a caption together and in the order drawn."""
+    """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn."""
     import pyarrow.compute as pc
 
     by_caption: dict[str, list[tuple[int, int, str, tuple[str, str]]]] = {}
@@ -195,7 +200,7 @@ def _in_splits(table: pa.Table, config: RefineConfig) -> pa.Array:
 
 
 def _operators(run: Path, config: RefineConfig) -> list[str]:
-    """The operators to refine, sorted. Raises ValueError for those, or for splits, that the negatives lack."""
+    """The operators to refine, sorted. Raises ValueError for operators or splits that the negatives lack."""
     made: set[str] = set()
     splits: set[str] = set()
     for table in columns_of(run, "negatives", ("operator", "family", "split")):
@@ -212,7 +217,7 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
 
 
 def _part(table: pa.Table, first: int, kept: set[int], config: RefineConfig) -> StageResult:
-    """The kept rows of a shard of negatives, the first of which is row `first` of the whole table."""
+    """The kept rows of a shard of negatives, and their counters. first: the row in the whole table where it starts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -228,7 +233,7 @@ def _part(table: pa.Table, first: int, kept: set[int], config: RefineConfig) -> 
 
 
 def yields(counts: Mapping[str, int]) -> str:
-    """How many captions of each operator kept a negative, as a table in plain text."""
+    """A plain-text table of the counters: per operator, captions, captions that keep a negative, and their share."""
     names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
     rows = [("", "captions", "kept", "yield")]
     for name in names:

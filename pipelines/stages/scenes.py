@@ -1,4 +1,4 @@
-"""scenes: a drawn world as a run: captions, pictures, their features, and what is true of each."""
+"""Stage scenes: a run of synthetic scenes with their images, captions, features and facts (what is true of each)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ BATCH = 25
 
 @dataclass(frozen=True)
 class ScenesConfig:
-    """How many scenes are drawn, and from which seed; 15 of 20 train, 2 val, 3 test.
+    """`images` scenes from `seed`: 75 % with the split train, 10 % val, 15 % test.
 
-    Raises ValueError for less than 1 image, or a seed below 0.
+    Raises ValueError for fewer than 1 image, or a seed below 0.
     """
 
     images: int = 2000
@@ -48,7 +48,7 @@ class ScenesConfig:
 
 
 def outputs() -> dict[str, pa.Schema]:
-    """The tables made, the one with the manifest last."""
+    """The schemas of the tables made, by name; the table with the manifest is the last."""
     from negcap.pipelines.scenes.network import GRID, POOLED
 
     return {
@@ -68,10 +68,11 @@ def _of_shape(shape: tuple[int, ...]) -> pa.Schema:
 def make_scenes(
     run: Path, config: ScenesConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
 ) -> dict[str, int]:
-    """Bring a run of drawn scenes up to date with its config; returns its counters, images and captions.
+    """Bring a run of synthetic scenes up to date with its config; returns its counters, `images` and `captions`.
 
-    Pictures go to `images/`. What is done is kept, so an interrupted run goes on. Raises OtherConfigError when the run
-    holds other captions and `overwrite` is not given, ImportError without Pillow, OSError when it cannot be written.
+    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. metadata: provenance
+    for the Parquet files. Raises OtherConfigError when the run has other captions and `overwrite` is not set,
+    ImportError without Pillow, OSError when a file cannot be written.
     """
     try:
         import PIL  # noqa: F401
@@ -103,12 +104,12 @@ def make_scenes(
 
 
 def name_of(number: int) -> str:
-    """The image_id of a scene: scene_000017."""
+    """The image_id of a scene, given its number: 17 -> scene_000017."""
     return f"scene_{number:06d}"
 
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
-    """Compose, draw, describe and encode the scenes of one shard; their pictures are written to the run."""
+    """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
     import pyarrow as pa
 
     from negcap.pipelines.scenes.captions import captions
@@ -150,7 +151,7 @@ def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
 
 
 def pictures_are_whole(run: Path, index: int) -> bool:
-    """Whether the pictures of a shard's scenes are there as they were drawn."""
+    """Whether the images of all scenes in shard `index` exist and are unchanged."""
     drawn = read_shard(shard_path(run / "scenes", index), ("image_id", "sha256"))
     for name, expected in zip(*drawn.to_pydict().values(), strict=True):
         picture = run / IMAGES / f"{name}.png"

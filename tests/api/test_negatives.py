@@ -107,7 +107,12 @@ def test_nothing_made_is_told() -> None:
         (["A dog."], {"per_family": 0}, ValueError, "per_family must be >= 1, was: 0"),
         (["A dog."], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
         (["A dog."], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
-        (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError, "no column is named as caption columns"),
+        (
+            pd.DataFrame({"image": [1], "words": ["A dog."]}),
+            {},
+            ValueError,
+            "no column has a usual name of caption columns",
+        ),
     ],
 )
 def test_bad_input(captions: object, settings: dict, error: type[Exception], message: str) -> None:

@@ -147,11 +147,11 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
             "concreteness must be a file, was:",
         ),
         (["build", "{tmp}/bad.json", "--output", "{tmp}/out"], "bad.json"),
-        (["parse", "{tmp}/out"], "parse needs {tmp}/out/captions, which is not there"),
-        (["components", "{tmp}/out"], "components needs {tmp}/out/parses, which is not there"),
+        (["parse", "{tmp}/out"], "parse needs {tmp}/out/captions, which is missing"),
+        (["components", "{tmp}/out"], "components needs {tmp}/out/parses, which is missing"),
         (["components", "{tmp}/out", "--min-count", "-1"], "min_count must be >= 1, was: -1"),
         (["graph", "A dog.", "--spacy-model", "en_none"], "spacy model must be an installed"),
-        (["negatives", "{tmp}/out"], "negatives needs {tmp}/out/parses, which is not there"),
+        (["negatives", "{tmp}/out"], "negatives needs {tmp}/out/parses, which is missing"),
         (["verify", "{tmp}/out"], "must be the folder of a run, has no tables"),
         (["show", "{tmp}/out"], "has no negatives: run negcap negatives"),
         (["show", "{tmp}/out", "--n", "0"], "n must be >= 1, was: 0"),
@@ -214,7 +214,7 @@ def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) 
 
     monkeypatch.setattr(build, "ingest", interrupted)
     assert negcap_exits("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous") == 130
-    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command again goes on from here"
+    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command continues from here"
 
 
 # what comes out
@@ -308,7 +308,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     assert negcap_exits(*again) == 0
     shown = capsys.readouterr().out
     assert re.fullmatch(
-        r"a caption says \d\.\d objects, \d\.\d attributes, \d\.\d relations\n"
+        r"per caption: \d\.\d objects, \d\.\d attributes, \d\.\d relations\n"
         r"negative components of \d+ nouns, \d+ attributes, \d+ relations, from 5 occurrences\n",
         shown,
     )

@@ -152,10 +152,10 @@ def test_a_report_counts_once_whoever_repeats_it_and_none_comes_late() -> None:
     progress = Recording()
     shards = ShardProgress(progress, [10, 4])
     for done in (3, 6, 3, 6, 10, 99):  # the second 3: its worker died, and another began anew
-        shards.heard(0, done)
+        shards.reported(0, done)
     assert progress.calls == [(3, 0.3), (3, 0.3)]
     shards.finished(0, 9)
-    shards.heard(0, 8)
+    shards.reported(0, 8)
     shards.finished(1, 4)
     assert progress.calls[2:] == [(3, pytest.approx(0.4)), (4, 1)]
     shards.close()
@@ -219,7 +219,7 @@ def test_another_input_is_refused_and_leaves_no_stale_shards(run: Path) -> None:
 
 
 def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="count needs .*captions, which is not there: run its stage first"):
+    with pytest.raises(FileNotFoundError, match="count needs .*captions, which is missing: run its stage first"):
         run_toys(tmp_path / "nowhere", scheduler="synchronous")
     assert not (tmp_path / "nowhere").exists()
     manifest = manifest_path(run / "captions")

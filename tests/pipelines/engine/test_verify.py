@@ -59,7 +59,7 @@ def test_a_forged_receipt_is_found(run: Path) -> None:
     edit(receipt_path(shard_path(run / "words", 1)), key="f" * 64)
     edit(receipt_path(shard_path(run / "words", 2)), rows=7)
     assert verify(run).problems == (
-        "words/part-00001.parquet: made from something else than its manifest says",
+        "words/part-00001.parquet: not made from what its manifest states",
         "words/part-00002.parquet: receipt and manifest disagree",
     )
 

@@ -247,10 +247,11 @@ def test_tables_with_columns_of_other_names(name, tmp_path):
     }
     path = put(tmp_path, {name: contents[Path(name).suffix]})
     with pytest.raises(
-        ValueError, match=r"no column is named as image .*--image-column; found: what, photo file, said"
+        ValueError,
+        match=r"no column has a usual name of image columns, .*--image-column; found: what, photo file, said",
     ):
         read(path)
-    with pytest.raises(ValueError, match="no column is named as caption columns are"):
+    with pytest.raises(ValueError, match="no column has a usual name of caption columns"):
         read(path, image_column="photo file")
     with pytest.raises(ValueError, match="split column must be one of the columns found, was: fold; found: what"):
         read(path, image_column="photo file", caption_column="said", split_column="fold")

@@ -99,7 +99,7 @@ def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> Non
     progress.end()
     text = stream.getvalue()
     assert "parse: 2,600 captions in 0.0 s (" in text
-    assert "1 shards were ready" in text
+    assert "1 shards were up to date" in text
     assert "lexicon: up to date" in text
     assert [(t.stage, t.captions, t.shards, t.reused) for t in progress.timings] == [
         ("parse", 2600, 2, 1),
