@@ -27,11 +27,11 @@ def measured(run: Path, table: str, config: AuditConfig, progress: Progress, ord
 
     An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.
     """
-    from negcap.pipelines.quality.bias import KeptReports, read_all, read_corpus, with_all
+    from negcap.pipelines.quality.bias import CachedReports, read_all, read_corpus, with_all
 
     found = read_all(run, table, config.splits, config.seed)
     pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
-    blind = KeptReports(run, config.seed, read_corpus(run), config.limit)
+    blind = CachedReports(run, config.seed, read_corpus(run), config.limit)
     reports: dict[str, BlindReport] = {}
     unmeasured: dict[str, str] = {}
     progress.begin(f"blind {table}", len(with_all(pairs)))
