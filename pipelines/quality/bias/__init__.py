@@ -10,10 +10,10 @@ from negcap.pipelines.quality.bias.cache import CachedReports
 from negcap.pipelines.quality.bias.pairs import (
     Pair,
     Pick,
+    limit_pairs,
     one_per_caption,
     read_all,
     read_corpus,
-    sample_images,
 )
 from negcap.pipelines.quality.bias.report import (
     ALL,
@@ -50,7 +50,7 @@ __all__ = [
     "read_all",
     "read_corpus",
     "shorter",
-    "sample_images",
+    "limit_pairs",
     "to_json",
     "to_markdown",
     "to_text",

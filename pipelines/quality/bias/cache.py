@@ -14,7 +14,7 @@ from typing import Any
 from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import write_atomically
 from negcap.pipelines.quality.bias.accuracy import Accuracy
-from negcap.pipelines.quality.bias.pairs import Pair, sample_images
+from negcap.pipelines.quality.bias.pairs import Pair, limit_pairs
 from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind, check_libraries
 
 FOLDER = Path(".cache", "blind")
@@ -38,7 +38,7 @@ class CachedReports:
     def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
         """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
         check_libraries()
-        some = sample_images(pairs, self.limit, self.seed)
+        some = limit_pairs(pairs, self.limit, self.seed)
         file = self.folder / f"{_hash([*_basis(), self.base, name, [list(pair) for pair in some]])}.json"
         kept = _read(file)
         if kept is not None:

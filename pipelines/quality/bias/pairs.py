@@ -83,7 +83,7 @@ def read_corpus(run: Path) -> list[tuple[str, str]]:
     return corpus
 
 
-def sample_images(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
+def limit_pairs(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
     """All pairs if there are at most `limit`; else those of random images, as many as stay within `limit` pairs.
 
     Raises ValueError for a limit below 1.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
-from negcap.pipelines.quality.bias.pairs import Pair, Pick, read_all, read_corpus, sample_images
+from negcap.pipelines.quality.bias.pairs import Pair, Pick, limit_pairs, read_all, read_corpus
 from negcap.pipelines.quality.bias.rules import format_rule, shorter
 from negcap.pipelines.tables.columns import operators_of
 
@@ -126,7 +126,7 @@ def measure(
 
     limit: most pairs per report; if there are more, those of random images. Raises what `blind` raises.
     """
-    return {name: blind(name, sample_images(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
+    return {name: blind(name, limit_pairs(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
 
 
 def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:

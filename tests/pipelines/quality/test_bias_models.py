@@ -13,9 +13,9 @@ from negcap.pipelines.quality.bias import (
     Pair,
     accuracy,
     by_image,
+    limit_pairs,
     measure,
     read_corpus,
-    sample_images,
     to_json,
     to_text,
 )
@@ -166,12 +166,12 @@ def test_a_corpus_trains_the_language_model() -> None:
 
 def test_a_limit_takes_whole_images() -> None:
     some = [Pair("t", f"n{k}", str(i)) for i in range(10) for k in range(3)]
-    kept = sample_images(some, 10)
+    kept = limit_pairs(some, 10)
     assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
-    assert sample_images(some, 30) == some
-    assert {pair.image_id for pair in sample_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
+    assert limit_pairs(some, 30) == some
+    assert {pair.image_id for pair in limit_pairs(some, 10, seed=1)} != {pair.image_id for pair in kept}
     with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
-        sample_images(some, 0)
+        limit_pairs(some, 0)
 
 
 def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
