@@ -21,7 +21,7 @@ from negcap.pipelines.publish.leaks import TRAIN, TrainSplit, read_train_split
 from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, move_into_place
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from negcap.pipelines.publish.selection import Draws, select
-from negcap.pipelines.quality.bias import KeptReports, Pair, read_corpus
+from negcap.pipelines.quality.bias import CachedReports, Pair, read_corpus
 from negcap.pipelines.report.summary import console_of, print_table
 from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
 
@@ -179,7 +179,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
     """
     if not found.pairs:
         return Verdict(config.max_blind)
-    verdict = judge_negatives(found.pairs, config.max_blind, KeptReports(run, config.seed, read_corpus(run)))
+    verdict = judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))
     if verdict.refused and not config.allow_blind:
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:

@@ -1,10 +1,10 @@
-"""Choose at most one negative a caption so that blind models, which never see the images, are at chance.
+"""Choose at most one negative per caption so that blind models, which never see the images, are at chance.
 
-Every candidate has a gap for every blind model: the model's score of the true text minus the negative's. A model is
-right where its gap is positive, so it is at chance when the chosen gaps lie symmetrically about 0. Candidates are
-chosen to that end against several models at once, each trained on the images of other folds; then a regression is
-trained on what was chosen, its gaps join those to be balanced, and the choice is made again. (SugarCrepe, Hsieh et al.
-2023, balances the joint gaps of two given models in a grid; adversarial filtering, Zellers et al. 2018, refits.)
+Every candidate has a gap for every blind model: the model's score of the true text minus its score of the negative. A
+model is right if its gap is positive, so it is at chance if the gaps of the chosen candidates are symmetric about 0.
+The choice balances the gaps of several models at once, each trained on the images of other folds. Then a regression is
+trained on the chosen pairs, its gaps are added to those to be balanced, and the choice is repeated. (SugarCrepe, Hsieh
+et al. 2023, balances the joint gaps of two given models in a grid; adversarial filtering, Zellers et al. 2018, refits.)
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
 from negcap.pipelines.quality.bias.rules import format_faults
 
 ROUNDS = 8
-SEEDS = 1_000  # of folds, apart from those that the result is measured on
-PARTS = 6  # of the captions, a language model each
-SATISFIED = 1.0  # points from chance that end the rounds, two in a row
-POOL_PENALTY = 0.3  # of the regression on the first draws of all captions, chosen or not
+SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on
+PARTS = 6  # parts of the captions, with one language model each
+SATISFIED = 1.0  # percentage points: the rounds end after two in a row that are this close to chance
+POOL_PENALTY = 0.3  # C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not
 POOL_DRAWS = 3
-# Costs of a choice. A row costs the imbalance that it adds; one that costs more than GAIN is left out.
-DENSE = 0.05  # of a model's gaps, a pair of imbalance
-SPARSE = 5.0  # of an n-gram, an occurrence of imbalance beyond chance, divided by its frequency
+# Costs of a choice. A row costs the imbalance that it adds; one that costs GAIN or more is left out.
+DENSE = 0.05  # cost per pair of imbalance in a model's gaps
+SPARSE = 5.0  # cost per occurrence of imbalance beyond chance of an n-gram, divided by its frequency + SMOOTH
 SMOOTH = 10.0
-COMMON = 5  # occurrences that make an n-gram count by itself
-DRAW = 0.05  # of taking a later, less likely draw
+COMMON = 5  # n-grams with fewer occurrences cost nothing
+DRAW = 0.05  # cost per rank of a later, less likely draw
 GAIN = 0.1
 
 
 class Pool(NamedTuple):
-    """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], likeliest draw first.
+    """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], the likeliest draw first.
 
-    matrix: (candidates, n-grams) differences; words: its columns of single words; gaps: (candidates, columns) of
-    models that were not trained on pairs, in the form of `_squashed`; images: the image of every caption.
+    start: (captions + 1,); matrix: (candidates, n-grams) n-gram counts of the true text minus the negative's; words:
+    the columns of `matrix` that are single words; gaps: (candidates, columns) of models that were not trained on pairs,
+    two columns per model, see `_squashed`; images: the image_id of every caption.
     """
 
     start: np.ndarray
@@ -62,7 +63,7 @@ class Pool(NamedTuple):
 
     @property
     def caption(self) -> np.ndarray:
-        """The caption of every candidate."""
+        """The index of every candidate's caption: (candidates,)."""
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
 
@@ -73,10 +74,11 @@ def pool(
     corpus: Sequence[tuple[str, str]] = (),
     seed: int = 0,
 ) -> Pool:
-    """Score the candidates of captions, at least one a caption, by rules and a language model.
+    """Score all candidates by rules and language models.
 
-    corpus: (text, image_id) of further true captions for the language model. Raises ValueError with fewer images than
-    folds.
+    negatives: the candidates of each caption, at least one; images: the image_id of each caption; corpus: (text,
+    image_id) of true captions that the language models are trained on, empty: on `captions`. Raises ValueError if there
+    are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
     start = np.concatenate([[0], np.cumsum([len(some) for some in negatives])])
@@ -102,11 +104,11 @@ def pool(
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
-    """(candidates, 2): the gaps to be expected of one more model, from those of several.
+    """(candidates, 2): the expected gaps of one more model, from the gaps (candidates,) of several.
 
-    Each model is trained on other captions, and a candidate chosen for its gap by one model has a smaller gap by the
-    next (regression to the mean). So each model's gap is regressed on the mean of the others' (isotonic regression),
-    and the fitted values are averaged.
+    Each model is trained on other captions, and a candidate chosen for its gap under one model has a smaller gap under
+    the next (regression to the mean). So each model's gap is regressed on the mean of the others' (isotonic
+    regression), and the fitted values are averaged.
     """
     total, made = np.sum(gaps, axis=0), []
     for one in gaps:
@@ -117,15 +119,16 @@ def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _gaps(measure: Callable[[str], float], captions: Sequence[str], texts: Sequence[str], of: np.ndarray) -> np.ndarray:
-    """measure(negative) - measure(caption) of every candidate."""
+    """measure(negative) - measure(caption) of every candidate; of: the index of its caption."""
     own = np.array([measure(text) for text in captions], float)
     return np.array([measure(text) for text in texts], float) - own[of]
 
 
 def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
-    """The row chosen for every caption, -1 where none: as many as leave blind models at chance.
+    """Choose at most one candidate per caption so that blind models are at chance.
 
-    The same pool and seed give the same choice. Raises ValueError with fewer images than folds.
+    Returns the chosen row of `candidates` for every caption, -1 for none: (captions,). The same pool and seed give the
+    same choice. Raises ValueError if there are fewer images than folds.
     """
     rng = np.random.default_rng(seed)
     matrix, caption = candidates.matrix, candidates.caption
@@ -153,22 +156,23 @@ def _smooth(matrix: csr_matrix) -> np.ndarray:
 
 
 def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: Fit) -> np.ndarray:
-    """The gaps of all candidates by models fitted to these rows, each to those outside the candidate's fold."""
+    """The gap of every candidate under the model that is fitted to those of `rows` that are not in its fold."""
     return scores(matrix, fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
 
 
 def _squashed(gaps: np.ndarray) -> np.ndarray:
-    """(candidates, 2): the sign of a model's gaps, and their size squashed to -1 to 1; the sums are balanced."""
+    """(candidates, 2): the sign of a model's gaps, and the gaps scaled and squashed by tanh to -1 to 1."""
     apart = np.abs(gaps[gaps != 0])
     scale = 2 * np.median(apart) if len(apart) else 1.0
     return np.column_stack([np.sign(gaps), np.tanh(gaps / scale)]).astype(np.float32)
 
 
 def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:
-    """Go over the captions in random order and give each the candidate, or none, that adds least imbalance.
+    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance.
 
-    An n-gram's imbalance (the sum of its differences over the chosen pairs) costs only beyond the standard deviation of
-    as many coin flips: a choice more even than chance is a cue by itself, as one half of the pairs predicts the other.
+    Changes `chosen` (captions,) in place; dense: (candidates, columns), the gaps to balance. The imbalance of an n-gram
+    (the sum of its differences over the chosen pairs) costs only what exceeds the standard deviation of as many coin
+    flips: a choice more even than chance would itself be a cue, since one half of the pairs would predict the other.
     """
     matrix = candidates.matrix
     bounds, columns, values = matrix.indptr, matrix.indices, matrix.data

@@ -1,4 +1,4 @@
-"""Stratified samples of a table, read once; the same rows whatever the size and the number of the shards."""
+"""Stratified random samples of a table, read in one pass; the sampled rows do not depend on how it is sharded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ Best = list[tuple[tuple[int, int], Path, int]]
 
 
 class Sampling(NamedTuple):
-    """How many rows of a stratum and which: all or the first draws of a caption and operator; with these values."""
+    """Which rows to sample from each stratum.
+
+    n: at most so many; first: only the first row (draw) of each caption and operator; only: by column, the values that
+    rows must have.
+    """
 
     n: int
     seed: int = 0
@@ -32,11 +36,11 @@ class Sampling(NamedTuple):
 
 
 def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> dict[Stratum, list[Row]]:
-    """Draw n random rows for every combination of values of the columns `by`, sorted by it; all where there are fewer.
+    """Sample n random rows for every combination of values of the columns `by`; all rows if there are fewer.
 
-    Rows are of different images while there are any left. first: only the first draw of every caption and operator;
-    only: rows that have one of these values in these columns. A table that the run lacks gives no strata. Raises
-    ValueError for n < 1 or a missing column, DamagedShardError.
+    Returns them by combination, in sorted order. Rows are of different images as long as there are images left; `how`
+    says which rows may be sampled. A table that the run does not have gives no strata. Raises ValueError for n < 1 or
+    a missing column, DamagedShardError for a shard that cannot be read.
     """
     n, _, first, only = how
     if n < 1:
@@ -54,7 +58,7 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
 
 
 def first_draws(rows: pa.Table) -> np.ndarray:
-    """A mask of the rows that are the first of their caption and operator; rows of both stand together."""
+    """A mask (rows,) of the first row of each caption and operator; the rows of each such pair must be consecutive."""
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
     for name in ("caption_id", "operator"):
@@ -64,13 +68,13 @@ def first_draws(rows: pa.Table) -> np.ndarray:
 
 
 def _codes(rows: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
-    """A column as numbers, and the values that they stand for."""
+    """A column as integer codes (rows,), and the list of values that the codes index."""
     column = rows[name].combine_chunks().dictionary_encode()
     return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
 
 
 def _wanted(rows: pa.Table, how: Sampling) -> np.ndarray:
-    """Which rows may be drawn."""
+    """A mask of the rows that may be sampled."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -81,7 +85,10 @@ def _wanted(rows: pa.Table, how: Sampling) -> np.ndarray:
 
 
 def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Path, how: Sampling) -> None:
-    """Put the rows of a shard among the best of their strata: first a row of every image, images in random order."""
+    """Update `best` with the rows of a shard; in each stratum it keeps the n rows of lowest (rank, priority).
+
+    rank: how many rows of the same image come before; priority: a hash that orders the images at random.
+    """
     n, seed = how.n, how.seed
     wanted = _wanted(rows, how)
     images, names = _codes(rows, "image_id")
@@ -110,7 +117,7 @@ def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: 
 
 
 def _running(sorted_codes: np.ndarray) -> np.ndarray:
-    """For sorted codes, how many equal ones stand before: [3, 3, 5] -> [0, 1, 0]."""
+    """For each of the sorted codes, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
     starts = np.flatnonzero(np.concatenate([[True], sorted_codes[1:] != sorted_codes[:-1]]))
     sizes = np.diff(np.append(starts, len(sorted_codes)))
     return (np.arange(len(sorted_codes)) - np.repeat(starts, sizes)).astype(np.uint64)
@@ -121,7 +128,7 @@ def _hash(text: str) -> int:
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """64-bit numbers well mixed (the finaliser of splitmix64)."""
+    """Scramble 64-bit numbers (the finaliser of splitmix64)."""
     numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -129,7 +136,7 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def _taken(best: Mapping[Stratum, Best]) -> dict[Stratum, list[Row]]:
-    """The rows themselves, in the random order; every shard is read once."""
+    """The sampled rows by stratum, in random order; every shard is read once."""
     by_shard: dict[Path, list[int]] = {}
     for _, shard, row in chain.from_iterable(best.values()):
         by_shard.setdefault(shard, []).append(row)

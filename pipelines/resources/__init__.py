@@ -1,1 +1,1 @@
-"""How the data shipped in augment/data is built."""
+"""Scripts that build the data files in augment/data."""

@@ -1,10 +1,10 @@
-"""Fit the shipped concreteness score: ridge regression of a published list on WordNet ancestors.
+"""Fit the shipped concreteness score: ridge regression of published scores on WordNet ancestors.
 
 `python -m negcap.pipelines.resources.concreteness LIST CAPTIONS... --output augment/data/concreteness.json`
 
 LIST is the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas
-that head noun phrases at least 5 times in CAPTIONS (any source that `negcap ingest` reads) are held out of the fit, so
-that the accuracy reported on them is that of the coefficients shipped.
+that head noun phrases at least 5 times in CAPTIONS (any source that `negcap ingest` reads) are excluded from the fit;
+the reported accuracy is measured on them, with the coefficients that are written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIN_HEADS = 5
 
 
 def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
-    """The lemmas of common nouns that head noun phrases at least `least` times, sorted."""
+    """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least `least` times."""
     from negcap.augment.language.parse import parse
 
     counts: Counter[str] = Counter()
@@ -37,11 +37,12 @@ def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
 
 
 def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, float], float, float]:
-    """Weights, intercept and the ridge penalty chosen by 5-fold cross-validation on the words not held out.
+    """Fit a ridge regression; returns the weight of each feature, the intercept, and the ridge penalty.
 
-    Only words that WordNet's corpora tagged as nouns, each weighted by the log of its count: the rest of the list is
-    names and rarities that teach little of everyday nouns. Features of fewer than MIN_WORDS words are left out. Ridge
-    predictions shrink towards the mean; a shift puts the score where THRESHOLD keeps RECALL of the concrete fit words.
+    norms: score by word; held_out: words not to fit on. The penalty is chosen by 5-fold cross-validation. Only words
+    with noun counts in WordNet's tagged corpora are used, each weighted by the log of its count, since the others are
+    names and rare words; features of fewer than MIN_WORDS words are left out. Since ridge predictions shrink towards
+    the mean, the intercept is shifted such that THRESHOLD keeps a share of RECALL of the concrete words.
     """
     import numpy as np
     from sklearn.feature_extraction import DictVectorizer
@@ -75,7 +76,7 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
 
 
 def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
-    """Area under the ROC curve of the scores for `norm > THRESHOLD`, over the words that have both."""
+    """Area under the ROC curve of the scores as predictors of `norm > THRESHOLD`, over the words in both tables."""
     from sklearn.metrics import roc_auc_score
 
     words = sorted(word for word in scores if word in norms)
@@ -83,7 +84,7 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit, report, write."""
+    """Fit the score, print its accuracy and write the coefficients as JSON."""
     from negcap.augment.language.concreteness import Concreteness
     from negcap.pipelines.readers import ReadOptions, detect, read
     from negcap.pipelines.readers.record import Record

@@ -1,9 +1,9 @@
-"""Ship a run's lexicon, truth estimates and balance as the reference lexicon, for corpora too small for their own.
+"""Make a run's lexicon, truth estimates and balance the shipped reference lexicon, for corpora too small for their own.
 
     negcap build CAPTIONS --output RUN --lexicon own
     python -m negcap.pipelines.resources.reference RUN --source "what the captions are"
 
-The same run, the same bytes. The tables hold words and counts, no sentence.
+The same run gives the same bytes. The tables contain words and counts, but no sentences.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 
 
 def ship(run: Path, output: Path, source: str) -> None:
-    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables, with `source` in their metadata.
+    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables.
 
-    Raises FileNotFoundError where the run lacks one of them.
+    source: what the captions are, for the files' metadata. Raises FileNotFoundError if the run lacks a table.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -36,7 +36,7 @@ def ship(run: Path, output: Path, source: str) -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """See the module's docstring."""
+    """Run the command line (see the module's docstring); args: None for those of the process."""
     parser = argparse.ArgumentParser(description="Ship a run's lexicon as the reference lexicon.")
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", required=True, help="what captions the run was built from, for the metadata")

@@ -1,6 +1,7 @@
 """Build augment/data/wordnet.parquet from an installed WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
 
-Run as `python -m negcap.pipelines.resources.wordnet --output augment/data/wordnet.parquet`; same input, same bytes.
+Run as `python -m negcap.pipelines.resources.wordnet --output augment/data/wordnet.parquet`; the same input gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FILES = (
     "index.sense",
 )
 POS_FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
-# Lexicographer files by number, and the part of speech of each: lexnames(5WN). Debian leaves the file itself out.
+# Lexicographer files by number, and the part of speech of each: lexnames(5WN). Debian's package lacks the file itself.
 LEXNAMES = {
     3: ("adj.all", "adj.pert"),
     4: ("adv.all",),
@@ -53,15 +54,19 @@ RELATIONS = {
 
 
 def lexnames() -> str:
-    """The text of the `lexnames` file: number, name, part of speech; `adj.ppl` closes it, as in WordNet."""
+    """The text of the `lexnames` file, one line of number, name and part of speech per lexicographer file.
+
+    `adj.ppl` is the last line, as in WordNet.
+    """
     rows = [(name, pos) for pos, names in LEXNAMES.items() for name in names] + [("adj.ppl", 3)]
     return "".join(f"{number:02d}\t{name}\t{pos}\n" for number, (name, pos) in enumerate(rows))
 
 
 def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
-    """NLTK's reader on the WordNet files of `source`, linked into `folder`/corpora, where NLTK accepts them.
+    """Open the WordNet files in the folder `source` with NLTK's reader.
 
-    Raises FileNotFoundError naming the first file that `source` lacks.
+    folder: an empty folder; links to the files are made in `folder`/corpora, where NLTK can read them. Raises
+    FileNotFoundError with the first file that `source` lacks.
     """
     import nltk
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
@@ -78,20 +83,20 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
     nltk.data.path.insert(0, str(folder))
 
     class English(WordNetCorpusReader):
-        """The reader without its multilingual tables, which map several WordNets onto each other."""
+        """NLTK's reader without its multilingual tables, which map WordNets of several languages onto each other."""
 
         def map_wn(self, version: str = "wordnet") -> None:
-            """No other WordNet is read."""
+            """Do nothing, since no other WordNet is read."""
 
     return English(str(target), omw_reader=_NoMultilingual())
 
 
 class _NoMultilingual:
-    """Stands where NLTK looks for its multilingual corpus; English needs none."""
+    """Replaces NLTK's multilingual corpus, which English does not need."""
 
 
 def table(reader: WordNetCorpusReader) -> pa.Table:
-    """The whole taxonomy, one row a synset, in the order of parts of speech n, v, a, r and of WordNet's offsets."""
+    """All synsets as a table, one row per synset, ordered by part of speech (n, v, a, r) and WordNet's offsets."""
     import pyarrow as pa
 
     synsets = sorted(
@@ -138,17 +143,17 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
 
 
 def _search_pos(pos: str) -> str:
-    """The part of speech of the index: satellite adjectives ("s") are adjectives."""
+    """The part of speech used in WordNet's index: "a" for satellite adjectives ("s"), else `pos` itself."""
     return "a" if pos == "s" else pos
 
 
 def _text(name: str) -> str:
-    """A lemma as it is looked up: lower-case, blanks between its words."""
+    """A lemma as it is looked up: in lower case, with spaces between its words."""
     return name.lower().replace("_", " ")
 
 
 def _lemmas(synset: Synset) -> Iterator[tuple[str, Lemma]]:
-    """The synset's lemmas by text; those that differ in case only count once ("Moon", "moon")."""
+    """(text, lemma) of the synset's lemmas; of those that differ only in case ("Moon", "moon"), the first."""
     seen: set[str] = set()
     for lemma in synset.lemmas():
         text = _text(lemma.name())
@@ -158,7 +163,7 @@ def _lemmas(synset: Synset) -> Iterator[tuple[str, Lemma]]:
 
 
 def _ranks(reader: WordNetCorpusReader, pos: str) -> dict[tuple[str, int], int]:
-    """Sense numbers (from 1) by lemma and synset offset, from the index, which lists the commonest sense first."""
+    """Sense numbers (from 1) by (lemma, synset offset), from the index, which lists the most frequent sense first."""
     ranks = {}
     with reader.open(f"index.{POS_FILES[pos]}") as lines:
         for line in lines:
@@ -172,7 +177,7 @@ def _ranks(reader: WordNetCorpusReader, pos: str) -> dict[tuple[str, int], int]:
 def _irregular(
     reader: WordNetCorpusReader, ranks: dict[str, dict[tuple[str, int], int]], rows: dict[tuple[str, int], int]
 ) -> dict[int, list[dict[str, str]]]:
-    """Irregular forms ("geese") of each lemma, listed at the row of the lemma's first sense, sorted."""
+    """Irregular forms ("geese") of the lemmas, by the row of the lemma's first sense, sorted."""
     found: dict[int, set[tuple[str, str]]] = {}
     for pos, ranked in ranks.items():
         first = {lemma: offset for (lemma, offset), rank in ranked.items() if rank == 1}
@@ -186,7 +191,7 @@ def _irregular(
 
 
 def licence(source: Path) -> str:
-    """WordNet's licence, in numbered lines at the head of each of its files; it must go with all copies."""
+    """The text of WordNet's licence, from the numbered lines at the start of its files; all copies must include it."""
     lines = []
     with (source / "data.noun").open(encoding="utf-8") as file:
         for line in file:
@@ -197,7 +202,7 @@ def licence(source: Path) -> str:
 
 
 def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
-    """Write the table and where it came from as one zstd Parquet file."""
+    """Write the table as one zstd Parquet file; metadata: its provenance, added to the schema."""
     import pyarrow.parquet as pq
 
     from negcap.schemas.fields import check
@@ -215,7 +220,7 @@ def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Build WordNet's taxonomy as one Parquet file, without glosses and examples, its licence beside it."""
+    """Build WordNet's taxonomy as one Parquet file, without glosses and examples, with its licence in a file beside it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument(
         "--source", type=Path, default=Path("/usr/share/wordnet"), help="folder of an installed WordNet"

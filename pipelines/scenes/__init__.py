@@ -1,1 +1,1 @@
-"""A small drawn world whose truth is known: scenes, their pictures, captions and a judge of any sentence about them."""
+"""Synthetic scenes with known ground truth: images, captions, and a judge of whether a sentence is true of a scene."""

@@ -1,4 +1,8 @@
-"""Captions of a scene from a grammar: each is true of it, counts what it names, and tells it from all else there."""
+"""Captions of a scene from a grammar: each is true, its counts are exact, and its noun phrases fit only what they name.
+
+A scene has an anchor (group 0, such as a table) and up to three groups of equal things around it, numbered from 1. A
+form makes a sentence about one group, without capital and full stop, or "" if it does not fit that group.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +35,28 @@ ING = {"sit": "sitting", "lie": "lying", "stand": "standing", "sleep": "sleeping
 
 
 class Phrase(NamedTuple):
-    """A noun phrase and whether it is of several things."""
+    """A noun phrase, and whether it is plural."""
 
     text: str
     plural: bool
 
     @property
     def be(self) -> str:
-        """Is or are."""
+        """The form of "be" that agrees: is or are."""
         return "are" if self.plural else "is"
 
     @property
     def pronoun(self) -> str:
-        """It or them."""
+        """The object pronoun that agrees: it or them."""
         return "them" if self.plural else "it"
 
     def does(self, verb: str) -> str:
-        """The verb in the present: sits, sit."""
+        """The present form of a verb that agrees: sits or sit."""
         return verb if self.plural else {"fly": "flies"}.get(verb, f"{verb}s")
 
 
 def captions(scene: Scene, rng: Random) -> list[str]:
-    """Five different captions, every group of things in one of them at least, as far as five can."""
+    """Up to five different captions in random order, with one about each group if the forms drawn fit the groups."""
     groups = sorted({thing.group for thing in scene.things if 0 < thing.group < 100})
     forms = list(FORMS)
     found: list[str] = []
@@ -68,13 +72,16 @@ def captions(scene: Scene, rng: Random) -> list[str]:
 
 
 def sentence(form: Callable[[Scene, int, Random], str], scene: Scene, group: int, rng: Random) -> str:
-    """A sentence about a group of things in one of FORMS; empty where the form does not fit them."""
+    """The sentence that a form makes about a group, capitalised, mostly with a full stop; "" if it does not fit."""
     text = form(scene, group, rng)
     return text and f"{text[0].upper()}{text[1:]}{rng.choice(('.', '.', '.', ''))}"
 
 
 def describe(scene: Scene, group: int, rng: Random, *, colour: bool = True, the: bool = False) -> Phrase:
-    """A noun phrase for a group that fits nothing else in the scene: "three small red balls"."""
+    """A noun phrase for a group that fits nothing else in the scene: "three small red balls".
+
+    colour: whether the colour may be mentioned; the: with the definite article.
+    """
     things = [scene.things[at] for at in scene.group(group)]
     one = things[0]
     said = {
@@ -103,7 +110,7 @@ def describe(scene: Scene, group: int, rng: Random, *, colour: bool = True, the:
 
 
 def _fits_others(scene: Scene, group: int, kind: str, said: dict[str, str]) -> bool:
-    """Whether a description fits a thing of another group."""
+    """Whether a kind and attributes (size, colour, pattern; "" if not mentioned) also fit a thing of another group."""
     return any(
         thing.kind == kind
         and thing.group != group
@@ -121,7 +128,7 @@ def _where(scene: Scene, group: int, rng: Random) -> str:
 
 
 def _verb(scene: Scene, group: int, rng: Random) -> str:
-    """What a group does where it is; empty where there is nothing to say."""
+    """A verb (base form) for what a group does in its place; "" if there is none."""
     one = _thing(scene, group)
     if one.kind in LIVING:
         if one.kind == "bird" and one.pose == "stand":
@@ -135,24 +142,24 @@ def _verb(scene: Scene, group: int, rng: Random) -> str:
 
 
 def is_there(scene: Scene, group: int, rng: Random) -> str:
-    """ "Two cups are on a red table." """
+    """A sentence like "Two cups are on a red table"."""
     s = describe(scene, group, rng)
     return f"{s.text} {s.be} {_where(scene, group, rng)} {describe(scene, 0, rng).text}"
 
 
 def fragment(scene: Scene, group: int, rng: Random) -> str:
-    """ "Two cups on a red table" """
+    """A phrase like "Two cups on a red table"."""
     return f"{describe(scene, group, rng).text} {_where(scene, group, rng)} {describe(scene, 0, rng).text}"
 
 
 def there_is(scene: Scene, group: int, rng: Random) -> str:
-    """ "There are two cups on a red table." """
+    """A sentence like "There are two cups on a red table"."""
     s = describe(scene, group, rng)
     return f"there {s.be} {s.text} {_where(scene, group, rng)} {describe(scene, 0, rng).text}"
 
 
 def does(scene: Scene, group: int, rng: Random) -> str:
-    """ "A cat sits on a red table", "a cat is sitting …", "a cat sitting …", "there is a cat sitting …" """
+    """A sentence like "A cat sits on a red table", "a cat is sitting …", "a cat sitting …" or "there is a cat …"."""
     verb = _verb(scene, group, rng)
     if not verb:
         return ""
@@ -166,7 +173,7 @@ def does(scene: Scene, group: int, rng: Random) -> str:
 
 
 def inverted(scene: Scene, group: int, rng: Random) -> str:
-    """ "On the red table are two cups." """
+    """A sentence with the place first: "On the red table are two cups"."""
     where = _where(scene, group, rng)
     s = describe(scene, group, rng)
     there = rng.choice(("", "", "there "))
@@ -174,20 +181,20 @@ def inverted(scene: Scene, group: int, rng: Random) -> str:
 
 
 def with_on_it(scene: Scene, group: int, rng: Random) -> str:
-    """ "A red table with two cups on it." """
+    """A phrase like "A red table with two cups on it"."""
     where = rng.choice(EXACT.get(_thing(scene, group).slot, WHERE[_thing(scene, group).slot]))
     return f"{describe(scene, 0, rng).text} with {describe(scene, group, rng).text} {where} it"
 
 
 def both(scene: Scene, group: int, rng: Random) -> str:
-    """ "A red table and two cups." """
+    """A phrase with the anchor and the group: "A red table and two cups"."""
     phrases = [describe(scene, 0, rng).text, describe(scene, group, rng).text]
     rng.shuffle(phrases)
     return " and ".join(phrases)
 
 
 def has_colour(scene: Scene, group: int, rng: Random) -> str:
-    """ "The two cups on the table are red." """
+    """A sentence about the group's colour: "The two cups on the table are red"."""
     one = _thing(scene, group)
     if not one.colour or one.kind in PEOPLE:
         return ""
@@ -197,7 +204,7 @@ def has_colour(scene: Scene, group: int, rng: Random) -> str:
 
 
 def two_things(scene: Scene, group: int, rng: Random) -> str:
-    """ "Two cups are on a red table, and a dog is sleeping under it." """
+    """A sentence about this and another group: "Two cups are on a red table, and a dog is sleeping under the table"."""
     others = sorted({thing.group for thing in scene.things if 0 < thing.group < 100} - {group})
     if not others:
         return ""
@@ -213,12 +220,12 @@ def two_things(scene: Scene, group: int, rng: Random) -> str:
 
 
 def describe_again(scene: Scene) -> str:
-    """The anchor, named before: "the table"."""
+    """A second mention of the anchor: "the table"."""
     return f"the {scene.things[0].kind}"
 
 
 def side_by_side(scene: Scene, group: int, rng: Random) -> str:
-    """ "A dog is to the left of two cups": of groups on both sides of the anchor."""
+    """A sentence like "A dog is to the left of two cups", if another group is clearly on one side of this one."""
     for other in sorted({thing.group for thing in scene.things if 0 < thing.group < 100} - {group}):
         pairs = [(a, b) for a in scene.group(group) for b in scene.group(other)]
         sides = {holds(LEFT[0], scene, a, b) for a, b in pairs}, {holds(LEFT[0], scene, b, a) for a, b in pairs}
@@ -230,7 +237,7 @@ def side_by_side(scene: Scene, group: int, rng: Random) -> str:
 
 
 def holding(scene: Scene, group: int, rng: Random) -> str:
-    """ "A girl is holding a red balloon next to a house." """
+    """A sentence like "A girl is holding a red balloon", if the group is a person who holds something."""
     person = _thing(scene, group)
     if person.holds < 0:
         return ""

@@ -1,4 +1,4 @@
-"""How each kind of animal and child is drawn with a pen."""
+"""Drawing functions for animals and children, by kind (`CREATURES`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _face(pen: Pen, x: float, y: float, asleep: bool, size: float = 0.03) -> Non
 
 
 def _pet(pen: Pen, thing: Thing, ears: Callable[[float, float, float], None]) -> None:
-    """A dog or a cat, looking left: standing, sitting, lying or asleep."""
+    """Draw a dog or a cat that looks left, in its pose; ears: draws the ears at (x, y, head size)."""
     if thing.pose == "stand":
         for x in (0.28, 0.42, 0.68, 0.82):
             pen.block(x, 0.6, x + 0.09, 1)

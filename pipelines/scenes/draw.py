@@ -1,4 +1,4 @@
-"""A scene as a picture of 224 x 224 pixels, drawn at twice the size and made smaller."""
+"""Draw a scene as an image of 224 x 224 pixels, at twice the size and then scaled down."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GROUNDS = {
     "outdoors": ((178, 216, 240), (150, 190, 120)),
     "indoors": ((236, 226, 206), (196, 172, 146)),
 }
-# What is drawn first is behind what follows.
+# Drawing order of the slots: later things cover earlier ones.
 SHAPES = THINGS | CREATURES
 ORDER = ("above", "behind left", "behind right", "", "under", "in", "on", "left", "right", "front")
 
 
 def draw(scene: Scene) -> Image.Image:
-    """The picture of a scene, RGB."""
+    """The image of a scene: RGB, 224 x 224 pixels."""
     sky, ground = GROUNDS[scene.setting]
     size = SIDE * SCALE
     picture = Image.new("RGB", (size, size), sky)
@@ -40,7 +40,7 @@ def draw(scene: Scene) -> Image.Image:
 
 
 def png(picture: Image.Image) -> bytes:
-    """A picture as the bytes of a PNG file."""
+    """An image as the bytes of a PNG file."""
     stored = io.BytesIO()
     picture.save(stored, "PNG", compress_level=6)
     return stored.getvalue()
@@ -55,7 +55,7 @@ def _paste(picture: Image.Image, thing: Thing, shape: Callable[[Pen, Thing], Non
 
 
 def _patterned(pen: Pen, pattern: str) -> Image.Image:
-    """The layer with stripes or spots, white ones or on white dark ones, where it has the thing's own colour."""
+    """The pen's layer with stripes or spots wherever it has the thing's own colour; white, or dark on white things."""
     pixels = np.asarray(pen.image).copy()
     y, x = np.mgrid[0 : pixels.shape[0], 0 : pixels.shape[1]]
     step = max(8, round(min(pixels.shape[:2]) / 4.5))

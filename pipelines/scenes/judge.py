@@ -1,4 +1,4 @@
-"""Is a sentence true of a scene? Every reading of it against every way to point at the scene's things."""
+"""Judge whether a sentence is true of a scene, over all its readings and all assignments of things to its entities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from negcap.pipelines.scenes.world import Scene
 
 
 class Answer(Enum):
-    """What a judge says: true; false; false only as people count ("a dog" of three); or not to be decided."""
+    """A judge's answer: true, false, miscounted (true in logic but not in usage: "a dog" of three), or undecided."""
 
     TRUE = "true"
     FALSE = "false"
@@ -23,7 +23,7 @@ class Answer(Enum):
 
 
 class Judgement(NamedTuple):
-    """A verdict and, where there is none, why; whether the sentence's verbs and pronouns agree."""
+    """A verdict; the reason if it is UNDECIDED, else ""; and whether verbs and pronouns agree in number."""
 
     verdict: Answer
     reason: str = ""
@@ -31,10 +31,11 @@ class Judgement(NamedTuple):
 
 
 def judge(text: str, scene: Scene) -> Judgement:
-    """Whether a sentence is true of a scene.
+    """Judge whether a sentence is true of a scene.
 
-    It is false when no reading is true, however the scene's things are pointed at and where opinions differ, taken in
-    its favour. It is miscounted when it is true in logic only: "a dog" where there are three.
+    FALSE: no reading is true under any assignment of its entities to things, even if matters of opinion are decided in
+    its favour. MISCOUNTED: true in logic only ("a dog" if there are three). UNDECIDED: the sentence cannot be read, or
+    it depends on opinion.
     """
     try:
         readings, agrees = read(text)
@@ -50,7 +51,7 @@ def judge(text: str, scene: Scene) -> Judgement:
 
 
 def _of_reading(reading: Reading, scene: Scene) -> Answer:
-    """One reading: true where an assignment is surely true and counts right, false where none may be true."""
+    """Judge one reading: TRUE if an assignment is surely true with exact counts, FALSE if none can be true."""
     found = Answer.FALSE
     for chosen in _assignments(reading, scene):
         verdict = _all(_verdicts(reading, scene, chosen))
@@ -67,7 +68,10 @@ def _of_reading(reading: Reading, scene: Scene) -> Answer:
 
 
 def _assignments(reading: Reading, scene: Scene) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Every way to point at things for the entities: as many as each says, of its kind, none twice."""
+    """Every assignment of things to the entities: as many things as each entity says, fitting it, none used twice.
+
+    An assignment is a tuple with the indices of things for each entity.
+    """
     options = []
     for entity in reading.entities:
         fitting = [at for at in range(len(scene.things)) if _fits(entity, scene, at) is not False]
@@ -87,7 +91,7 @@ def _fits(entity: Entity, scene: Scene, at: int) -> Verdict:
 
 
 def _verdicts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...]) -> Iterator[Verdict]:
-    """Of every thing pointed at, whether it fits; of every condition, whether it holds of each of its things."""
+    """Whether every assigned thing fits its entity, and every condition is met by each of its things, one by one."""
     for entity, things in zip(reading.entities, chosen, strict=True):
         for at in things:
             yield _fits(entity, scene, at)
@@ -97,7 +101,7 @@ def _verdicts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...
 
 
 def _meets(condition: Condition, scene: Scene, at: int, chosen: tuple[tuple[int, ...], ...]) -> Verdict:
-    """Whether one thing meets a condition: of several things on the other side, with each of them."""
+    """Whether one thing meets a condition; a relation to several things must hold to each, a verb to any of them."""
     if condition.what == "attribute":
         return has(condition.word, scene.things[at])
     if condition.what == "verb" and condition.other < 0:
@@ -110,7 +114,7 @@ def _meets(condition: Condition, scene: Scene, at: int, chosen: tuple[tuple[int,
 
 
 def _counts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...], at: int) -> bool:
-    """Whether there are no more things of which all that is said of an entity is surely true than it says."""
+    """Whether entity `at` counts exactly: no other thing of the scene surely meets all that is said of the entity."""
     if not reading.entities[at].number:
         return True
     about = [condition for condition in reading.conditions if at in (condition.one, condition.other)]
@@ -124,7 +128,7 @@ def _counts(reading: Reading, scene: Scene, chosen: tuple[tuple[int, ...], ...],
 
 
 def _all(verdicts: Iterable[Verdict]) -> Verdict:
-    """The conjunction of three-valued verdicts."""
+    """The conjunction of three-valued verdicts: False if any is, else None (unsure) if any is, else True."""
     unsure = False
     for verdict in verdicts:
         if verdict is False:

@@ -1,4 +1,7 @@
-"""Compose a scene: an anchor, and up to three groups of equal things on, under, in, beside, behind or above it."""
+"""Compose a scene: an anchor, and up to three groups of equal things on, under, in, beside, behind or above it.
+
+Where a group is relative to the anchor is called its slot (see `Thing`).
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ from negcap.pipelines.scenes.world import (
     Thing,
 )
 
-BASE = 186  # where the anchor stands; what is behind it stands higher, what is in front lower
-GAP = 5
-SMALLEST = 0.7  # a thing is drawn at this much of its size, or there are fewer of it
-COUNTS = ((1, 55), (2, 20), (3, 13), (4, 7), (5, 5))
+BASE = 186  # y of the anchor's bottom; things behind it are higher, things in front of it lower
+GAP = 5  # pixels between things
+SMALLEST = 0.7  # least scale of a thing; if there is no room for that, the group gets fewer things
+COUNTS = ((1, 55), (2, 20), (3, 13), (4, 7), (5, 5))  # size of a group, weight
 BIG = ("tree", "house")
 ANIMALS = ("dog", "cat", "bird")
 
 
 def compose(rng: Random) -> Scene:
-    """A scene with one to three groups around an anchor."""
+    """A random scene with one to three groups around an anchor."""
     anchor = _anchor(rng)
     things = [anchor]
     wanted = rng.choice((1, 2, 2, 3))
@@ -60,7 +63,7 @@ def _anchor(rng: Random) -> Thing:
 
 
 def _slots(anchor: Thing) -> list[str]:
-    """Where things can be beside this anchor."""
+    """The slots that this anchor offers; repeated ones are drawn more often."""
     slots = ["left", "right", "front", "above", "left", "right"]
     if anchor.kind in SUPPORTS and anchor.kind not in CONTAINERS:
         slots += ["on", "on"]
@@ -72,7 +75,7 @@ def _slots(anchor: Thing) -> list[str]:
 
 
 def _same_place(one: str, other: str) -> bool:
-    """Whether only one of two slots can be taken: what is behind a box's left side hides what is left of it."""
+    """Whether two slots exclude each other: things behind the left side of a box would hide things to its left."""
     if one == other or {one, other} in ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"}):
         return True
     return one.rpartition(" ")[2] == other.rpartition(" ")[2]
@@ -97,7 +100,10 @@ def _kind(rng: Random, slot: str, anchor: Thing, count: int) -> str:
 
 
 def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """Equal things in one slot; some people hold something."""
+    """A group of equal things in one slot, or a person with a thing in the hand; empty if no colour is free.
+
+    used: (kind, colour) of all groups so far, which is extended.
+    """
     anchor = things[0]
     count = min(rng.choices(*zip(*COUNTS, strict=True))[0], MOST[slot])
     if anchor.kind == "chair" and slot in ("on", "under"):
@@ -142,7 +148,7 @@ def _pose(rng: Random, kind: Kind, slot: str) -> str:
 def _boxes(
     rng: Random, anchor: Thing, slot: str, count: int, width: float, height: float
 ) -> list[tuple[int, int, int, int]]:
-    """Where the things of a group, of one size, are drawn, from left to right."""
+    """The boxes (left, top, right, bottom; pixels) of a group's things, from left to right."""
     low, high, floor, tallest = _place(anchor, slot)
     if slot.startswith("behind"):
         left = anchor.left - width * 0.55 if slot.endswith("left") else anchor.right - width * 0.45
@@ -163,7 +169,7 @@ def _shrink(low: float, high: float, width: float, count: int, tall: float) -> f
 
 
 def _place(anchor: Thing, slot: str) -> tuple[float, float, float, float]:
-    """Of a slot: the left and right bounds, the height things stand at, and how tall they may be."""
+    """The left and right bound of a slot, the y where its things stand, and their greatest height (pixels)."""
     wide, tall = anchor.right - anchor.left, anchor.bottom - anchor.top
     if slot == "on":
         seat = {"chair": anchor.top + 0.55 * tall, "bench": anchor.top + 0.42 * tall, "bed": anchor.top + 0.5 * tall}
@@ -199,7 +205,7 @@ def _box(left: float, floor: float, width: float, height: float) -> tuple[int, i
 
 
 def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """A person and what is in the hand, on the side away from the anchor."""
+    """A person and a thing held on the side away from the anchor; number: the person's index in the scene."""
     kind = KINDS[rng.choice(HELD)]
     colours = [colour for colour in kind.colours if (kind.name, colour) not in used]
     colour = rng.choice(colours)

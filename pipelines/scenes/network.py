@@ -1,8 +1,8 @@
-"""A fixed small convolution net in numpy, so that pictures have features without a download.
+"""A small fixed convolutional network in numpy, so that images of scenes have features without a download.
 
-Five channels (RGB and the pixel's place) of 112 x 112 go through four convolutions with stride 2 and ReLU to 256
-channels of 7 x 7. Weights are drawn from a fixed seed; each channel's bias and scale come from 48 scenes that are
-always the same, so that none is dead and all weigh alike.
+Five channels (RGB and the pixel's x and y) of 112 x 112 go through four convolutions with stride 2 and ReLU to 256
+channels of 7 x 7. Weights are random with a fixed seed; each channel is normalised by its mean and deviation on 48
+fixed scenes, so that no channel is dead and all have the same scale.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEED, SCENES = 20180, 48
 
 
 class Layer(NamedTuple):
-    """Weights (size * size * from, to), and what is taken off and divided by before ReLU, (to,)."""
+    """Weights (kernel * kernel * in, out) of a convolution; mean and deviation (out,) to normalise by before ReLU."""
 
     weights: np.ndarray
     mean: np.ndarray
@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 
 
 class Network(NamedTuple):
-    """The layers, and means and deviations of the pooled numbers and of a region's."""
+    """The layers, and (mean, deviation) of the pooled features (512,) and of region features (256,)."""
 
     layers: tuple[Layer, ...]
     pooled: tuple[np.ndarray, np.ndarray]
@@ -41,7 +41,10 @@ class Network(NamedTuple):
 
 
 def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
-    """Pooled (n, 512), mean and maximum of the regions, and the regions (n, 49, 256), row by row; float32."""
+    """Standardised features of n images: pooled (n, 512) and regions (n, 49, 256), both float32.
+
+    Pooled are mean and maximum over the regions; regions are in row-major order.
+    """
     net = network()
     maps = _input(pictures)
     for layer in net.layers:
@@ -52,7 +55,7 @@ def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=1)
 def network() -> Network:
-    """The one net, made anew in each process: 0.3 s."""
+    """The network, which is built once per process (0.3 s)."""
     rng = np.random.default_rng(SEED)
     maps = _input([draw(compose(Random(f"network {number}"))) for number in range(SCENES)])
     layers = []
@@ -73,7 +76,7 @@ def network() -> Network:
 
 
 def _input(pictures: list[Image.Image]) -> np.ndarray:
-    """(n, 112, 112, 5): colours from -1 to 1, the pixel's x and y from -1 to 1."""
+    """The network's input (n, 112, 112, 5): RGB, then the pixel's x and y, all from -1 to 1."""
     small = [np.asarray(picture.resize((SIDE, SIDE), Image.Resampling.BOX), np.float32) for picture in pictures]
     colours = np.stack(small) / np.float32(127.5) - np.float32(1)
     along = np.linspace(-1, 1, SIDE, dtype=np.float32)
@@ -82,7 +85,7 @@ def _input(pictures: list[Image.Image]) -> np.ndarray:
 
 
 def _convolve(maps: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
-    """(n, s, s, c) -> (n, s / 2, s / 2, d): edges are repeated."""
+    """Convolve with stride 2 and repeated edges: (n, s, s, c) -> (n, s / 2, s / 2, d); size: of the kernel."""
     margin = size // 2
     padded = np.pad(maps, ((0, 0), (margin, margin), (margin, margin), (0, 0)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))[:, ::STRIDE, ::STRIDE]

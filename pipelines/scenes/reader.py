@@ -1,7 +1,7 @@
-"""Read a sentence about the drawn world: every way to understand it as things and what is said of them.
+"""Parse a sentence about a scene into all its readings: entities and the conditions that it states of them.
 
-Written for the world's own captions and what may become of them, and apart from the parser and the scene graphs that
-negatives are made with, so that the one checks the other.
+The grammar covers the scenes' own captions and the negatives made of them. It is independent of the parser and the
+scene graphs that negatives are made with, so that it can check them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from negcap.pipelines.scenes.words import Entity, Item, UnreadError, to_items
 
 
 class Condition(NamedTuple):
-    """Something said of entity `one`: an attribute, a verb, or a relation to entity `other`."""
+    """A statement about entity `one` (an index): an attribute, a verb, or a relation.
+
+    what: "attribute", "verb" or "relation"; word: which one; other: the entity of a relation or of the verb's object,
+    -1 for none.
+    """
 
     what: str
     word: str
@@ -22,21 +26,24 @@ class Condition(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One way to understand a sentence."""
+    """One way to understand a sentence: its entities and what it states of them."""
 
     entities: tuple[Entity, ...]
     conditions: tuple[Condition, ...]
 
 
 class Understood(NamedTuple):
-    """All readings of a sentence; those in which verbs and pronouns agree, where there are any."""
+    """The readings of a sentence.
+
+    agrees: there are readings in which verbs and pronouns agree in number, and only these are listed.
+    """
 
     readings: list[Reading]
     agrees: bool
 
 
 class _State(NamedTuple):
-    """What is understood so far; `subjects` of the clause, `last` the things just named, in numbers of entities."""
+    """A partial reading; `subjects` of the current clause and `last`, the entities named last, are entity indices."""
 
     entities: tuple[Entity, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -45,29 +52,29 @@ class _State(NamedTuple):
     agrees: bool = True
 
     def agree(self, form: str, subjects: Sequence[int]) -> _State:
-        """With a verb in the form of one thing or of several."""
+        """The state after a verb or pronoun of a form ("is", "are", "" for neither) that must agree with `subjects`."""
         several = len(subjects) > 1 or any(self.entities[one].number != 1 for one in subjects)
         return self._replace(agrees=self.agrees and form in ("", "are" if several else "is"))
 
     def say(self, what: str, word: str, of: Sequence[int], others: Sequence[int] = (-1,)) -> _State:
-        """With something said of each of `of`, to each of `others`."""
+        """The state with one more condition for each entity of `of` and each of `others`."""
         said = [Condition(what, word, one, other) for one in of for other in others]
         return self._replace(conditions=(*self.conditions, *said))
 
 
 def read(text: str) -> Understood:
-    """All readings of a sentence. Raises UnreadError when there is none."""
+    """All readings of a sentence. Raises UnreadError if it has none or has an unknown word."""
     items = to_items(text)
     states = list(_clause(items, 0, _State()))
     if not states:
-        raise UnreadError("not a sentence of the world")
+        raise UnreadError("not a sentence of the grammar")
     agreeing = [state for state in states if state.agrees]
     readings = dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing or states)
     return Understood(list(readings), bool(agreeing))
 
 
 def _name(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
-    """The noun phrases, joined by "and", that stand at a place; as `last`."""
+    """Yield (next position, state) after one or more noun phrases at `at`, joined by "and"; they become `last`."""
     if at >= len(items) or items[at].what != "np":
         return
     named: tuple[int, ...] = ()
@@ -75,7 +82,7 @@ def _name(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _Sta
         entity = items[at].entity
         assert entity is not None
         known = [n for n, other in enumerate(state.entities) if other.kind == entity.kind]
-        if items[at].word == "the" and known:  # named before
+        if items[at].word == "the" and known:  # a second mention
             named = (*named, known[0])
             for attribute in entity.attributes:
                 state = state.say("attribute", attribute, known[:1])
@@ -89,7 +96,7 @@ def _name(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _Sta
 
 
 def _point(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
-    """Noun phrases, or a pronoun for something named before."""
+    """Yield (next position, state) after noun phrases, or after a pronoun for something mentioned before."""
     if at < len(items) and items[at].what == "pronoun":
         for one in range(len(state.entities)):
             if one not in state.subjects or len(state.subjects) == len(state.entities):
@@ -98,7 +105,7 @@ def _point(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _St
 
 
 def _clause(items: list[Item], at: int, state: _State) -> Iterator[_State]:
-    """A clause and all that follows."""
+    """Yield the final states of a clause that begins at `at`, with all that follows it."""
     if at >= len(items):
         return
     first = items[at].what
@@ -118,7 +125,7 @@ def _clause(items: list[Item], at: int, state: _State) -> Iterator[_State]:
 
 
 def _inverted(items: list[Item], at: int, state: _State) -> Iterator[_State]:
-    """ "On the table (there) is a cup." """
+    """Yield the final states of an inverted clause: "On the table (there) is a cup"."""
     for then, placed in _placed(items, at + 1, state):
         while then < len(items) and items[then].what in ("and", "there") and items[then].word in (",", ""):
             then += 1
@@ -133,7 +140,7 @@ def _inverted(items: list[Item], at: int, state: _State) -> Iterator[_State]:
 
 
 def _placed(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _State]]:
-    """A place, and where that is: "the table", "the table next to a chair"."""
+    """Yield (next position, state) after the object of a preposition: "the table", "the table next to a chair"."""
     for then, named in _point(items, at, state):
         yield then, named
         if then < len(items) and items[then].what == "prep":
@@ -143,7 +150,7 @@ def _placed(items: list[Item], at: int, state: _State) -> Iterator[tuple[int, _S
 
 
 def _tail(items: list[Item], at: int, state: _State) -> Iterator[_State]:
-    """What is said of the subjects or of the things just named, and further clauses."""
+    """Yield the final states of what follows a subject: predicates, prepositional phrases and further clauses."""
     if at >= len(items):
         yield state
         return
@@ -166,7 +173,7 @@ def _tail(items: list[Item], at: int, state: _State) -> Iterator[_State]:
         for then, named in _point(items, at + 1, state):
             for ones in of:
                 if items[then - 1].what == "pronoun" and not set(ones).isdisjoint(named.last):
-                    continue  # "it" is something else
+                    continue  # "it" cannot be its own subject
                 yield from _tail(items, then, named.say("relation", item.word, ones, named.last))
         if item.word == "with":
             yield from _with(items, at, state)
@@ -182,7 +189,10 @@ def _tail(items: list[Item], at: int, state: _State) -> Iterator[_State]:
 
 
 def _with(items: list[Item], at: int, state: _State) -> Iterator[_State]:
-    """ "A table with a cup on it": the cup is no more than there, on the table."""
+    """Yield the final states of "with" + noun phrase + place or verb ("a table with a cup on it").
+
+    The "with" itself states nothing.
+    """
     for then, named in _name(items, at + 1, state):
         if then < len(items) and items[then].what in ("prep", "verb"):
             yield from _tail(items, then, named._replace(subjects=named.last))

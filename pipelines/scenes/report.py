@@ -1,4 +1,4 @@
-"""How many of a run's negatives are really false, by the truth of the scenes they are about."""
+"""How many of a run's negatives are really false, judged by the ground truth of synthetic scenes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ SHOWN = 5
 
 @dataclass
 class Tally:
-    """The verdicts on the rows of one operator (or on the captions), and the rows that are as they should not be.
+    """The judge's answers on the rows of one operator (or on the captions).
 
-    wrong: negatives that are true, positives and captions that are not; undecided: with the reason; disagreeing: rows
-    where a verb or pronoun does not agree, and one of them.
+    positive: whether the rows should be true; answers: number of rows by answer; wrong: rows with the wrong answer
+    (true negatives, false positives or captions); undecided: number of rows by reason; disagreeing: number of rows
+    where a verb or pronoun does not agree; disagrees: the text of one of these.
     """
 
     positive: bool = False
@@ -40,23 +41,23 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """The number of rows judged."""
         return sum(self.answers.values())
 
     @property
     def decided(self) -> int:
-        """Rows with a verdict."""
+        """The number of rows whose answer is not UNDECIDED."""
         return self.rows - self.answers[Answer.UNDECIDED]
 
     @property
     def right(self) -> int:
-        """Rows that are as they should be: false, as people count; true, if they are positives or captions."""
+        """The number of rows with the right answer: FALSE or MISCOUNTED for negatives, TRUE for positives and captions."""
         return (
             self.answers[Answer.TRUE] if self.positive else self.answers[Answer.FALSE] + self.answers[Answer.MISCOUNTED]
         )
 
     def add(self, row: Mapping[str, str], scene: Scene) -> None:
-        """Judge one more row."""
+        """Judge one more row and count the answer."""
         answer, reason, agrees = judge(row["text"], scene)
         if not agrees:
             self.disagreeing, self.disagrees = self.disagreeing + 1, self.disagrees or row["text"]
@@ -68,14 +69,15 @@ class Tally:
 
 
 def judge_run(run: Path, table: str = "negatives") -> dict[str, Tally]:
-    """Operator -> the verdicts on its rows; `captions` and the positives' operator are controls and come first.
+    """Judge all rows of a run's table; returns a tally per operator.
 
-    Raises FileNotFoundError without scenes or negatives, ValueError for a table that holds no negatives.
+    `captions` and the operator of the positives come first, as controls. table: "negatives" or "refined"; ValueError
+    for another. Raises FileNotFoundError if the run has no scenes or no such table.
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, was: {table}")
     if not list_shards(run / "scenes"):
-        raise FileNotFoundError(f"{run} has no scenes: only what negcap scenes has drawn can be judged")
+        raise FileNotFoundError(f"{run} has no scenes: only a run made by negcap scenes can be judged")
     scenes = {row["image_id"]: scene_of(row) for part in read_table(run, "scenes") for row in part.to_pylist()}
     tallies: dict[str, Tally] = defaultdict(Tally)
     tallies[CAPTIONS].positive = True
@@ -97,7 +99,7 @@ def _rows(run: Path, table: str, columns: tuple[str, ...]) -> Iterator[dict[str,
 
 
 def to_json(tallies: Mapping[str, Tally]) -> str:
-    """Everything counted, as JSON."""
+    """The tallies as a JSON object by operator; `share` is that of right answers among decided rows, 0 to 1."""
     made = {
         name: {
             "should_be": "true" if tally.positive else "false",
@@ -113,7 +115,7 @@ def to_json(tallies: Mapping[str, Tally]) -> str:
 
 
 def to_table(tallies: Mapping[str, Tally]) -> Table:
-    """A row an operator."""
+    """The tallies as a table, one row per operator."""
     from negcap.pipelines.report.summary import plain_table
 
     table = plain_table("", "rows", "false", "in logic too", "true", "undecided", "as it should be")
@@ -126,7 +128,10 @@ def to_table(tallies: Mapping[str, Tally]) -> Table:
 
 
 def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOWN) -> None:
-    """The table; why rows could not be decided; and of each operator the commonest rows that are wrong."""
+    """Print the table, the reasons of undecided rows, and for each operator the most frequent kinds of wrong rows.
+
+    shown: how many reasons and kinds per operator.
+    """
     from negcap.pipelines.report.summary import console_of
 
     console_of(stream).print(to_table(tallies))
@@ -146,7 +151,7 @@ def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOW
 
 
 def kinds(tally: Tally) -> list[tuple[str, int, dict[str, str]]]:
-    """Of the rows that are not as they should be: what replaced what, how often, and one of them; commonest first."""
+    """The wrong rows grouped by "replaced → replacement": (group, number of rows, one of them), most frequent first."""
     rows: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in tally.wrong:
         rows[f"{row['replaced']} → {row['replacement']}" if "replaced" in row else "caption"].append(row)

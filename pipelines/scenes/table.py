@@ -11,7 +11,10 @@ from negcap.pipelines.scenes.world import Scene, Thing
 
 
 def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
-    """A scene as a row: its things, all that is true of two of them, and what is a matter of opinion."""
+    """A scene as a row: its things, all true relations between two of them, and those that are matters of opinion.
+
+    sha256: of the image file.
+    """
     true: list[dict[str, Any]] = []
     opinions: list[dict[str, Any]] = []
     for one, thing in enumerate(scene.things):
@@ -41,7 +44,7 @@ def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
 
 
 def scene_of(row: Mapping[str, Any]) -> Scene:
-    """The scene of a row."""
+    """The scene that a row of the table `scenes` describes."""
     things = tuple(Thing(kind=thing["object"], **{name: thing[name] for name in _FIELDS}) for thing in row["objects"])
     return Scene(things, row["setting"])
 

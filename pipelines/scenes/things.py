@@ -1,4 +1,4 @@
-"""How each kind of lifeless thing, and a tree, is drawn with a pen."""
+"""Drawing functions for inanimate things and trees, by kind (`THINGS`)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _basket(pen: Pen, thing: Thing) -> None:
 
 
 def front(pen: Pen, thing: Thing) -> None:
-    """What of a box or basket is in front of the things in it."""
+    """Draw the front of a box or basket, which covers the things in it."""
     if thing.kind == "box":
         pen.block(0, 0.26, 1, 1)
         return

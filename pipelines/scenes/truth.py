@@ -1,7 +1,7 @@
-"""What is true of two things in a scene: a relation holds, does not, or is a matter of opinion.
+"""What is true of the things in a scene. A verdict is True, False, or None for a matter of opinion.
 
-A thing's slot says how it stands to the anchor by construction; two things around the anchor are compared by where they
-are drawn, with wide margins, and what a fair reader might say of a picture counts as a matter of opinion.
+A thing's slot determines its relations to the anchor; two things around the anchor are compared by where they are
+drawn, with wide margins. What one viewer of the image might say and another deny is a matter of opinion.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ABOVE, BESIDE = ("above", "over"), ("next to", "beside", "near", "by", "close to
 LEFT, RIGHT = ("to the left of", "on the left of"), ("to the right of", "on the right of")
 FRONT, BEHIND = ("in front of",), ("behind",)
 HOLD = "hold"
-# Relations that are decided; all other words (with, at, against, around …) are a matter of opinion.
+# Relations with a verdict; all other prepositions (with, at, against, around …) are a matter of opinion.
 RELATIONS = (*ON, *UNDER, *IN, *ABOVE, *BESIDE, *LEFT, *RIGHT, *FRONT, *BEHIND)
 SHIFT, FAR = 24, 100
 NEARNESS = ("near", "by", "close to")
@@ -28,7 +28,7 @@ def _table(true: tuple[str, ...], unsure: tuple[str, ...]) -> Mapping[str, Verdi
     return {name: TRUE if name in true else UNSURE if name in unsure else FALSE for name in RELATIONS}
 
 
-# Slot -> what is true of a thing there and its anchor; left and right are added by where they are drawn.
+# Slot -> relation of a thing there to its anchor -> verdict; left and right are decided by where things are drawn.
 TO_ANCHOR: dict[str, Mapping[str, Verdict]] = {
     "on": _table((*ON, *ABOVE), NEARNESS),
     "under": _table(UNDER, (*BEHIND, *BESIDE, *FRONT)),
@@ -55,7 +55,7 @@ INVERSE = {**dict.fromkeys(LEFT, RIGHT), **dict.fromkeys(RIGHT, LEFT)}
 
 
 def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
-    """Whether thing `one` stands in a relation to thing `other`: "a cup on a table"; None where opinions may differ."""
+    """Whether a relation ("on") holds from thing `one` to thing `other`, given by index; None: a matter of opinion."""
     if one == other:
         return FALSE
     a, b = scene.things[one], scene.things[other]
@@ -77,7 +77,7 @@ def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
 
 
 def _of_held(relation: str, scene: Scene, held: Thing, other: int) -> Verdict:
-    """Of what somebody holds: where its holder is, as far as one would say so."""
+    """The relation of a held thing to another: that of its holder, with more matters of opinion."""
     verdict = holds(relation, scene, held.held, other)
     if relation in (*ABOVE, *UNDER, *BESIDE, *BEHIND, *FRONT):
         return UNSURE
@@ -95,7 +95,7 @@ def _side(a: Thing, b: Thing) -> Verdict:
 
 
 def _beside_each_other(relation: str, a: Thing, b: Thing) -> Verdict:
-    """Of two things around the anchor."""
+    """The relation between two things around the anchor, by where they are drawn."""
     apart = max(a.left, b.left) - min(a.right, b.right)
     if relation in (*ON, *IN):
         return FALSE
@@ -108,7 +108,7 @@ def _beside_each_other(relation: str, a: Thing, b: Thing) -> Verdict:
     return FALSE if {a.slot, b.slot} <= level else UNSURE
 
 
-# Poses: verb -> the poses of which it is true, and those of which it may be.
+# Verb -> the poses for which it is true, and those for which it is a matter of opinion.
 VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sit": (("sit",), ()),
     "stand": (("stand",), ()),
@@ -122,7 +122,7 @@ VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def does(verb: str, thing: Thing) -> Verdict:
-    """Whether a thing does what a verb says; of what does not live, that it is there."""
+    """Whether a verb is true of a thing, by its pose; inanimate things sit, stand, lie and rest wherever they are."""
     if thing.kind not in LIVING:
         if verb in ("fly", "float"):
             return thing.slot == "above" and (thing.kind == {"fly": "kite", "float": "balloon"}[verb] or UNSURE)
@@ -136,7 +136,7 @@ def does(verb: str, thing: Thing) -> Verdict:
 
 
 def does_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
-    """Whether a person does something to a thing; only holding is ever drawn."""
+    """Whether a person does something to a thing; holding is the only action in scenes."""
     person = scene.things[one]
     if verb in ("hold", "carry"):
         return TRUE if person.holds == other else FALSE
@@ -144,7 +144,7 @@ def does_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
 
 
 def has(attribute: str, thing: Thing) -> Verdict:
-    """Whether an attribute is true of a thing; a size that the scene does not say is a matter of opinion."""
+    """Whether an attribute is true of a thing; sizes of things without a size are a matter of opinion."""
     size = {"big": "large", "little": "small", "tiny": "small", "huge": "large"}.get(attribute, attribute)
     if size in ("small", "large"):
         return size == thing.size if thing.size else UNSURE

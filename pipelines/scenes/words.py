@@ -1,4 +1,4 @@
-"""The words and noun phrases of a sentence about the drawn world."""
+"""Tokenise a sentence about a scene into words and noun phrases."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
 
 
 class UnreadError(ValueError):
-    """A sentence, or a word in it, that this reader does not know."""
+    """The sentence, or a word in it, is outside the grammar and vocabulary of scenes."""
 
 
 class Entity(NamedTuple):
-    """Things that a noun phrase points at: `number` of a kind, 0 for more than one."""
+    """What a noun phrase refers to: `number` things of a kind with these attributes; 0: several, number not stated."""
 
     kind: str
     number: int
@@ -36,17 +36,21 @@ class Entity(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A word or phrase: np, prep, be, there, verb, adjective, and, pronoun, end of a clause."""
+    """A word or phrase of a sentence.
+
+    what: its type: np (with `entity`), prep, be, there, verb, adjective, and, pronoun; word: its base form; for np,
+    "the" if it is definite.
+    """
 
     what: str
     word: str = ""
     entity: Entity | None = None
-    form: str = ""  # of a verb: is, are; empty of participles
+    form: str = ""  # of verbs and pronouns: "is" if singular, "are" if plural, "" for participles
 
 
 @cache
 def _verbs() -> dict[str, tuple[str, str]]:
-    """Form -> (verb, with what it agrees): sits is, sit are, sitting ""."""
+    """Inflected form -> (verb, the form of "be" it agrees like): sits -> is, sit -> are, sitting -> ""."""
     doubled = {"sit": "sitt"}
     forms: dict[str, tuple[str, str]] = {}
     for verb in (*VERBS, *HOLDING, "walk", "run", "jump", "swim"):
@@ -94,7 +98,7 @@ def _next(words: list[str], at: int) -> tuple[Item, int]:
 
 
 def _noun_phrase(words: list[str], at: int) -> tuple[Item, int] | None:
-    """A determiner, attributes and a noun of the world; None where no noun follows."""
+    """The noun phrase at `at` and the next position; None if there is none. Raises UnreadError for unknown words."""
     start = at
     count = -1
     while at < len(words) and (words[at] in COUNTS or words[at].isdigit()):

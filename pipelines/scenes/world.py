@@ -1,4 +1,4 @@
-"""What there is in the drawn world: kinds of things with their colours, patterns, poses and sizes in pixels."""
+"""The contents of synthetic scenes: kinds of things with their colours, patterns, poses and sizes in pixels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = {"small": 0.68, "": 0.84, "large": 1.0}
 
 
 class Kind(NamedTuple):
-    """A kind of thing: its names, its largest size in pixels, and what may be said of it."""
+    """A kind of thing: its names, its largest width and height in pixels, and its possible attributes and poses."""
 
     name: str
     plural: str
@@ -41,7 +41,7 @@ def _kinds(*kinds: Kind) -> dict[str, Kind]:
 
 
 KINDS = _kinds(
-    # what others stand on, under, in or beside
+    # anchors: other things are on, under, in or beside them
     Kind("table", "tables", 92, 54, WOODS),
     Kind("bench", "benches", 92, 44, WOODS),
     Kind("bed", "beds", 104, 50, BRIGHT),
@@ -63,7 +63,7 @@ KINDS = _kinds(
     Kind("umbrella", "umbrellas", 40, 42, BRIGHT, patterned=True),
     Kind("balloon", "balloons", 22, 42, ("red", "blue", "green", "yellow", "purple", "pink"), patterned=True),
     Kind("kite", "kites", 34, 46, ("red", "blue", "green", "yellow", "purple", "pink"), patterned=True),
-    # the living
+    # animals and people
     Kind("dog", "dogs", 46, 40, FURS, poses=("sit", "stand", "lie", "sleep")),
     Kind("cat", "cats", 38, 36, (*FURS, "yellow"), poses=("sit", "stand", "lie", "sleep")),
     Kind("horse", "horses", 60, 56, FURS, poses=("stand", "lie")),
@@ -77,7 +77,7 @@ FLOATING = ("balloon", "kite", "bird")
 HELD = ("balloon", "umbrella", "kite", "ball", "cup", "book")
 SMALL = ("ball", "cup", "book", "hat", "vase", "lamp", "clock", "apple")
 SUPPORTS = ("table", "bench", "bed", "chair", "box", "car")
-ROOFS = ("table", "bench", "tree")  # what others may be under
+ROOFS = ("table", "bench", "tree")  # other things may be under them
 CONTAINERS = ("box", "basket")
 ANCHORS = ("table", "bench", "bed", "chair", "box", "basket", "car", "house", "tree")
 MOST = {
@@ -94,11 +94,12 @@ MOST = {
 
 
 class Thing(NamedTuple):
-    """One thing in a scene: what it is, where it is drawn (pixels), and how it stands to the scene's anchor.
+    """One thing in a scene: what it is, its box in pixels, and where it is relative to the scene's anchor.
 
-    slot: on, under, in, left, right, front, behind left, behind right, above; empty for the anchor itself. open: of a
-    box or basket with something in it. holds: the number of the thing that a person holds, -1 for none; held: its
-    holder's.
+    slot: on, under, in, left, right, front, behind left, behind right, above; "" for the anchor itself. group: 0 for
+    the anchor, from 1 for the things around it, 100 + the person's group for a held thing. open: a box or basket has
+    something in it. holds: index in the scene of the thing that a person holds, held: that of the person who holds
+    this thing; -1 for none.
     """
 
     kind: str
@@ -118,21 +119,21 @@ class Thing(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The x of its centre."""
+        """The x coordinate of its centre, in pixels."""
         return (self.left + self.right) / 2
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """What may be said of it: size, colour, pattern."""
+        """Its size, colour and pattern, as far as it has them."""
         return tuple(word for word in (self.size, self.colour, self.pattern) if word)
 
 
 class Scene(NamedTuple):
-    """A picture's content: the anchor first, then the things around it; indoors or outdoors."""
+    """The content of an image: the anchor first, then the things around it; setting: "indoors" or "outdoors"."""
 
     things: tuple[Thing, ...]
     setting: str
 
     def group(self, number: int) -> list[int]:
-        """The numbers of a group's things."""
+        """The indices of a group's things."""
         return [at for at, thing in enumerate(self.things) if thing.group == number]

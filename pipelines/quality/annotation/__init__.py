@@ -1,1 +1,1 @@
-"""Human validation: annotation sheets, validity and agreement."""
+"""Human validation: annotation sheets, the share of valid negatives, and the agreement of annotators."""

@@ -1,4 +1,4 @@
-"""Read annotation sheets: how many negatives are valid and fluent, and how far annotators agree."""
+"""Evaluate annotation sheets: how many negatives are valid and fluent, and how well annotators agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.quality.annotation.alpha import alpha
 from negcap.pipelines.quality.annotation.sheet import NEGATIVE, Item
-from negcap.pipelines.quality.annotation.votes import Sheets, Votes, beside, read_key, read_sheets
+from negcap.pipelines.quality.annotation.votes import Sheets, Votes, find_key, read_key, read_sheets
 from negcap.pipelines.quality.bias import Accuracy, accuracy
 
 ALL, CONTROLS = "all", "controls"
@@ -18,12 +18,13 @@ ALL, CONTROLS = "all", "controls"
 
 @dataclass(frozen=True)
 class Agreement:
-    """An operator's negatives as annotators judge them, shares in % with 95 % Wilson intervals; majority: over half.
+    """The annotators' judgement of one operator's negatives: shares of items in %, with 95 % Wilson intervals.
 
-    valid: the majority says that the caption describes the image and the negative does not; false: that the negative
-    does not, whatever of the caption; fluent: that the negative is; alpha: Krippendorff's, of which texts describe the
-    image, and alpha_fluent of which are fluent, None where it is undefined. Of controls, whose texts are both true,
-    `valid` is that the majority says so, `false` that it says of the second that it does not describe the image.
+    A majority is more than half of an item's votes. valid: the majority says that only the caption describes the image;
+    false: it says that the negative does not describe the image, whatever it says of the caption; fluent: it says that
+    the negative is fluent, None without votes on fluency. alpha, alpha_fluent: Krippendorff's alpha of the votes on
+    which texts describe the image and which are fluent, None if undefined. For controls, whose two texts are both true,
+    `valid` means that the majority says so, `false` that it says that the second text does not describe the image.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Annotator:
-    """An annotator's votes, and the share of controls that are answered rightly: both texts describe the image."""
+    """An annotator's number of votes, and the share of controls answered correctly ("both"), None if none answered."""
 
     name: str
     votes: int
@@ -47,7 +48,11 @@ class Annotator:
 
 @dataclass(frozen=True)
 class Report:
-    """Agreement by operator, on all negatives and on the controls; invalid: ids of negatives that are not valid."""
+    """The result of the evaluation.
+
+    operators: one entry per operator, then all negatives together and the controls; invalid: ids of negatives that the
+    majority does not find valid; unanswered: number of items without a vote.
+    """
 
     operators: Sequence[Agreement]
     annotators: Sequence[Annotator]
@@ -56,15 +61,15 @@ class Report:
 
 
 def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
-    """Read filled-in sheets with their key (by default the only `*.key.csv` beside the first) and judge.
+    """Read filled-in sheets and their key, and evaluate the votes.
 
-    A sheet a person, or vote columns `describes_NAME` for several. Raises ValueError naming file and line of what
-    cannot be a vote, of items that the key does not know or that stand twice, and where there are no votes;
-    FileNotFoundError without a key.
+    sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for the only `*.key.csv`
+    beside the first sheet. Raises ValueError for invalid votes, items that are not in the key or occur twice (with file
+    and line), or no votes at all; FileNotFoundError if there is no key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
-    items = read_key(key or beside(sheets[0]))
+    items = read_key(key or find_key(sheets[0]))
     read = read_sheets(sheets, items)
     groups: dict[str, list[Item]] = {}
     for item in items.values():
@@ -82,7 +87,7 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
 
 
 def _votes(item: Item, votes: Votes) -> list[str]:
-    """The votes on an item, with the sides a and b replaced by what they hold: caption or text."""
+    """The votes on an item, with the sides a and b replaced by what is on them: "caption" or "text"."""
     sides = {item.caption_is: "caption", "ab".replace(item.caption_is, ""): "text"}
     return [sides.get(own[item.item], own[item.item]) for own in votes.values() if item.item in own]
 
@@ -96,7 +101,7 @@ def _valid(item: Item, read: Sheets) -> bool:
 
 
 def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
-    """Sum up the votes on some items, at least one of which has votes."""
+    """Evaluate the votes on some items, at least one of which must have votes."""
     describes = [votes for item in items if (votes := _votes(item, read.describes))]
     fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
     valid = [_valid(item, read) for item in items if _votes(item, read.describes)]
@@ -121,12 +126,12 @@ def _padded(votes: Sequence[Sequence[str]]) -> list[list[str | None]]:
 def _annotator(name: str, controls: Sequence[Item], read: Sheets) -> Annotator:
     own = {name: read.describes[name]}
     answers = [votes[0] for item in controls if (votes := _votes(item, own))]
-    told = accuracy(sum(vote == "both" for vote in answers), len(answers)) if answers else None
-    return Annotator(name, len(read.describes[name]), told)
+    correct = accuracy(sum(vote == "both" for vote in answers), len(answers)) if answers else None
+    return Annotator(name, len(read.describes[name]), correct)
 
 
 def to_text(report: Report) -> str:
-    """The report as tables in plain text."""
+    """The report as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for one in report.operators:
         shares = [_share(share) for share in (one.valid, one.false, one.fluent)]

@@ -1,4 +1,4 @@
-"""Krippendorff's alpha: how far annotators agree beyond chance."""
+"""Krippendorff's alpha: how much annotators agree beyond chance."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 
 def alpha(votes: Sequence[Sequence[str | None]]) -> float | None:
-    """Alpha for nominal values of units (rows) by annotators; None is a vote not given.
+    """Krippendorff's alpha for nominal values: one row of votes per item, where None is a missing vote.
 
     1 - D_o / D_e of the coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C):
-    1 is perfect, 0 chance. Units with fewer than two votes do not count. None where nothing can be said: no unit has
-    two votes, or all votes are alike.
+    1 is perfect agreement, 0 chance. Items with fewer than two votes do not count. Returns None if alpha is undefined:
+    no item has two votes, or all votes are equal.
     """
     values = sorted({vote for unit in votes for vote in unit if vote is not None})
     number = {value: i for i, value in enumerate(values)}

@@ -1,7 +1,7 @@
-"""An annotation sheet: caption and negative side by side in random order, controls among them, the key kept apart.
+"""An annotation sheet: caption and negative side by side in random order, mixed with controls; and its answer key.
 
-As in VALSE (Parcalabescu et al. 2022), annotators see an image and two texts, not knowing which is the negative, and
-say which of them describe the image. Controls are pairs of two true texts.
+As in VALSE (Parcalabescu et al. 2022), annotators see an image and two texts, without knowing which is the negative,
+and say which of them describe the image. Controls are pairs of two true texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from negcap.pipelines.engine.shards import read_table, write_atomically
 from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
 from negcap.pipelines.report.rows import visible
 
-LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels, no digits: neither words nor numbers to a spreadsheet
+LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"
 SHEET = ("item", "image", "text_a", "text_b")
 VOTES = ("describes", "fluent")
@@ -31,11 +31,11 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True)
 class SheetConfig:
-    """What an annotation sheet asks.
+    """The contents of an annotation sheet.
 
-    n: pairs an operator, and controls; operators, splits: only these, all if empty; refined: of the table refined;
-    votes: annotators with columns in this sheet (one copy an annotator is the better way). Raises ValueError for n or
-    votes below 1.
+    n: number of pairs per operator, and of controls; operators, splits: only these, all if empty; refined: use the
+    table refined instead of negatives; votes: number of annotators who share this sheet, with columns for each (one
+    copy per annotator is better). Raises ValueError for n or votes below 1.
     """
 
     n: int = 50
@@ -50,7 +50,11 @@ class SheetConfig:
 
 
 class Item(NamedTuple):
-    """A line of the key: a pair, what it is, and on which side the caption stands."""
+    """A row of the key: a pair, where it comes from, and on which side ("a" or "b") the caption is.
+
+    item: the random id on the sheet; kind: "negative", or "paraphrase" or "sibling" for controls; id: of the negative,
+    positive or caption; text: the negative, or the second true text of a control.
+    """
 
     item: str
     kind: str
@@ -67,10 +71,11 @@ class Item(NamedTuple):
 def write_sheet(
     run: Path, output: Path, config: SheetConfig, key: Path | None = None, *, overwrite: bool = False
 ) -> tuple[Path, Path, list[Item]]:
-    """Write the sheet and its key (by default beside it, `sheet.key.csv`); their paths and the items.
+    """Write the sheet and its key as CSV; returns their paths and the items.
 
-    Raises FileExistsError where one of them is there already (annotators may have written in it), FileNotFoundError
-    without negatives, ValueError for operators or splits that the run lacks, OSError.
+    key: None for `SHEET.key.csv` beside the sheet. Raises FileExistsError if one of the files exists (it may hold
+    votes), unless `overwrite`; FileNotFoundError if the run has no negatives; ValueError for operators or splits that
+    the run lacks, or a key that is the sheet itself.
     """
     key = key or output.with_name(f"{output.stem}.key.csv")
     if key.resolve() == output.resolve():
@@ -91,7 +96,7 @@ def write_sheet(
 
 
 def items(run: Path, config: SheetConfig) -> list[Item]:
-    """The pairs to judge, of all operators and the controls, in random order; the same for the same seed."""
+    """The items of a sheet, negatives and controls, in random order that depends only on the run and the seed."""
     table = "refined" if config.refined else "negatives"
     drawn = sample_strata(run, table, ["operator"], Sampling(config.n, config.seed, True, _only(config)))
     known = [name for (name,) in drawn]
@@ -109,7 +114,7 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
 
 
 def summary(found: Sequence[Item]) -> str:
-    """The size of a sheet: `450 pairs (50 noun, …) and 50 controls`."""
+    """The size of a sheet in words: `450 pairs (50 noun, …) and 50 controls`."""
     counts = Counter(item.operator for item in found if item.kind == NEGATIVE)
     operators = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
     return f"{counts.total():,} pairs ({operators}) and {len(found) - counts.total():,} controls"
@@ -121,7 +126,7 @@ def _only(config: SheetConfig) -> dict[str, Sequence[str]]:
 
 
 def _values(run: Path, table: str, column: str) -> list[str]:
-    """The values of a column, sorted. Raises FileNotFoundError naming the verb that makes the table."""
+    """The distinct values of a column, sorted. Raises FileNotFoundError with the command that makes the table."""
     try:
         return sorted(
             {value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()}
@@ -132,7 +137,7 @@ def _values(run: Path, table: str, column: str) -> list[str]:
 
 
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
-    """Pairs of two true texts: paraphrases of captions, and where there are too few, two captions of an image."""
+    """Pairs of two true texts: paraphrases of captions, and if there are too few, two captions of the same image."""
     only = {"split": config.splits} if config.splits else {}
     made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, only))
     positives = [row for rows in made.values() for row in rows][: config.n]
@@ -153,7 +158,7 @@ def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
 
 
 def _siblings(run: Path, images: set[str]) -> dict[str, set[str]]:
-    """All English captions of these images."""
+    """All English captions of these images, by image_id."""
     found: dict[str, set[str]] = {}
     for rows in read_table(run, "captions", ["image_id", "language", "text"]):
         columns = rows.to_pydict()
@@ -194,7 +199,7 @@ def _captions(run: Path, found: Sequence[Item]) -> Iterator[list[Row]]:
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
-    """Lines as CSV that spreadsheets read as UTF-8 (with its mark) and that none takes for formulas."""
+    """CSV for spreadsheets: UTF-8 with a byte order mark, and no cell that they would read as a formula."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows([_cell(value) for value in line] for line in lines)
     return text.getvalue().encode("utf-8-sig")

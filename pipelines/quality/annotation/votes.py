@@ -12,19 +12,19 @@ from negcap.pipelines.quality.annotation.sheet import KEY, VOTES, Item
 
 DELIMITERS = ",;\t"
 ANSWERS = ("a", "b", "both", "neither", "unsure")
-Votes = dict[str, dict[str, str]]  # by annotator: the answer to every item
+Votes = dict[str, dict[str, str]]  # annotator -> item -> answer
 
 
 class Sheets(NamedTuple):
-    """The votes of all annotators on both questions, as written (`a`, `both` …)."""
+    """The votes of all annotators on the two questions, in terms of the sheet: a, b, both, neither or unsure."""
 
     annotators: Sequence[str]
     describes: Votes
     fluent: Votes
 
 
-def beside(sheet: Path) -> Path:
-    """The only key in the folder of a sheet. Raises FileNotFoundError for none, ValueError for several."""
+def find_key(sheet: Path) -> Path:
+    """The only key file in the folder of a sheet. Raises FileNotFoundError for none, ValueError for several."""
     keys = sorted(sheet.parent.glob("*.key.csv"))
     if not keys:
         raise FileNotFoundError(f"no *.key.csv beside {sheet}: give --key")
@@ -34,13 +34,13 @@ def beside(sheet: Path) -> Path:
 
 
 def read_key(file: Path) -> dict[str, Item]:
-    """The items of a key. Raises ValueError naming file and line, FileNotFoundError."""
+    """Read a key: its rows by item. Raises ValueError, with file and line, for an invalid one, or FileNotFoundError."""
     items: dict[str, Item] = {}
     for line, row in _rows(file, KEY):
         if row["caption_is"] not in ("a", "b"):
             raise ValueError(f"{file}:{line}: caption_is must be a or b, was: {row['caption_is']!r}")
         if row["item"] in items:
-            raise ValueError(f"{file}:{line}: item {row['item']} stands twice")
+            raise ValueError(f"{file}:{line}: item {row['item']} occurs twice")
         items[row["item"]] = Item(**{name: row[name] for name in KEY})
     if not items:
         raise ValueError(f"{file}: must have items, has none")
@@ -48,7 +48,7 @@ def read_key(file: Path) -> dict[str, Item]:
 
 
 def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> Sheets:
-    """The votes in sheets, a file a person or vote columns for several. Raises ValueError as `agree`."""
+    """Read votes from sheets, one per annotator or with vote columns for several. Raises ValueError like `agree`."""
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"every sheet must be given once, were: {', '.join(map(str, files))}")
     describes: Votes = {}
@@ -62,7 +62,7 @@ def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> Sheets:
             if row["item"] not in items:
                 raise ValueError(f"{file}:{line}: item must be one of the key's, was: {row['item']!r}")
             if row["item"] in seen:
-                raise ValueError(f"{file}:{line}: item {row['item']} stands in line {seen[row['item']]} already")
+                raise ValueError(f"{file}:{line}: item {row['item']} is already in line {seen[row['item']]}")
             seen[row["item"]] = line
             for suffix in suffixes:
                 name = f"{file}{suffix.replace('_', ' ', 1)}"
@@ -79,16 +79,16 @@ def _is_vote(column: str, question: str) -> bool:
     return column == question or column.startswith(f"{question}_")
 
 
-def _answer(file: Path, line: int, question: str, said: str) -> str:
-    """A vote in lower case, empty where none is given. Raises ValueError naming file and line."""
-    vote = said.strip().lower()
+def _answer(file: Path, line: int, question: str, cell: str) -> str:
+    """A vote in lower case, empty if none is given. Raises ValueError, with file and line, for an invalid one."""
+    vote = cell.strip().lower()
     if vote and vote not in ANSWERS:
-        raise ValueError(f"{file}:{line}: {question} must be one of {', '.join(ANSWERS)}, was: {said!r}")
+        raise ValueError(f"{file}:{line}: {question} must be one of {', '.join(ANSWERS)}, was: {cell!r}")
     return vote
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number and cells of every row of a CSV, whatever its delimiter; empty rows are left out."""
+    """Line number and cells by column of every row of a CSV, whatever its delimiter; empty rows are skipped."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""An audit of a run: an HTML page, and its figures as a Parquet table."""
+"""An audit of a run: an HTML page, and its numbers as a Parquet table."""
 
 from negcap.pipelines.quality.audit.audit import PAGE, TABLE, audit
 from negcap.pipelines.quality.audit.config import AuditConfig

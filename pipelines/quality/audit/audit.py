@@ -1,4 +1,4 @@
-"""Audit a run: its figures as a page that needs nothing but a browser, and as a Parquet table."""
+"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.provenance import package
 from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically
 from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.quality.audit.blindness import Blindness, measured
+from negcap.pipelines.quality.audit.blindness import Blindness, measure_table
 from negcap.pipelines.quality.audit.config import AuditConfig
 from negcap.pipelines.quality.audit.context import read_context
 from negcap.pipelines.quality.audit.figures import collect
@@ -21,14 +21,15 @@ from negcap.pipelines.report.summary import component_lines, corpus_lines
 from negcap.schemas.audit import AUDIT
 
 PAGE, TABLE = "audit.html", "audit.parquet"
-REFUSED_SHARE = 3
+REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
-    """Write the page and the table of a run into the folder `output`; their paths. The same run gives the same bytes.
+    """Write the audit page (HTML) and table (Parquet) of a run into the folder `output`; returns their paths.
 
-    Raises FileNotFoundError for a table that the run lacks, ValueError for one without a column or a split that the
-    captions lack, NotADirectoryError where `output` is no folder, OSError, DamagedShardError.
+    The same run gives the same bytes. Raises FileNotFoundError if the run lacks a table, ValueError for a missing
+    column or unknown split, NotADirectoryError if `output` is not a folder, DamagedShardError for a shard that cannot
+    be read.
     """
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"output must be a folder, was: {output}")
@@ -40,7 +41,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     blindness: dict[str, Blindness] = {}
     for name in ("negatives", "refined") if config.blind else ():
         if figures.made.get(name):
-            blindness[name] = measured(run, name, config, progress, list(figures.families))
+            blindness[name] = measure_table(run, name, config, progress, list(figures.families))
     samples = read_samples(run, table, config)
     provenance = origin(run, table)
     opening_lines = [*corpus_lines(run), *component_lines(run), *splits_line(config.splits)]
@@ -53,7 +54,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
 
 
 def read_samples(run: Path, table: str, config: AuditConfig) -> Samples:
-    """The rows to show, drawn at random."""
+    """Sample the rows to show: of `table` and of positives by operator, of rejections by operator and reason."""
     only = {"split": config.splits} if config.splits else {}
     some = Sampling(config.n, config.seed, only=only)
     few = Sampling(-(-config.n // REFUSED_SHARE), config.seed, only=only)
@@ -65,18 +66,18 @@ def read_samples(run: Path, table: str, config: AuditConfig) -> Samples:
 
 
 def splits_line(splits: Sequence[str]) -> list[str]:
-    """A line that names the splits that are shown, where those are not all."""
+    """A line that names the splits shown; none if all splits are shown."""
     return [f"what follows is of the split {' and '.join(splits)} only"] if splits else []
 
 
 def origin(run: Path, table: str) -> dict[str, str]:
-    """The provenance of a table from its manifest; without one, the version of this package."""
+    """The provenance of a table from its manifest; if it has none, the version of this package."""
     manifest = read_manifest(run / table)
     return manifest.identity.provenance() if manifest is not None and list_shards(run / table) else package()
 
 
 def parquet(table: object, metadata: Mapping[str, str]) -> memoryview:
-    """The bytes of the table audit as a Parquet file."""
+    """The audit table as the bytes of a Parquet file; metadata: added to its schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

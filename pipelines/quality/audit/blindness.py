@@ -1,4 +1,4 @@
-"""The blind baselines on a run's tables: how far models that never see the images tell captions from negatives."""
+"""The blind baselines on a run's tables: how well models that never see the images tell captions from negatives."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Blindness:
-    """Reports by operator (`all`: of all together), and by operator the reason why it has none."""
+    """Blind reports by operator (`all`: all operators together), and for operators without one, the reason."""
 
     reports: Mapping[str, BlindReport]
     unmeasured: Mapping[str, str]
 
 
-def measured(run: Path, table: str, config: AuditConfig, progress: Progress, order: Sequence[str] = ()) -> Blindness:
-    """Measure the blind baselines on every operator of a table, in this order, then on all together.
+def measure_table(
+    run: Path, table: str, config: AuditConfig, progress: Progress, order: Sequence[str] = ()
+) -> Blindness:
+    """Measure the blind baselines on every operator of a table, then on all together.
 
-    An operator of too few images, or all of them where scikit-learn is not installed, stand among the unmeasured.
+    order: operators to begin with; the others follow. Operators with too few images are `unmeasured`; without
+    scikit-learn, all are.
     """
-    from negcap.pipelines.quality.bias import KeptReports, read_all, read_corpus, with_all
+    from negcap.pipelines.quality.bias import CachedReports, read_all, read_corpus, with_all
 
     found = read_all(run, table, config.splits, config.seed)
     pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
-    blind = KeptReports(run, config.seed, read_corpus(run), config.limit)
+    blind = CachedReports(run, config.seed, read_corpus(run), config.limit)
     reports: dict[str, BlindReport] = {}
     unmeasured: dict[str, str] = {}
     with in_progress(progress, f"blind {table}", len(with_all(pairs))):

@@ -10,14 +10,17 @@ from negcap.pipelines.quality.audit.shapes import HEIGHT, WIDTH, Bar, Chart, Dot
 from negcap.pipelines.quality.audit.words import Use
 
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
-SHOWN = 60  # words of a plot
-NAMED = 14  # of them with their name
-SPAN = 12  # characters more or less that have a bar of their own
-LIMITS = (55.0, 60.0)  # an interval of a blind accuracy above the first is suspicious, above the second not published
+SHOWN = 60  # words plotted
+NAMED = 14  # words labelled with their name
+SPAN = 12  # larger differences in characters go into the bins at the ends
+LIMITS = (55.0, 60.0)  # %: a blind accuracy whose interval is above the first is suspicious, above the second refused
 
 
 def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
-    """Words a text: bars of the negatives, a line around those of the captions, in % of the pairs."""
+    """Histograms of the number of words per text, in % of pairs: negatives as bars, captions as an outline.
+
+    caption, negative: how many texts have each number of words.
+    """
     total = sum(negative.values()) or 1
     some = sorted(Counter({**caption, **negative}))
     low, high = some[0], some[-1]
@@ -42,14 +45,14 @@ def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
     )
     ticks = [Label(x(n), HEIGHT - 17, str(n)) for n in range(low, high + 1) if n % 5 == 0]
     mean = [sum(n * k for n, k in counter.items()) / (sum(counter.values()) or 1) for counter in (caption, negative)]
-    summary = f"Words a text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
+    summary = f"Words per text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
     return Chart(
         summary, bars, [Line(steps, "outline"), *_frame(y)], labels=[*ticks, *_percents(y, top), _axis("words")]
     )
 
 
 def _quantile(counter: Counter[int], share: float) -> int:
-    """The least value that has at least this share of the counts at or below it."""
+    """The smallest value such that at least this share (0 to 1) of the counts is at or below it."""
     left = share * sum(counter.values())
     for value in sorted(counter):
         left -= counter[value]
@@ -59,7 +62,10 @@ def _quantile(counter: Counter[int], share: float) -> int:
 
 
 def added(counter: Counter[int]) -> Chart:
-    """How many characters a negative has more than its caption, in % of the pairs; the ends collect what is beyond."""
+    """Histogram of `counter`, the characters a negative has more than its caption, in % of pairs.
+
+    Differences beyond ±12 are in the bins at the ends.
+    """
     total = sum(counter.values()) or 1
     bins: Counter[int] = Counter()
     for n, count in counter.items():
@@ -91,7 +97,7 @@ def _beyond(n: int) -> str:
 
 
 def positions(counter: Counter[int], bins: int) -> Chart:
-    """Where in the caption the edits stand, in % of the edits."""
+    """Histogram of the positions of edits in the caption, in % of edits; counter: edits by bin, from 0 to bins - 1."""
     total = sum(counter.values()) or 1
     shares = [100 * counter[n] / total for n in range(bins)]
     top = max(*shares, 1.0)
@@ -116,7 +122,10 @@ def positions(counter: Counter[int], bins: int) -> Chart:
 
 
 def words(found: Sequence[Use]) -> Chart | None:
-    """How often words are put in (filled) and taken out (hollow), over their corpus count; None for no such word."""
+    """Scatter plot of how often words are put in (filled) and taken out (hollow) against their corpus count.
+
+    Both axes are logarithmic. Only the first 60 words with a corpus count are shown; None if there are none.
+    """
     some = [use for use in found if use.corpus][:SHOWN]
     if not some:
         return None
@@ -124,7 +133,7 @@ def words(found: Sequence[Use]) -> Chart | None:
     counts = [use.corpus or 1 for use in some]
     numbers = [n for use in some for n in (use.out, use.put)]
     least = floor(log10(min(n for n in numbers if n)))
-    zero = least - 0.35  # none at all, below the least power of ten
+    zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
     x = Scale(log10(min(counts)) - 0.1, log10(max(counts)) + 0.1, LEFT, width - RIGHT)
     low = zero if 0 in numbers else least
     y = Scale(low, max(log10(max(numbers)), least + 1) + 0.1, height - BOTTOM, TOP)
@@ -158,9 +167,9 @@ def words(found: Sequence[Use]) -> Chart | None:
 
 
 def accuracy(percent: float, low: float, high: float) -> Chart:
-    """A blind accuracy as a bar from 50 %, its 95 % interval a line over it; the dashed line is the limit to publish.
+    """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line; the dashed line is the publish limit.
 
-    Its colour goes by the end of the interval that is nearer to 50: few pairs prove little.
+    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little.
     """
     wide, tall = 120, 14
     x = Scale(25, 100, 0, wide)
@@ -179,7 +188,7 @@ def accuracy(percent: float, low: float, high: float) -> Chart:
 
 
 def beyond_chance(low: float, high: float) -> float:
-    """How many points the whole interval of an accuracy (%) lies away from 50; 0 where it contains 50."""
+    """The distance, in percentage points, of an interval (%) from 50; 0 if it contains 50."""
     return max(low - 50, 50 - high, 0.0)
 
 
@@ -188,7 +197,7 @@ def _frame(y: Scale) -> list[Line]:
 
 
 def _percents(y: Scale, top: float) -> Iterator[Label]:
-    """The scale at the left: 0, and the greatest round number."""
+    """The labels of the left axis: 0 %, and the largest round number that is at most `top`."""
     step = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= top)
     for value in (0, step):
         yield Label(LEFT - 4, y(value) + 3, f"{value:g} %", "end")

@@ -1,4 +1,4 @@
-"""What an audit shows: the options of `negcap audit`."""
+"""The options of `negcap audit`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from negcap.pipelines.engine.bounds import at_least
 class AuditConfig:
     """What an audit shows.
 
-    n: random negatives an operator, and a third as many refused candidates a reason; refined: show and plot the table
-    refined instead of negatives; splits: rows of these only, empty: of all; blind: measure the blind baselines; limit:
-    the pairs an operator that they are measured on; images: the folder of the image files, to show them beside the
-    rows. Raises ValueError for n or limit below 1, or an empty title.
+    n: number of random negatives per operator (refused candidates: a third as many per reason); refined: show and plot
+    the table refined instead of negatives; splits: only rows of these, all if empty; blind: measure the blind
+    baselines; limit: most pairs per operator that they are measured on; images: the folder of the image files, to show
+    them beside the rows, or None. Raises ValueError for n or limit below 1, or an empty title.
     """
 
     n: int = 12

@@ -15,11 +15,11 @@ from negcap.pipelines.tables.columns import read_columns
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
 
-SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB a photo
+SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
 
 
 class Photo(NamedTuple):
-    """An image scaled down, as a `data:` URI that a page holds in itself, and its size in pixels."""
+    """A scaled-down image as a `data:` URI, which embeds it in the page, and its size in pixels."""
 
     uri: str
     width: int
@@ -30,8 +30,8 @@ class Photo(NamedTuple):
 class Context:
     """The captions and photos of some images.
 
-    captions: by image_id, the English captions as (caption_id, text); photos: by image_id, where the file was found
-    and is an image; images: whether photos were asked for; missing: images that have none.
+    captions: by image_id, the English captions as (caption_id, text); photos: by image_id, for readable image files;
+    images: whether photos were requested; missing: number of images without a photo.
     """
 
     captions: Mapping[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -40,19 +40,19 @@ class Context:
     missing: int = 0
 
     def siblings(self, row: Row) -> list[str]:
-        """The other captions of a row's image."""
+        """The texts of the other captions of a row's image."""
         return [text for caption_id, text in self.captions.get(row["image_id"], ()) if caption_id != row["caption_id"]]
 
     def photo(self, row: Row) -> Photo | None:
-        """The photo of a row's image; None where there is none."""
+        """The photo of a row's image; None if it has none."""
         return self.photos.get(row["image_id"])
 
 
 def read_context(run: Path, rows: Iterable[Row], folder: Path | None = None) -> Context:
-    """Read the captions of the rows' images, and from an image folder their photos.
+    """Read the captions of the rows' images, and their photos from an image folder (None: no photos).
 
-    An image is looked for only inside the folder (see `Images.find`). Raises FileNotFoundError where the folder is
-    none, ImportError without Pillow, ValueError for captions that lack a column, DamagedShardError.
+    Only files inside the folder are read (see `Images.find`). Raises FileNotFoundError if the folder does not exist,
+    ImportError without Pillow, ValueError for a missing column, DamagedShardError for a shard that cannot be read.
     """
     wanted = {row["image_id"] for row in rows}
     captions: dict[str, list[tuple[str, str]]] = {}
@@ -79,7 +79,7 @@ def _of_images(shard: Path, wanted: set[str]) -> list[Row]:
 
 
 def _photo(images: Images, path: str) -> Photo | None:
-    """An image scaled down; None for one that is not in the folder, leads out of it, or cannot be read."""
+    """The image scaled down; None if it is not inside the folder or cannot be read."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The counts of an audit by operator: coverage, yield, refusals, lengths, positions of the edits, words."""
+"""The counts of an audit per operator: coverage, negatives, refusals, lengths, positions of edits, words."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ P_TRUE = "p_true"
 
 @dataclass
 class Made:
-    """The counts of an operator in a table. All but `rows` and p_true are of the first draw of every caption.
+    """The counts of one operator in one table. All except `rows` and `p_true` count only the first draw per caption.
 
-    captions: with at least one row; words_caption, words_negative: texts by their number of words; added: texts by how
-    many characters they have more than their caption; positions: edits by the tenth of the caption they stand in;
-    p_true: sum and number of the estimates, where the table has them.
+    captions: number of captions with at least one row; words_caption, words_negative: number of texts by their number
+    of words; added: number of texts by how many characters they have more than their caption; positions: number of
+    edits by the tenth of the caption they are in (0 to 9); p_true: sum and number of the estimates, if the table has
+    them.
     """
 
     family: str
@@ -59,8 +60,9 @@ class Made:
 class Figures:
     """The counts of a run.
 
-    captions: English ones; without: those that got no negative of any operator; made: by table (negatives, refined,
-    positives) and operator; refused: by operator and reason.
+    captions, images: English captions and their images; without: captions without a negative of any operator; made:
+    the counts by table (negatives, refined, positives) and operator; refused: number of refused candidates by operator
+    and reason.
     """
 
     captions: int
@@ -71,14 +73,14 @@ class Figures:
 
     @property
     def families(self) -> dict[str, str]:
-        """Every operator that made or refused something, with its family; positives last."""
+        """The family of every operator that has rows or refused candidates, in display order: positives last."""
         found = {name: made.family for table in self.made.values() for name, made in table.items()}
         found |= {name: "" for name in self.refused if name not in found}
         return dict(sorted(found.items(), key=lambda item: (item[1] == POSITIVE, _place(item[0]))))
 
     @property
     def reasons(self) -> list[str]:
-        """Every reason there is, the commonest first."""
+        """All reasons of refusals that occur, the most frequent first."""
         counts: Counter[str] = Counter()
         for refused in self.refused.values():
             counts.update(refused)
@@ -94,10 +96,10 @@ def _place(operator: str) -> tuple[int, str]:
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
-    """Count the tables of a run, shard by shard; rows of these splits only, if any are named.
+    """Count the tables of a run, shard by shard; splits: only rows of these, all if empty.
 
-    Raises FileNotFoundError without captions or negatives, ValueError naming a column that a table lacks or a split
-    that the captions lack, DamagedShardError.
+    Raises FileNotFoundError if the run lacks captions or negatives, ValueError for a missing column or unknown split,
+    DamagedShardError for a shard that cannot be read.
     """
     captions, images = _captions(run, splits)
     if not list_shards(run / "negatives"):
@@ -112,7 +114,7 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 
 
 def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
-    """The rows of some splits, all where none is named."""
+    """The rows of these splits; all rows if `splits` is empty."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -120,7 +122,7 @@ def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
 
 
 def _captions(run: Path, splits: Sequence[str]) -> tuple[int, int]:
-    """English captions and their images. All captions of an image stand in one shard."""
+    """The number of English captions and of their images. All captions of an image are in one shard."""
     import pyarrow.compute as pc
 
     if not list_shards(run / "captions"):

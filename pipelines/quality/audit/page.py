@@ -1,4 +1,4 @@
-"""The page of an audit: HTML from a template, with every text of the run escaped; no script, nothing fetched."""
+"""The HTML page of an audit, from a template: all texts of the run are escaped; no scripts, no external resources."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 TOP = 12
 WORDS = 40
 REASONS = {
-    "related_in_caption": "the new word is the same as, above or below a noun of the caption in WordNet",
-    "related_in_sibling": "the new word is the same as, above or below a noun of another caption of the image",
+    "related_in_caption": "the new word is a synonym, hypernym or hyponym (WordNet) of a noun of the caption",
+    "related_in_sibling": "the new word is a synonym, hypernym or hyponym of a noun of another caption of the image",
     "overlap_in_caption": "the new word may name the same thing as a noun of the caption",
     "overlap_in_sibling": "the new word may name the same thing as a noun of another caption of the image",
-    "same_quantity": "both quantities say the same",
+    "same_quantity": "both quantities mean the same",
     "sibling_quantity": "another caption of the image gives the new quantity",
     "preposition_overlap": "both prepositions can hold at the same time",
-    "interchangeable": "the exchange says the same again",
-    "dangling_pronoun": "a pronoun would be left without what it stands for",
-    "ungrammatical": "the sentence cannot be put right around the change",
-    "unchanged": "the change changes nothing",
-    "caption_says_so": "the caption itself makes it true",
-    "sibling_says_so": "another caption of the image makes it true",
-    "likely_true": "the image's captions make it too likely to be true",
+    "interchangeable": "the exchange does not change the meaning",
+    "dangling_pronoun": "a pronoun would lose the word it refers to",
+    "ungrammatical": "the sentence around the change cannot be made grammatical",
+    "unchanged": "the text would stay the same",
+    "caption_says_so": "it is true according to the caption itself",
+    "sibling_says_so": "it is true according to another caption of the image",
+    "likely_true": "it is too likely to be true, given the image's captions",
 }
 
 
 class Samples(NamedTuple):
-    """Rows to show: by operator, by operator and reason, and the positive controls by operator."""
+    """Rows to show: negatives by operator, refused candidates by (operator, reason), positive controls by operator."""
 
     made: Mapping[str, Sequence[Row]]
     refused: Mapping[Stratum, Sequence[Row]]
@@ -51,16 +51,16 @@ class Samples(NamedTuple):
 
     @property
     def rows(self) -> list[Row]:
-        """All rows."""
+        """All rows of the three groups."""
         return list(chain.from_iterable(rows for some in self for rows in some.values()))
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that the page is made of.
+    """The data that the page shows.
 
-    corpus: counts of the lexicon's words; facts: opening lines; provenance: of the table that is shown; table: that
-    whose rows and plots are shown, negatives or refined.
+    blindness: by table; corpus: counts of the lexicon's words; facts: opening lines; table: "negatives" or "refined",
+    the one whose rows and plots are shown; provenance: of that table.
     """
 
     figures: Figures
@@ -76,10 +76,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Section:
-    """What the page shows of one operator; `number` names it in the style sheet.
+    """The section of one operator; `number` identifies it in the style sheet.
 
-    says: its documentation's first sentence; made, refined: its counts in the table shown, and in refined; plots:
-    titles and charts; words, exchanges: those used most; rows, refused: samples; reasons: refusals by reason.
+    says: the first sentence of its docstring; made, refined: its counts in the table shown and in refined; reports: its
+    blind report by table; plots: titles and charts; words, exchanges: the most frequent ones; rows, refused: samples of
+    negatives, and of refused candidates by reason; reasons: number of refused candidates by reason.
     """
 
     number: int
@@ -98,13 +99,13 @@ class Section:
 
     @property
     def mean_p_true(self) -> float | None:
-        """The mean estimate that its rows are true of the image after all, where they have one."""
+        """The mean estimated probability that its rows are true of the image after all; None without estimates."""
         total, number = self.made.p_true
         return total / number if number else None
 
 
 def page(content: Content) -> str:
-    """The page as HTML. Nothing in it depends on when or where it is made."""
+    """The page as HTML. It depends only on `content`, not on the time or machine."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -131,7 +132,7 @@ def page(content: Content) -> str:
 
 
 def sections(content: Content) -> list[Section]:
-    """The section of every operator that makes negatives."""
+    """One section per operator that makes negatives."""
     figures, samples = content.figures, content.samples
     found: list[Section] = []
     for name, family in figures.families.items():
@@ -143,7 +144,7 @@ def sections(content: Content) -> list[Section]:
             plots = [
                 ("Length", charts.lengths(made.words_caption, made.words_negative)),
                 ("Change of length", charts.added(made.added)),
-                ("Where the edits stand", charts.positions(made.positions, BINS)),
+                ("Positions of the edits", charts.positions(made.positions, BINS)),
             ]
         used = uses(made.words, content.corpus)
         drawn = charts.words(used)
@@ -173,7 +174,7 @@ def sections(content: Content) -> list[Section]:
 
 
 def description(operator: str) -> str:
-    """What an operator does, in the first sentence of its own documentation; empty for one that is not known."""
+    """The first sentence of an operator's docstring; empty for an unknown operator."""
     from negcap.augment.operators import OPERATORS
 
     said = (OPERATORS[operator].propose.__doc__ or "") if operator in OPERATORS else ""
@@ -181,13 +182,13 @@ def description(operator: str) -> str:
 
 
 def controls(content: Content) -> dict[str, tuple[Made, Sequence[Row]]]:
-    """The operators that make positives, with what they made and a sample."""
+    """By operator that makes positives, its counts and a sample of its rows."""
     made = content.figures.made.get("positives", {})
     return {name: (made[name], content.samples.positives.get(name, ())) for name in made}
 
 
 def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:
-    """The operator, baseline and accuracy whose interval is furthest from chance; None where nothing was measured."""
+    """Operator, baseline and accuracy (%) whose interval is furthest from chance; None if nothing was measured."""
     found = [
         (charts.beyond_chance(value.low, value.high), abs(value.percent - 50), name, baseline, value.percent)
         for name, report in (blindness.reports.items() if blindness else ())
@@ -197,10 +198,10 @@ def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:
 
 
 def percent(part: float, whole: float) -> str:
-    """A share: 97.3 %; a dash of nothing."""
+    """A share in percent: "97.3 %"; a dash if `whole` is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def spoken(reason: Any) -> str:
-    """A reason in words: `sibling_says_so` -> `sibling says so`."""
+    """A reason code in words: `sibling_says_so` -> `sibling says so`."""
     return str(reason).replace("_", " ")

@@ -1,4 +1,4 @@
-"""The shapes of a chart with their coordinates; a template draws them as SVG."""
+"""The shapes of a chart with their coordinates in SVG units (y points down); a template draws them as SVG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTH, HEIGHT = 320, 160
 
 
 class Bar(NamedTuple):
-    """A rectangle; `kind` is its CSS class, `title` its tooltip."""
+    """A rectangle with its top left corner at (x, y); `kind` is its CSS class, `title` its tooltip."""
 
     x: float
     y: float
@@ -20,14 +20,14 @@ class Bar(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line through points "x,y x,y"."""
+    """A line through `points`, given as "x,y x,y …"; `kind` is its CSS class."""
 
     points: str
     kind: str
 
 
 class Dot(NamedTuple):
-    """A circle."""
+    """A circle centred at (x, y); `kind` is its CSS class, `title` its tooltip."""
 
     x: float
     y: float
@@ -36,7 +36,7 @@ class Dot(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A text; `anchor` is start, middle or end."""
+    """A text at (x, y); `anchor` is which part of it is there: start, middle or end; `kind` is its CSS class."""
 
     x: float
     y: float
@@ -46,7 +46,7 @@ class Label(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A drawing of `width` by `height` units; `summary` says in words what it shows."""
+    """A chart of `width` by `height` units; `summary` describes in words what it shows."""
 
     summary: str
     bars: Sequence[Bar] = ()
@@ -58,7 +58,7 @@ class Chart(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Values from `low` to `high` as places from `start` to `end`."""
+    """A linear map of values from `low` to `high` to coordinates from `start` to `end`."""
 
     low: float
     high: float
@@ -66,6 +66,6 @@ class Scale(NamedTuple):
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value."""
+        """The coordinate of a value, rounded to one decimal."""
         span = self.high - self.low or 1.0
         return round(self.start + (value - self.low) / span * (self.end - self.start), 1)

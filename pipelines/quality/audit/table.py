@@ -1,4 +1,4 @@
-"""The figures of an audit as the table audit."""
+"""The numbers of an audit as an Arrow table (see negcap.schemas.audit)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXCHANGES = 100
 
 
 class Entry(NamedTuple):
-    """A row; see negcap.schemas.audit."""
+    """One row of the audit table; see negcap.schemas.audit for the columns."""
 
     table: str
     operator: str
@@ -33,7 +33,10 @@ class Entry(NamedTuple):
 
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mapping[Word, int]) -> pa.Table:
-    """All figures as rows, in the order of the page."""
+    """All numbers of an audit, one per row, in the order of the page.
+
+    blindness: by table; corpus: counts of the lexicon's words.
+    """
     import pyarrow as pa
 
     rows = list(_entries(figures, blindness, corpus))

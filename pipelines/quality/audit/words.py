@@ -1,4 +1,4 @@
-"""How often an operator takes words out of captions and puts them in, beside their counts in the corpus."""
+"""How often an operator takes words out of captions and puts them in, compared with their counts in the corpus."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 SWAPPED = " | "
 ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")
-Word = tuple[str, str]  # the word and its kind, empty where that is not known
+Word = tuple[str, str]  # the word and its kind of lexicon entry, "" if unknown
 
 
 @dataclass
 class Words:
-    """The exchanges (replaced, replacement; "" for nothing) of the first draws, and their words by kind.
+    """Counts of the words that one operator exchanges, in the first draw of each caption.
 
-    swaps: exchanges of two words of the same caption, which put in what they take out.
+    out, put: how often each word is taken out and put in; exchanges: by (replaced, replacement), "" for nothing; swaps:
+    number of exchanges of two words of the same caption, which are not counted in `out` and `put`.
     """
 
     out: Counter[Word] = field(default_factory=Counter)
@@ -32,7 +33,7 @@ class Words:
 
 
 class Use(NamedTuple):
-    """A word: how often the corpus has it (None: below the lexicon's threshold), and it was taken out and put in."""
+    """A word, its count in the corpus (None: not in the lexicon), and how often it is taken out and put in."""
 
     word: str
     corpus: int | None
@@ -41,12 +42,12 @@ class Use(NamedTuple):
 
     @property
     def lean(self) -> float:
-        """put - out, in standard deviations of as many coin flips."""
+        """put - out, in standard deviations of put + out coin flips."""
         return (self.put - self.out) / max(self.put + self.out, 1) ** 0.5
 
 
 def add_words(words: Words, first: pa.Table) -> None:
-    """Count the exchanges of some rows of one operator."""
+    """Add to `words` the exchanges of some rows of one operator."""
     columns = ["replaced", "replaced_synset", "replacement", "replacement_synset"]
     groups = first.group_by(columns).aggregate([([], "count_all")]).to_pydict()
     for old, old_set, new, new_set, n in zip(*groups.values(), strict=True):
@@ -60,7 +61,7 @@ def add_words(words: Words, first: pa.Table) -> None:
 
 
 def _kind(synset: str | None) -> str:
-    """The kind of lexicon entry that a synset belongs to: `dog.n.01` is a noun's."""
+    """The kind of lexicon entry that a synset belongs to, "" if unknown: "noun" for `dog.n.01`."""
     if synset is None:
         return ""
     if synset.startswith("prepositions:"):
@@ -69,7 +70,7 @@ def _kind(synset: str | None) -> str:
 
 
 def read_corpus_counts(run: Path) -> dict[Word, int]:
-    """The plain counts of a run's lexicon by entry and kind; none where it has no lexicon."""
+    """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
     import pyarrow.compute as pc
 
     counts: dict[Word, int] = {}
@@ -81,7 +82,7 @@ def read_corpus_counts(run: Path) -> dict[Word, int]:
 
 
 def uses(words: Words, corpus: Mapping[Word, int]) -> list[Use]:
-    """The words of an operator, those used most first."""
+    """The words of an operator with their corpus counts, the most frequent (taken out or put in) first."""
     by_entry: dict[Word, list[int]] = {}
     for side, counter in enumerate((words.out, words.put)):
         for (word, kind), n in counter.items():
@@ -92,6 +93,6 @@ def uses(words: Words, corpus: Mapping[Word, int]) -> list[Use]:
 
 
 def exchanges(words: Words, top: int) -> list[tuple[str, str, int, int]]:
-    """The commonest exchanges: (replaced, replacement, count, count of the reverse)."""
+    """The `top` most frequent exchanges: (replaced, replacement, count, count of the reverse exchange)."""
     ordered = sorted(words.exchanges.items(), key=lambda item: (-item[1], item[0]))
     return [(old, new, n, words.exchanges[new, old]) for (old, new), n in ordered[:top]]

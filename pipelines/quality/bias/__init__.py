@@ -1,19 +1,19 @@
 """Blind baselines: how often a model that never sees the image tells a true caption from its negative.
 
-50 % is perfect. On (true, negative) pairs: a format rule, "the shorter is true", the log-odds of words, a trigram
-language model of true captions, and a logistic regression on n-gram differences, the last three out of fold by image.
-Needs the `quality` extra. `measure` takes pairs, `measure_run` a run.
+50 % (chance) is ideal. The baselines on (true, negative) pairs: a format rule, "the shorter is true", the log-odds of
+words, a trigram language model of true captions, and a logistic regression on n-gram differences; the last three are
+tested on images that they were not trained on. Needs the `quality` extra. `measure` takes pairs, `measure_run` a run.
 """
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
-from negcap.pipelines.quality.bias.cache import KeptReports
+from negcap.pipelines.quality.bias.cache import CachedReports
 from negcap.pipelines.quality.bias.pairs import (
     Pair,
     Pick,
+    limit_pairs,
     one_per_caption,
     read_all,
     read_corpus,
-    some_images,
 )
 from negcap.pipelines.quality.bias.report import (
     ALL,
@@ -35,7 +35,7 @@ __all__ = [
     "BlindConfig",
     "BlindReport",
     "Cue",
-    "KeptReports",
+    "CachedReports",
     "Pair",
     "Pick",
     "accuracy",
@@ -50,7 +50,7 @@ __all__ = [
     "read_all",
     "read_corpus",
     "shorter",
-    "some_images",
+    "limit_pairs",
     "to_json",
     "to_markdown",
     "to_text",

@@ -1,4 +1,4 @@
-"""The accuracy of a baseline, with a confidence interval that allows for several pairs an image."""
+"""The accuracy of a baseline, with a confidence interval that takes several pairs per image into account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Z = 1.96
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The share of pairs that are right, in %, with the bounds of its 95 % Wilson interval; ties count half."""
+    """The percentage of pairs that are right (ties count half), and the bounds of its 95 % Wilson interval in %."""
 
     percent: float
     low: float
@@ -21,9 +21,10 @@ class Accuracy:
 
 
 def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
-    """An accuracy with its Wilson interval. effect: the design effect, by which dependent pairs count for fewer.
+    """An accuracy with its Wilson interval, from the number of right pairs and of all pairs.
 
-    Raises ValueError without pairs, or for an effect below 1.
+    effect: the design effect; the interval is that of pairs / effect independent pairs. Raises ValueError for no pairs
+    or an effect below 1.
     """
     if pairs < 1:
         raise ValueError(f"pairs must be >= 1, was: {pairs}")
@@ -36,10 +37,11 @@ def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
 
 
 def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
-    """The accuracy of pairs (1 right, 0.5 a tie, 0 wrong), their images the clusters of a design effect.
+    """The accuracy of pairs (1 right, 0.5 tie, 0 wrong), with the design effect of several pairs per image.
 
-    The effect is the clustered variance of the share over that of as many independent pairs (Kish 1965), at least 1;
-    where all pairs have the same value it is the mean number of pairs an image. Raises ValueError without pairs.
+    images: the image_id of each pair. The effect is the variance of the share with images as clusters, divided by the
+    variance for as many independent pairs (Kish 1965), at least 1; if all pairs have the same value, it is the mean
+    number of pairs per image. Raises ValueError for no pairs.
     """
     sums: dict[str, float] = defaultdict(float)
     sizes: dict[str, int] = defaultdict(int)

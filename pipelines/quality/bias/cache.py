@@ -1,4 +1,4 @@
-"""Blind reports kept in the run's folder: measuring is slow, and publications in several formats ask for the same."""
+"""A cache of blind reports in the run's folder: measuring is slow, and several formats need the same reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.shards import write_atomically
 from negcap.pipelines.quality.bias.accuracy import Accuracy
-from negcap.pipelines.quality.bias.pairs import Pair, some_images
+from negcap.pipelines.quality.bias.pairs import Pair, limit_pairs
 from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind, check_libraries
 
 FOLDER = Path(".cache", "blind")
@@ -22,23 +22,23 @@ ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
-class KeptReports:
-    """Measures pairs as `blind`, those of random images up to a limit, and keeps every report in `run`/.cache/blind.
+class CachedReports:
+    """A callable like `blind`, on the pairs of random images up to a limit, that caches reports in `run`/.cache/blind.
 
-    A report's file is named by the hash of all that decides it: the pairs, the corpus, the seed, the code and the
-    versions of the libraries. One that is damaged is measured again. A run that cannot be written to keeps none.
+    A report's file is named by the hash of all that determines it: the pairs, the corpus, the seed, the code and the
+    versions of the libraries. A damaged file is measured again. Nothing is cached if the run cannot be written to.
     """
 
     def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
-        """corpus: (text, image_id) of true captions for the language model."""
+        """corpus: (text, image_id) of true captions for the language model; limit: most pairs per report."""
         self.folder = run / FOLDER
         self.seed, self.corpus, self.limit = seed, corpus, limit
         self.base = _hash([seed, [list(entry) for entry in corpus]])
 
     def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
-        """The report of pairs under a name. Raises as `blind`."""
+        """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
         check_libraries()
-        some = some_images(pairs, self.limit, self.seed)
+        some = limit_pairs(pairs, self.limit, self.seed)
         file = self.folder / f"{_hash([*_basis(), self.base, name, [list(pair) for pair in some]])}.json"
         kept = _read(file)
         if kept is not None:
@@ -50,7 +50,7 @@ class KeptReports:
 
 @cache
 def _basis() -> list[Any]:
-    """What decides a report besides its input: code and libraries."""
+    """What determines a report besides its input: the hash of the code and the versions of the libraries."""
     return [code_of(blind).sha256, [version(name) for name in LIBRARIES]]
 
 
@@ -68,7 +68,7 @@ def _write(file: Path, report: BlindReport) -> None:
 
 
 def _read(file: Path) -> BlindReport | None:
-    """The report in a file; None where there is none, or one whose content is not what was written."""
+    """The report in a file; None if there is no such file or its content is damaged."""
     try:
         entry = json.loads(file.read_bytes())
         value = entry["report"]

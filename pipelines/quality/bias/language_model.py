@@ -1,4 +1,4 @@
-"""Trigram language models of true captions, one a fold, each trained on the captions of the other folds."""
+"""Trigram language models of true captions, one per fold, each trained on the captions of the other folds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MASK = (1 << BITS) - 1
 
 
 class Counts(NamedTuple):
-    """n-grams of one order: sorted keys, and for every fold (columns) their count in the other folds' captions.
+    """Counts of the n-grams of one order; column f of each table counts in the captions of all folds but f.
 
-    A key's low bits are its first word. follow and types tell of a key as a context of one word more: how often
-    and by how many different words it is followed.
+    keys: (n-grams,) ascending, with the first word in the low bits; seen: (n-grams, folds) occurrences; follow, types:
+    (n-grams, folds) how often the n-gram is followed by a word, and by how many different words.
     """
 
     keys: np.ndarray
@@ -25,7 +25,7 @@ class Counts(NamedTuple):
     types: np.ndarray
 
     def find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(position, found) of keys."""
+        """For each key, its position in `keys`, and whether it is there."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -33,14 +33,22 @@ class Counts(NamedTuple):
 
 
 class LanguageModel(NamedTuple):
-    """Counts by order, from 1; words: word tokens of the other folds; entries: words of the vocabulary."""
+    """The models of all folds.
+
+    orders: the counts of unigrams, bigrams and trigrams; words: (folds,) number of tokens in the other folds; entries:
+    size of the vocabulary.
+    """
 
     orders: tuple[Counts, ...]
     words: np.ndarray
     entries: int
 
     def score(self, texts: Texts, window: tuple[np.ndarray, np.ndarray], folds: np.ndarray) -> np.ndarray:
-        """The log probability of the words in each text's window and of the two after it, whose trigrams overlap it."""
+        """(texts,): log probability of the words in each text's window and of the two words after it.
+
+        window: start and end positions in `texts.flat`, (texts,) each; those two words have trigrams that overlap it.
+        folds: (texts,) the fold whose model scores the text.
+        """
         end = np.minimum(window[1] + ORDER - 1, texts.offsets[1:])
         start = np.maximum(window[0], texts.offsets[:-1] + 1)
         lengths = np.maximum(end - start, 0)
@@ -50,9 +58,10 @@ class LanguageModel(NamedTuple):
         return np.bincount(row, logs, len(texts))
 
     def _probability(self, keys: list[np.ndarray], fold: np.ndarray) -> np.ndarray:
-        """The probability of the last words of n-grams (`keys` by order) to models without `fold`.
+        """p(last word | words before) of n-grams (`keys`, one array per order) by the models trained without `fold`.
 
-        Interpolated absolute discounting (Ney, Essen and Kneser 1994): max(c - d, 0) / c(h) + d t(h) / c(h) p_shorter.
+        Interpolated absolute discounting (Ney, Essen and Kneser 1994): max(c - d, 0) / c(h) + d t(h) / c(h) p_shorter,
+        where c counts the n-gram, c(h) its context h, and t(h) the different words that follow h.
         """
         at, found = self.orders[0].find(keys[0])
         count = np.where(found, self.orders[0].seen[at, fold], 0)
@@ -70,13 +79,16 @@ class LanguageModel(NamedTuple):
         return probability
 
     def gaps(self, true: Texts, negative: Texts, folds: np.ndarray, around: Windows | None = None) -> np.ndarray:
-        """log p(true) - log p(negative) of pairs, each by the model trained without its fold."""
+        """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold.
+
+        around: the windows where the texts differ, None to compute them.
+        """
         around = around or windows(true, negative)
         return self.score(true, around.true, folds) - self.score(negative, around.negative, folds)
 
 
 def train(texts: Texts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
-    """The models of `count` folds from texts, each in its fold; entries: how many words there are."""
+    """Train the models of `count` folds; folds: (texts,) the fold of each text; entries: size of the vocabulary."""
     lengths = np.diff(texts.offsets) - 1
     at = ragged(texts.offsets[:-1] + 1, lengths)
     row = np.repeat(np.arange(len(texts)), lengths)
@@ -89,7 +101,7 @@ def train(texts: Texts, folds: np.ndarray, count: int, entries: int) -> Language
     orders = []
     for order, (names, counts) in enumerate(tables):
         follow, types = np.zeros((2, len(names), count), np.int32)
-        if order == 0 and START not in names:  # a text's bound is a context and never a word
+        if order == 0 and START not in names:  # the start mark is only a context, never a predicted word
             names = np.append(names, START)
             at_end = np.zeros((1, count), np.int32)
             counts, follow, types = (np.concatenate([part, at_end]) for part in (counts, follow, types))
@@ -109,7 +121,10 @@ def train(texts: Texts, folds: np.ndarray, count: int, entries: int) -> Language
 
 
 def _keys(texts: Texts, at: np.ndarray, start: np.ndarray) -> list[np.ndarray]:
-    """For every order, the n-grams that end at flat positions `at` of texts that begin at `start`, bounds repeated."""
+    """For every order, the keys of the n-grams that end at positions `at` of `texts.flat`.
+
+    start: where the text of each position begins; an n-gram that would begin before it repeats the first word.
+    """
     words = [texts.flat[np.maximum(at - back, start)].astype(np.int64) for back in range(ORDER)]
     keys = []
     for order in range(1, ORDER + 1):

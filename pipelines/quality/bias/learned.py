@@ -1,6 +1,7 @@
-"""Blind models that learn from pairs: word log-odds and logistic regression on n-gram differences, out of fold.
+"""Blind models that learn from pairs: word log-odds and logistic regression on n-gram differences, cross-validated.
 
-A model is a weight an n-gram; its score of a pair is the sum over what the true text has more of minus the negative's.
+A model has one weight per n-gram; its score (gap) of a pair is the weighted sum of the n-gram counts of the true text
+minus those of the negative.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ Fit = Callable[[csr_matrix], np.ndarray]
 
 
 class Features(NamedTuple):
-    """Pairs as n-gram differences. matrix: (pairs, n-grams), sparse; keys: of the n-grams, ascending."""
+    """n-gram differences of pairs. matrix: (pairs, n-grams), sparse; keys: the n-grams of the columns, ascending."""
 
     matrix: csr_matrix
     keys: np.ndarray
 
 
 def features(true: Texts, negative: Texts) -> Features:
-    """The n-gram differences of pairs of texts."""
+    """The n-gram counts of each true text minus those of its negative."""
     (rows, columns, values), keys = differences(true, negative)
     bounds = np.searchsorted(rows, np.arange(len(true) + 1))
     matrix = csr_matrix((values, columns.astype(np.int32), bounds), shape=(len(true), len(keys)))
@@ -38,7 +39,10 @@ def features(true: Texts, negative: Texts) -> Features:
 
 
 def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:
-    """The fold of every pair, at random by image. Raises ValueError with fewer images than folds."""
+    """Assign images at random to `count` folds; returns the fold of each entry of `images`, (n,).
+
+    Raises ValueError if there are fewer images than folds.
+    """
     names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
     if len(names) < count:
         raise ValueError(f"images must be >= {count} for {count} folds, were: {len(names)}")
@@ -46,9 +50,10 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
 
 
 def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
-    """The weights of a logistic regression that tells which text of a pair is the true one.
+    """The weights (n-grams,) of a logistic regression that tells which text of a pair is the true one.
 
-    It is fitted to the rows of differences, every other one negated, as class. n-grams of a single pair weigh nothing.
+    matrix: (pairs, n-grams) differences; every second row is negated and forms the other class. penalty: the C of
+    scikit-learn. n-grams that are in only one pair have weight 0.
     """
     weights = np.zeros(matrix.shape[1])
     kept = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]) >= MIN_PAIRS)
@@ -62,33 +67,33 @@ def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
 
 
 def log_odds(matrix: csr_matrix) -> np.ndarray:
-    """For every n-gram, the smoothed log of how often only the true text has it, over how often only the negative."""
+    """(n-grams,): log of (count in true texts only + 1) / (count in negatives only + 1)."""
     true, negative = sides(matrix)
     return np.log((true + PRIOR) / (negative + PRIOR))
 
 
 def sides(matrix: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-    """How often each n-gram is in the true texts only, and in the negatives only."""
+    """Two arrays (n-grams,): how often only the true text has each n-gram, and how often only the negative has it."""
     up, down = np.maximum(matrix.data, 0), np.maximum(-matrix.data, 0)
     return tuple(np.bincount(matrix.indices, part, matrix.shape[1]) for part in (up, down))  # type: ignore[return-value]
 
 
 def words(found: Features) -> Features:
-    """The columns of single words."""
+    """Only those columns that are single words."""
     kept = np.flatnonzero(found.keys < 1 << BITS)
     return Features(found.matrix[:, kept], found.keys[kept])
 
 
 def fold_weights(matrix: csr_matrix, folds: np.ndarray, count: int, fit: Fit) -> np.ndarray:
-    """(n-grams, folds): for each fold, the weights fitted to the pairs of all others."""
+    """(n-grams, folds): for each fold, the weights that `fit` learns from the pairs of all other folds."""
     return np.column_stack([fit(matrix[np.flatnonzero(folds != fold)]) for fold in range(count)])
 
 
 def scores(matrix: csr_matrix, weights: np.ndarray, folds: np.ndarray) -> np.ndarray:
-    """The score of every pair by the weights of its fold (a column of `fold_weights`)."""
+    """(pairs,): the score of every pair by the weights of its fold (a column of `fold_weights`)."""
     return (matrix @ weights)[np.arange(matrix.shape[0]), folds]
 
 
 def right(gaps: np.ndarray) -> np.ndarray:
-    """1 where a gap (score of the true text minus the negative's) is above 0, 0.5 where it is 0, else 0."""
+    """For each gap (score of the true text minus the negative's): 1 if it is above 0, 0.5 if it is 0, else 0."""
     return np.where(gaps > 0, 1.0, np.where(gaps == 0, 0.5, 0.0))

@@ -1,7 +1,7 @@
-"""Word n-grams as integers: the n-grams that a pair's two texts do not share, as one sparse row of counts.
+"""Word n-grams as integers: the n-grams in which the two texts of a pair differ, as one sparse row of counts.
 
-Each word is a number of 20 bits; an n-gram of up to 3 words is the 64-bit number that these bits make. Only the part
-around the edit is read: outside of it the two texts agree.
+Each word is a number of 20 bits; an n-gram of up to 3 words is a 64-bit number that joins them, its key. Only the part
+around the edit is read, since the two texts agree elsewhere.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CHUNK = 50_000
 
 @dataclass
 class NgramVocabulary:
-    """Words and their numbers, added as texts are encoded; 0 is no word, 1 and 2 mark start and end of a text."""
+    """Words and their numbers, which grow as texts are encoded; 0 is no word, 1 and 2 mark start and end of a text."""
 
     number: dict[str, int] = field(default_factory=lambda: {"": 0, "<s>": START, "</s>": END})
 
     def encode(self, texts: Sequence[str]) -> Texts:
-        """Encode the lower-cased words of texts between their marks: "A dog." -> <s> a dog . </s>.
+        """Encode the lower-cased words of texts between the start and end marks: "A dog." -> <s> a dog . </s>.
 
-        Raises ValueError over 2^20 different words.
+        Raises ValueError if there are more than 2^20 different words.
         """
         number, flat, offsets = self.number, [], [0]
         for text in texts:
@@ -42,7 +42,7 @@ class NgramVocabulary:
         return Texts(np.array(flat, np.int32), np.array(offsets, np.int64))
 
     def spell(self, keys: np.ndarray) -> list[str]:
-        """The n-grams of keys as text."""
+        """The n-grams as text, from their keys."""
         words = list(self.number)
         mask = (1 << BITS) - 1
         parts = [[words[k] for k in (keys >> BITS * place) & mask] for place in range(ORDER)]
@@ -66,9 +66,9 @@ class Texts(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Where the texts of pairs differ: [start, end) in the true texts' flat array and in the negatives'.
+    """Where the texts of pairs differ: start and end (exclusive), each (pairs,), as positions in `Texts.flat`.
 
-    `true_bounds` and `negative_bounds` are the offsets (n + 1) of the texts.
+    One window is in the true texts, one in the negatives.
     """
 
     true: tuple[np.ndarray, np.ndarray]
@@ -76,14 +76,14 @@ class Windows(NamedTuple):
 
 
 def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers start, start + 1, … of every range, one range after another: (3, 7), (2, 1) -> 3 4 7."""
+    """The numbers start, start + 1, … of all ranges, concatenated: starts (3, 7), lengths (2, 1) -> 3 4 7."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
 def windows(true: Texts, negative: Texts) -> Windows:
-    """The least range of each pair's texts outside of which they agree."""
+    """For each pair, the smallest window outside of which its two texts agree."""
     n = len(true)
     common, behind = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for low in range(0, n, CHUNK):
@@ -99,7 +99,10 @@ def windows(true: Texts, negative: Texts) -> Windows:
 
 
 def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarray, side: int) -> np.ndarray:
-    """How many words each pair's texts share from the front (side 0) or from the back (1)."""
+    """How many words the two texts of each pair share at the start (side 0) or at the end (1).
+
+    rows: indices of pairs; shorter: the length of each pair's shorter text.
+    """
     steps = np.arange(int(shorter.max(initial=0)))
     columns = -1 - steps if side else steps
     first, second = true.offsets[rows + side], negative.offsets[rows + side]
@@ -111,7 +114,7 @@ def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarra
 
 
 def grams_of(texts: Texts, window: tuple[np.ndarray, np.ndarray], order: int) -> tuple[np.ndarray, np.ndarray]:
-    """(row, key) of every n-gram of `order` words that has a word of its text's window, or spans an empty one."""
+    """(row, key) of every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
     low = np.maximum(window[0] - order + 1, texts.offsets[:-1])
     high = np.minimum(window[1], texts.offsets[1:] - order + 1)
     lengths = np.maximum(high - low, 0)
@@ -123,11 +126,10 @@ def grams_of(texts: Texts, window: tuple[np.ndarray, np.ndarray], order: int) ->
 
 
 def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.ndarray]:
-    """The n-grams that the texts of pairs do not share, as ((row, column, value), keys).
+    """The n-grams in which the texts of pairs differ, as ((row, column, value), keys).
 
-    row: the pair; column: the n-gram; value: its count in the true text minus that in the negative.
-
-    Sorted by row and column, without zeros; keys are the n-grams of the columns, ascending.
+    row: the pair; column: the n-gram; value: its count in the true text minus that in the negative, never 0. They are
+    sorted by row and column; keys: (n-grams,) the n-gram of each column, ascending.
     """
     around = windows(true, negative)
     rows, keys, values = [], [], []

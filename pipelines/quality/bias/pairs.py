@@ -1,4 +1,4 @@
-"""Pairs of a true caption and its negative, which the blind baselines tell apart, read from a run."""
+"""Pairs of a true caption and its negative, the input of the blind baselines, read from a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "
 
 
 class Pair(NamedTuple):
-    """A true caption, its negative, and the image both belong to."""
+    """A true caption, its negative, and the image_id of both."""
 
     true: str
     negative: str
@@ -24,11 +24,11 @@ class Pair(NamedTuple):
 
 
 def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick = "first") -> list[Pair]:
-    """One negative a caption and operator from (negative_id, pair) rows, in the order of their ids.
+    """One pair per caption and operator, chosen from (negative_id, pair) rows; in the order of the ids.
 
-    "first" is the first draw (`…#noun:0`; the lowest there is), a fair sample of what the operator makes; "random" any
-    of those kept, among which the unlikely are over-represented, since later draws exclude the earlier. The choice
-    depends on the seed and the caption's own ids, never on other captions. Raises ValueError for another pick.
+    pick: "first" takes the first draw (`…#noun:0`, or the lowest number there is), a fair sample of what the operator
+    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. The
+    choice depends only on the seed and the ids of the caption's own negatives. Raises ValueError for another pick.
     """
     if pick not in get_args(Pick):
         raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
@@ -46,10 +46,10 @@ def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick 
 def read_all(
     run: Path, table: str = "negatives", splits: Sequence[str] = (), seed: int = 0, pick: Pick = "first"
 ) -> dict[str, list[Pair]]:
-    """One pair a caption of each operator of a run's table, shard by shard; of these splits only, if any are named.
+    """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
 
-    Paraphrases, which are true, are left out. Raises FileNotFoundError without the table, ValueError naming a column
-    that it lacks or a split that it has no rows of.
+    splits: only rows of these, all if empty. Paraphrases, which are true, are left out. Raises FileNotFoundError if
+    the run has no such table, ValueError for a missing column or a split without rows.
     """
     from negcap.schemas.negatives import POSITIVE  # imports pyarrow
 
@@ -72,7 +72,7 @@ def read_all(
 
 
 def read_corpus(run: Path) -> list[tuple[str, str]]:
-    """(text, image_id) of all English captions of a run, for a language model; none where there is no table."""
+    """(text, image_id) of all English captions of a run; empty if it has no captions table."""
     if not (run / "captions").is_dir():
         return []
     corpus: list[tuple[str, str]] = []
@@ -83,8 +83,8 @@ def read_corpus(run: Path) -> list[tuple[str, str]]:
     return corpus
 
 
-def some_images(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
-    """The pairs of as many random images as give at most `limit` pairs; all, where that is enough.
+def limit_pairs(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
+    """All pairs if there are at most `limit`; else those of random images, as many as stay within `limit` pairs.
 
     Raises ValueError for a limit below 1.
     """

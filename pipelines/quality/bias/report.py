@@ -1,4 +1,4 @@
-"""The blind baselines on pairs of a caption and its negative: a report an operator."""
+"""The blind baselines on pairs of a caption and its negative: one report per operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
-from negcap.pipelines.quality.bias.pairs import Pair, Pick, read_all, read_corpus, some_images
+from negcap.pipelines.quality.bias.pairs import Pair, Pick, limit_pairs, read_all, read_corpus
 from negcap.pipelines.quality.bias.rules import format_rule, shorter
 from negcap.pipelines.tables.columns import operators_of
 
@@ -26,7 +26,7 @@ Weighted = tuple[str, float]
 
 @dataclass(frozen=True)
 class Cue:
-    """A word and the number of pairs where the true text alone has it, and where the negative alone has it."""
+    """A word, the number of pairs where only the true text has it, and the number where only the negative has it."""
 
     word: str
     true: int
@@ -35,12 +35,12 @@ class Cue:
 
 @dataclass(frozen=True)
 class BlindReport:
-    """The accuracies of the blind baselines on some pairs, and what gives the negatives away.
+    """The accuracies of the blind baselines on some pairs, and the words and n-grams by which negatives can be guessed.
 
     format_rule, shorter: rules; odds: word log-odds; language_model: a trigram model of true captions; ngrams: a
-    logistic regression on n-gram differences. true_cues, false_cues: its strongest (n-gram, weight), of positive weight
-    where the n-gram speaks for the true text. words: the words of |true - negative| / sqrt(true + negative) above 2,
-    the greatest first.
+    logistic regression on n-gram differences. true_cues, false_cues: its n-grams of the largest positive and negative
+    weights, as (n-gram, weight); a positive weight indicates the true text. words: up to 15 words with
+    |true - negative| / sqrt(true + negative) above 2 (see `Cue`), the largest first.
     """
 
     name: str
@@ -55,7 +55,7 @@ class BlindReport:
 
     @property
     def baselines(self) -> dict[str, Accuracy]:
-        """Every baseline by its name, in the order of the tables."""
+        """Accuracy by the baseline's name, in the order of the tables' columns."""
         return {
             "format rule": self.format_rule,
             "shorter is true": self.shorter,
@@ -66,15 +66,16 @@ class BlindReport:
 
     @property
     def worst(self) -> tuple[str, Accuracy]:
-        """The baseline of the highest accuracy."""
+        """Name and accuracy of the baseline with the highest accuracy."""
         return max(self.baselines.items(), key=lambda item: item[1].percent)
 
 
 def ngram_regression(pairs: Sequence[Pair], seed: int = 0) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
-    """Fit logistic regression to the n-gram differences of pairs, 5-fold with an image's pairs in one fold.
+    """Fit logistic regression to the n-gram differences of pairs, in 5-fold cross-validation grouped by image.
 
-    Returns the accuracy on held-out folds and the strongest cues of the true and of the false side, by a fit on all.
-    Raises ValueError with fewer images than folds, ImportError naming the extra to install.
+    Returns the accuracy on held-out folds, and the (n-gram, weight) that most indicate the true text and the negative,
+    by a fit on all pairs. Raises ValueError if there are fewer images than folds, ImportError if scikit-learn is
+    missing.
     """
     check_libraries()
     vocabulary, found, _, _ = _read(pairs)
@@ -82,11 +83,11 @@ def ngram_regression(pairs: Sequence[Pair], seed: int = 0) -> tuple[Accuracy, li
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
-    """Measure all baselines on some pairs, one pair a caption.
+    """Measure all baselines on some pairs, one pair per caption.
 
-    corpus: (text, image_id) of true captions that the language model is trained on, but for those of the images of the
-    fold that it is tested on; without, it is trained on the pairs' true captions. Raises ValueError naming `name` with
-    too few pairs or images, ImportError as `ngram_regression`.
+    name: of the report, usually the operator; corpus: (text, image_id) of true captions that the language model is
+    trained on, except the images of the fold that it is tested on; if empty, it is trained on the pairs' true captions.
+    Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
     """
     check_libraries()
     from negcap.pipelines.quality.bias import learned
@@ -121,15 +122,15 @@ def measure(
     corpus: Sequence[tuple[str, str]] = (),
     limit: int = LIMIT,
 ) -> dict[str, BlindReport]:
-    """Measure the baselines on every operator's pairs, and where there are several on all together, under `all`.
+    """Measure the baselines on every operator's pairs, and if there are several operators, on all together as `all`.
 
-    limit: on the pairs of so many random images as give at most that many. Raises as `blind`.
+    limit: most pairs per report; if there are more, those of random images. Raises what `blind` raises.
     """
-    return {name: blind(name, some_images(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
+    return {name: blind(name, limit_pairs(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
 
 
 def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
-    """The pairs of every operator, and where there are several those of all together, under `all`."""
+    """The pairs by operator, and if there are several operators, also those of all together under the key `all`."""
     together = {ALL: [pair for some in pairs.values() for pair in some]} if len(pairs) > 1 else {}
     return {**pairs, **together}
 
@@ -138,8 +139,9 @@ def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
 class BlindConfig:
     """Which negatives of a run are measured.
 
-    operators, splits: only these, all if empty; table: negatives or refined; pick: the first draw of a caption or a
-    random one; limit: pairs an operator at most, of random images; together: all operators as one too.
+    operators, splits: only these, all if empty; table: "negatives" or "refined"; pick: the first draw of each caption
+    ("first") or a random one ("random"); limit: most pairs per operator, those of random images; together: also report
+    on all operators together.
     """
 
     seed: int = 0
@@ -152,10 +154,10 @@ class BlindConfig:
 
 
 def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindReport]:
-    """The accuracies of the blind baselines on a run's negatives, an operator after the other.
+    """Measure the blind baselines on a run's negatives: one report per operator.
 
-    Raises FileNotFoundError without negatives, ValueError for an operator or split that the run has no rows of and as
-    `blind`.
+    config: None for the defaults. Raises FileNotFoundError if the run lacks the table, ValueError for an operator or
+    split without rows, and what `blind` raises.
     """
     config = config or BlindConfig()
     table, splits, operators = config.table, config.splits, config.operators
@@ -172,7 +174,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindRepor
 
 
 def check_libraries() -> None:
-    """Raise ImportError naming the extra to install, where scikit-learn is missing."""
+    """Raise ImportError, with the extra to install, if scikit-learn is missing."""
     try:
         import scipy.sparse  # noqa: F401
         import sklearn.linear_model  # noqa: F401
@@ -200,7 +202,7 @@ def _regression(
     images = [pair.image_id for pair in pairs]
     folds = learned.folds_of(images, seed=seed)
     weights = learned.fold_weights(found.matrix, folds, learned.FOLDS, learned.regression)
-    told = learned.right(learned.scores(found.matrix, weights, folds))
+    right = learned.right(learned.scores(found.matrix, weights, folds))
     final = learned.regression(found.matrix)
     order = np.argsort(final, kind="stable")
     low, high = order[:CUES], order[::-1][:CUES]
@@ -208,7 +210,7 @@ def _regression(
     for side, sign in ((high, 1), (low, -1)):
         side = side[final[side] * sign > 0]
         cues.append(list(zip(vocabulary.spell(found.keys[side]), final[side].tolist(), strict=True)))
-    return by_image(told.tolist(), images), cues[0], cues[1]
+    return by_image(right.tolist(), images), cues[0], cues[1]
 
 
 def _language_gaps(
@@ -219,7 +221,7 @@ def _language_gaps(
     corpus: Sequence[tuple[str, str]],
     seed: int,
 ) -> Any:
-    """log p(true) - log p(negative) of every pair by the language model trained without the images of its fold."""
+    """(pairs,): log p(true) - log p(negative) by the language model that was trained without the pair's fold."""
     from negcap.pipelines.quality.bias import language_model, learned
 
     images = [pair.image_id for pair in pairs]

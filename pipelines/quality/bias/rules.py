@@ -1,4 +1,4 @@
-"""Blind baselines that learn nothing: the text of fewer format faults is true; the shorter text is true."""
+"""Blind baselines without training: the text with fewer formatting errors is true; the shorter text is true."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
 
 
 def format_faults(text: str) -> int:
-    """Count the faults of format that a careless script leaves in a text.
+    """Count the formatting errors that careless scripts leave in a text.
 
-    A lower-cased start or "i", a double space, a space before punctuation, no full stop, `<unk>`: 1 each, however
-    often; each wrong a/an and each doubled word: 1.
+    1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
+    no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
     """
     from negcap.augment.language.articles import article
 
@@ -31,12 +31,12 @@ def format_faults(text: str) -> int:
 
 
 def format_rule(pairs: Iterable[Pair]) -> Accuracy:
-    """The accuracy of taking the text with fewer format faults for the true one."""
+    """Accuracy of guessing that the text with fewer formatting errors is true; a tie counts half."""
     return _fewer(pairs, format_faults)
 
 
 def shorter(pairs: Iterable[Pair]) -> Accuracy:
-    """The accuracy of taking the text of fewer characters for the true one."""
+    """Accuracy of guessing that the text with fewer characters is true; a tie counts half."""
     return _fewer(pairs, len)
 
 

@@ -1,4 +1,4 @@
-"""Blind reports as Markdown, as plain text with the words and n-grams that give negatives away, and as JSON."""
+"""Blind reports as Markdown, as plain text with the words and n-grams that identify negatives, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from negcap.pipelines.quality.bias.report import BlindReport
 
 
 def to_markdown(reports: Sequence[BlindReport]) -> str:
-    """The reports as a Markdown table."""
+    """A Markdown table of the accuracies (%) with their 95 % intervals, one row per report; "" for no reports."""
     if not reports:
         return ""
     names = list(reports[0].baselines)
@@ -23,7 +23,10 @@ def to_markdown(reports: Sequence[BlindReport]) -> str:
 
 
 def to_text(reports: Sequence[BlindReport]) -> str:
-    """A table of the accuracies, then the cues of every operator: words with counts, n-grams with weights."""
+    """A table of the accuracies, then for every report the words and n-grams that identify negatives.
+
+    Words have counts (only in the true text : only in the negative), n-grams have regression weights.
+    """
     if not reports:
         return ""
     rows = [["blind accuracy, %", "pairs", *reports[0].baselines]]
@@ -37,7 +40,7 @@ def to_text(reports: Sequence[BlindReport]) -> str:
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
-    """The words and n-grams that give an operator's negatives away, a line a kind."""
+    """Three lines with the words and n-grams that identify an operator's negatives."""
     found = ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words)
     yield f"{report.name}: words only in the true text : only in the negative: {found or 'none significantly'}"
     for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
@@ -46,5 +49,5 @@ def _cues(report: BlindReport) -> Iterator[str]:
 
 
 def to_json(reports: Sequence[BlindReport]) -> str:
-    """The reports as a JSON object, one an operator."""
+    """The reports as a JSON object by their name."""
     return json.dumps({report.name: asdict(report) for report in reports}, indent=1, ensure_ascii=False)

@@ -322,7 +322,7 @@ def changed_line(number: int, **cells: str) -> Callable[[list[Line]], None]:
         (changed_line(3, describes="c"), "{file}:5: describes must be one of a, b, both, neither, unsure, was: 'c'"),
         (changed_line(0, fluent="yes"), "{file}:2: fluent must be one of a, b, both, neither, unsure, was: 'yes'"),
         (changed_line(2, item="zzz"), "{file}:4: item must be one of the key's, was: 'zzz'"),
-        (lambda lines: lines[4].update(item=lines[1]["item"]), "stands in line 3 already"),
+        (lambda lines: lines[4].update(item=lines[1]["item"]), "is already in line 3"),
         (lambda lines: [line.pop("describes") for line in lines], "{file}: must have a column describes (or"),
         (lambda lines: [line.pop("item") for line in lines], "{file}:1: must have the columns item, each once, has:"),
         (lambda lines: [line.update(describes="") for line in lines], "no votes in {file}"),

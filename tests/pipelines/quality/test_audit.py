@@ -268,7 +268,7 @@ def test_no_photo_is_taken_from_outside_the_folder(tmp_path: Path) -> None:
     html, _ = audited(run, tmp_path / "audit", images=folder, n=500, blind=False)
     assert set(photos(html)) == {f"p{i:03d}" for i in range(5, 24)}
     text = Page(html).text
-    assert "Of 5 images no photo was found." in text
+    assert "No photo was found for 5 images." in text
     gone = {f"p{i:03d}" for i in range(5)}
     assert text.count("no photo\n") == sum(row["image_id"] in gone for row in rows_of(run, "negatives"))
 
@@ -481,7 +481,7 @@ def test_the_command_writes_into_the_run_and_verify_minds_it_not(
 
 def test_a_length_chart_says_its_means_and_bars_stand_on_the_axis() -> None:
     chart = charts.lengths(Counter({8: 30, 9: 10}), Counter({8: 10, 9: 30}))
-    assert chart.summary == "Words a text: captions 8.25 on average, negatives 8.75"
+    assert chart.summary == "Words per text: captions 8.25 on average, negatives 8.75"
     short, long = chart.bars
     assert long.height == pytest.approx(3 * short.height, abs=0.2)
     assert short.y + short.height == pytest.approx(long.y + long.height)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from negcap.pipelines.quality.bias import Pair, accuracy, by_image, measure, read_corpus, some_images, to_json, to_text
+from negcap.pipelines.quality.bias import (
+    Pair,
+    accuracy,
+    by_image,
+    limit_pairs,
+    measure,
+    read_corpus,
+    to_json,
+    to_text,
+)
 from negcap.pipelines.quality.bias.language_model import train
 from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
 from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, windows
@@ -157,12 +166,12 @@ def test_a_corpus_trains_the_language_model() -> None:
 
 def test_a_limit_takes_whole_images() -> None:
     some = [Pair("t", f"n{k}", str(i)) for i in range(10) for k in range(3)]
-    kept = some_images(some, 10)
+    kept = limit_pairs(some, 10)
     assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
-    assert some_images(some, 30) == some
-    assert {pair.image_id for pair in some_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
+    assert limit_pairs(some, 30) == some
+    assert {pair.image_id for pair in limit_pairs(some, 10, seed=1)} != {pair.image_id for pair in kept}
     with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
-        some_images(some, 0)
+        limit_pairs(some, 0)
 
 
 def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,7 +327,7 @@ def test_more_scenes_begin_with_the_same(tmp_path: Path) -> None:
         (["scenes", "--output", "{tmp}/run", "--images", "0"], "images must be >= 1, was: 0"),
         (["scenes", "--output", "{tmp}/run", "--seed", "-1"], "seed must be >= 0, was: -1"),
         (["scenes", "--output", "{tmp}/file"], "the output must be a folder, is a file"),
-        (["judge", "{tmp}/none"], "has no scenes: only what negcap scenes has drawn can be judged"),
+        (["judge", "{tmp}/none"], "has no scenes: only a run made by negcap scenes can be judged"),
     ],
 )
 def test_bad_input_is_one_line(
