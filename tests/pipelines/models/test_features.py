@@ -31,9 +31,9 @@ def test_features_as_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "ids", "message"),
     [
-        (np.ones((2, 3)), ["a", "a"], "must hold an image once, has again: a"),
+        (np.ones((2, 3)), ["a", "a"], "must hold each image once, holds twice: a"),
         (np.full((2, 3), np.nan), ["a", "b"], "must be finite"),
-        (np.ones((2, 3)), ["x", "y"], "must be of its images, has none of them"),
+        (np.ones((2, 3)), ["x", "y"], "must have features of its images, has none"),
     ],
 )
 def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], message: str) -> None:
@@ -46,9 +46,7 @@ def test_features_of_two_nets(tmp_path: Path) -> None:
     write_features(tmp_path, ["a"], np.ones((1, 3), np.float32))
     (tmp_path / "features" / "part-00000.parquet").rename(tmp_path / "features" / "part-00001.parquet")
     write_features(tmp_path, ["b"], np.ones((1, 4), np.float32))
-    with pytest.raises(
-        ValueError, match="part-00001.parquet must be of the backbone and shape of the shards before it"
-    ):
+    with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
         read_features(tmp_path, ["a", "b"])
     with pytest.raises(FileNotFoundError, match="has no features: run negcap features first"):
         read_features(tmp_path / "none", ["a"])

@@ -56,7 +56,7 @@ def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[st
     ("given", "message"),
     [
         (("a", "b"), "vocabulary must begin with <pad> <start> <end> <unk>, began with: ('a', 'b')"),
-        ((*SPECIALS, "a", "b", "a"), "vocabulary must hold a word once, holds twice: a"),
+        ((*SPECIALS, "a", "b", "a"), "vocabulary must hold each word once, holds twice: a"),
     ],
 )
 def test_bad_words(given: tuple[str, ...], message: str) -> None:

@@ -98,7 +98,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
 def test_another_seed_is_another_captioner_and_is_refused_in_its_folder(world: Path, tmp_path: Path) -> None:
     short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
     one = train(config(world, tmp_path / "one", **short))
-    with pytest.raises(ValueError, match="trained otherwise: seed was 0, is now 1"):
+    with pytest.raises(ValueError, match="trained with other settings: seed was 0, is now 1"):
         train(config(world, one, seed=1, **short))
     other = train(config(world, tmp_path / "other", seed=1, **short))
     assert lines(one) != lines(other)
@@ -115,7 +115,7 @@ def test_collapse_stops_with_the_last_good_generator(
     said: list[str] = []
     train(config(world, folder, gan_epochs=5), say=said.append)
     assert [line.get("collapsed") for line in lines(folder)] == [None] * 4 + [True]
-    assert said[-1].startswith("stopped: distinct-2 fell under 0.5")
+    assert said[-1].startswith("stopped: distinct-2 fell below 0.5")
     kept = load_file(folder / "gan.safetensors")
     assert (
         all(torch.equal(good[key], kept[key]) for key in good)
@@ -204,7 +204,7 @@ def test_sentences_are_cut_and_padded(world: Path) -> None:
 
 
 def test_a_folder_without_a_captioner_is_named(world: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner makes one"):
+    with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner creates one"):
         weights_file(tmp_path, "gan")
     folder = train(config(world, tmp_path / "m", discriminator_epochs=0, gan_epochs=0))
     with pytest.raises(FileNotFoundError, match="gan.safetensors is missing"):
@@ -215,5 +215,5 @@ def test_a_folder_without_a_captioner_is_named(world: Path, tmp_path: Path) -> N
     built = build_nets(config(world, folder), captioner.features, len(captioner.vocabulary))
     assert not torch.equal(captioner.nets.generator.out.weight, built.generator.out.weight)
     (folder / "vocabulary.json").write_text(json.dumps([*captioner.vocabulary.words[:-1], "another"]))
-    with pytest.raises(ValueError, match="must be of the vocabulary beside it"):
+    with pytest.raises(ValueError, match="must match the vocabulary in its folder"):
         load_captioner(weights_file(folder, "mle"), torch.device("cpu"))

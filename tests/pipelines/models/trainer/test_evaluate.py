@@ -252,5 +252,5 @@ def test_a_model_for_other_features(model: Path, world: Path, tmp_path: Path) ->
 
     run = copytree(world, tmp_path / "run")
     write_features(run, read_captions(world).image_ids, torch.rand(85, 5).numpy())
-    with pytest.raises(ValueError, match="must have 22 numbers as the model's, have 5"):
+    with pytest.raises(ValueError, match="must have 22 numbers for this model, have 5"):
         measure(model, run, CONFIG)

@@ -71,7 +71,7 @@ def test_the_best_photos_come_first_with_the_scores_of_their_regions() -> None:
     assert torch.allclose(row.maps, torch.tensor([[[0, 1.0], [0, 0]], [[0, 0], [0, 0.5]]]), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
         find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], Photos(names, regions), 2)
-    with pytest.raises(ValueError, match="must be a square grid of regions, have 3 a photo"):
+    with pytest.raises(ValueError, match="must be a square grid of regions, have 3 per photo"):
         find_relevance(made, vocabulary, [], Photos(names, regions[:, :3]), 2)
 
 
@@ -111,7 +111,7 @@ def test_a_map_lies_over_what_the_features_saw(tmp_path: Path) -> None:
 def test_the_usual_queries_are_of_words_that_the_model_knows(world: Path) -> None:
     captions = read_captions(world)
     vocabulary = build_vocabulary(captions.texts.to_pylist(), 10_000)
-    with pytest.raises(ValueError, match="must say something that the model knows"):
+    with pytest.raises(ValueError, match="must have components that the model knows"):
         common_phrases(world, captions, {0, 1}, vocabulary)
     everything = common_phrases(world, captions, set(range(10)), build_vocabulary(captions.texts.to_pylist(), 1))
     assert everything
@@ -123,7 +123,7 @@ def test_what_cannot_be_drawn(world: Path, model: Path, photos: Path, tmp_path: 
     with pytest.raises(FileNotFoundError, match="must have photos of images with features"):
         draw_pictures(model, world, tmp_path / "empty", tmp_path / "q", PictureConfig())
     other = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 1}))
-    with pytest.raises(ValueError, match=r"pictures are of a univse model, .* is: vse\+\+"):
+    with pytest.raises(ValueError, match=r"pictures need a univse model, .* is: vse\+\+"):
         draw_pictures(other, world, None, tmp_path / "r", PictureConfig())
     with pytest.raises(ValueError, match="best must be >= 1, was: 0"):
         PictureConfig(best=0)

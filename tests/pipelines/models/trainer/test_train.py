@@ -117,18 +117,20 @@ def test_negatives_teach_what_they_are_about(world: Path, tmp_path: Path) -> Non
 def test_a_folder_of_another_model_is_refused(world: Path, tmp_path: Path) -> None:
     given = config(world, tmp_path / "m", epochs=1)
     train(given)
-    with pytest.raises(ValueError, match=r"trained otherwise: margin was 0.2, is now 0.3 \(--overwrite replaces it\)"):
+    with pytest.raises(
+        ValueError, match=r"trained with other settings: margin was 0.2, is now 0.3 \(--overwrite replaces it\)"
+    ):
         train(replace(given, margin=0.3))
     other = copytree(world, tmp_path / "other")
     write_features(other, [f"scene{n:04d}" for n in range(360)], np.ones((360, 22), np.float16))
-    with pytest.raises(ValueError, match="its input features has changed"):
+    with pytest.raises(ValueError, match="its input table features has changed"):
         train(replace(given, run=other))
     train(replace(given, margin=0.3), overwrite=True)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
     assert len(lines(tmp_path / "m")) == 1
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(ValueError, match="output must be a new or empty folder or a model's"):
+    with pytest.raises(ValueError, match="output must be a new folder, an empty one, or that of a model"):
         train(replace(given, output=tmp_path / "full"), overwrite=True)
     assert (tmp_path / "full" / "letter.txt").exists()
 
@@ -199,7 +201,7 @@ def test_a_damaged_model(world: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text("{")
     with pytest.raises(ValueError, match="config.json must be JSON"):
         load_model(folder, torch.device("cpu"))
-    with pytest.raises(FileNotFoundError, match="must be a model's folder"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a trained model"):
         load_model(tmp_path, torch.device("cpu"))
 
 

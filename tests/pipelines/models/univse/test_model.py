@@ -116,7 +116,7 @@ def test_components_of_a_caption_are_composed(components: tuple[str, ...], compo
 def test_without_components_a_caption_is_its_sentence() -> None:
     one, other, row = model(), model(components=()), torch.tensor([0])
     assert torch.allclose(blend(*one.sentences_and_components(texts(), row), 1.0), other.sentences(texts(), row))
-    with pytest.raises(ValueError, match="UniVSE reads components"):
+    with pytest.raises(ValueError, match="UniVSE needs components"):
         one.sentences(texts()._replace(graphs=None), torch.tensor([0]))
 
 

@@ -238,7 +238,7 @@ def test_other_models_are_asked_the_same_queries(world: Path, trained: Path, tmp
     ours = measure(trained, world, EvaluateConfig(threads=1)).metrics["unified"]
     assert asked == {level: entry["queries"] for level, entry in ours.items()} and "alpha" not in metrics
     assert metrics["unified"]["object"]["mAP"] > metrics["unified"]["object"]["images"]
-    with pytest.raises(ValueError, match="alpha can be set for a univse model, .* is: vse"):
+    with pytest.raises(ValueError, match="alpha can only be set for a univse model, .* is: vse"):
         measure(plain, world, EvaluateConfig(alpha=0.5))
 
 
