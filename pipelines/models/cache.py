@@ -40,4 +40,4 @@ def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], byte
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             return CachedArrays(tensors, file.metadata() or {})
     except SafetensorError as error:
-        raise ValueError(f"{path} is damaged ({error}): remove it, it is made again") from None
+        raise ValueError(f"{path} is damaged ({error}): delete it, and it is computed again") from None

@@ -55,9 +55,9 @@ def prepare_folder(
         if not reason:
             return
         if not overwrite:
-            raise ValueError(f"{folder} is a model trained otherwise: {reason} (--overwrite replaces it)")
+            raise ValueError(f"{folder} holds a model trained with other settings: {reason} (--overwrite replaces it)")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"output must be a new or empty folder or a model's, was: {folder}")
+        raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
     saved = [f"{name}.{suffix}" for name in weights for suffix in ("json", "safetensors")]
     for name in (CONFIG, VOCABULARY, METRICS, *saved):
         (folder / name).unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
         for name in sorted({*was, *now}):
             if was.get(name) != now.get(name):
                 changed = f"{name} was {was.get(name)}, is now {now.get(name)}"
-                return changed if part == "config" else f"its input {name} has changed"
+                return changed if part == "config" else f"its input table {name} has changed"
     return "" if old == new else "its features differ"
 
 
@@ -152,7 +152,9 @@ def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
     config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
-        raise FileNotFoundError(f"{folder} must be a model's folder, has no {CONFIG}: negcap {verb} makes one")
+        raise FileNotFoundError(
+            f"{folder} must be the folder of a trained model, has no {CONFIG}: negcap {verb} creates one"
+        )
     return _read_json(folder / CONFIG), WordVocabulary(tuple(_read_json(folder / VOCABULARY)))
 
 

@@ -51,7 +51,7 @@ def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Ta
     try:
         return rows.take([row[caption] for caption in caption_ids]).combine_chunks()
     except KeyError as missing:
-        raise ValueError(f"{name} of {run} must be of all captions, lack: {missing.args[0]}") from None
+        raise ValueError(f"{name} of {run} must have a row for each caption, has none for: {missing.args[0]}") from None
 
 
 def read_graphs(run: Path, captions: Captions, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:

@@ -82,7 +82,9 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
         try:
             owner = np.array([number[caption] for caption in rows["caption_id"].to_pylist()], np.int64)
         except KeyError as missing:
-            raise ValueError(f"negatives of {run} must be of its captions, has one of {missing.args[0]}") from None
+            raise ValueError(
+                f"negatives of {run} must belong to its captions, one belongs to: {missing.args[0]}"
+            ) from None
         ids = rows["negative_id"].to_pylist()
         counted = pc.and_(
             pc.equal(rows["operator"], "numeral"), pc.invert(pc.is_in(rows["replaced"], pa.array(SINGULAR)))

@@ -44,18 +44,18 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
         rows = read_shard(shard)
         found, backbone = feature_values(rows, f"{table}/{shard.name}")
         if kind and kind != (backbone, found.shape[1:]):
-            raise ValueError(f"{table}/{shard.name} must be of the backbone and shape of the shards before it")
+            raise ValueError(f"{table}/{shard.name} must have the backbone and shape of the shards before it")
         kind = (backbone, found.shape[1:])
         if not len(values):
             values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
         for row, image in enumerate(rows["image_id"].to_pylist()):
             if image in seen:
-                raise ValueError(f"{table}/{shard.name} must hold an image once, has again: {image}")
+                raise ValueError(f"{table}/{shard.name} must hold each image once, holds twice: {image}")
             seen.add(image)
             if image in number:
                 values[number[image]], available[number[image]] = found[row], True
     if not available.any():
-        raise ValueError(f"{table} of {run} must be of its images, has none of them")
+        raise ValueError(f"{table} of {run} must have features of its images, has none")
     return Features(values, backbone, available)
 
 
@@ -66,7 +66,7 @@ def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
     """
     metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
     if "shape" not in metadata:
-        raise ValueError(f"{name} must name its shape in its metadata")
+        raise ValueError(f"{name} must state its shape in its metadata")
     values = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), name)
     return values, metadata.get("backbone", "")
 

@@ -75,7 +75,7 @@ class WordVocabulary:
             raise ValueError(f"vocabulary must begin with {' '.join(SPECIALS)}, began with: {self.words[:4]}")
         if len(set(self.words)) != len(self.words):
             twice = Counter(self.words).most_common(1)[0][0]
-            raise ValueError(f"vocabulary must hold a word once, holds twice: {twice}")
+            raise ValueError(f"vocabulary must hold each word once, holds twice: {twice}")
 
     def __len__(self) -> int:
         return len(self.words)

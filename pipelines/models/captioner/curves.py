@@ -20,12 +20,12 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
     loss, reward, accuracy, distinct = figure.subplots(1, 4)
     plot_metric(loss, history, "loss", "train")
     plot_metric(loss, history, "validation_loss", "validation")
-    loss.set(xlabel="epoch", ylabel="- log likelihood of a word", title="likelihood")
+    loss.set(xlabel="epoch", ylabel="- log likelihood per word", title="likelihood")
     plot_metric(reward, history, "reward", "reward", color="tab:green")
     beside = reward.twinx()
     plot_metric(beside, history, "entropy", "entropy", color="tab:gray")
     reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
-    beside.set(ylabel="entropy at a word, nats (gray)")
+    beside.set(ylabel="entropy per word, nats (gray)")
     lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
     for name in ("real", "generated", "mismatched"):
         plot_metric(accuracy, lines, name, name)

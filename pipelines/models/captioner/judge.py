@@ -33,10 +33,10 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     """
     model, vocabulary, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
-        raise ValueError(f"judge must be a model of sentences alone, is of components too: {folder}")
+        raise ValueError(f"judge must be a model that reads only sentences, this one needs components: {folder}")
     features = read_features(run, image_ids, config.table)
     if features.values.shape[-1] != model.image.linear.in_features:
-        raise ValueError(f"{folder} must be of features of {features.values.shape[-1]} numbers, is of others")
+        raise ValueError(f"judge must take features of {features.values.shape[-1]} numbers, {folder} does not")
     return Judge(model, vocabulary, embed_images(model.image, features.values, rows, device))
 
 

@@ -75,7 +75,7 @@ def weights_file(folder: Path, phase: str) -> Path:
     checkpoint.read_identity(folder, "captioner")
     path = folder / f"{phase}.safetensors"
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: the training has not come so far (negcap captioner)")
+        raise FileNotFoundError(f"{path} is missing: the training has not reached this phase (negcap captioner)")
     return path
 
 
@@ -96,7 +96,7 @@ def load_captioner(weights: Path, device: torch.device) -> Captioner:
     nets = build_nets(config, features, len(vocabulary))
     state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator})
     if state["vocabulary"] != vocabulary.sha256:
-        raise ValueError(f"{weights} must be of the vocabulary beside it, is of another")
+        raise ValueError(f"{weights} must match the vocabulary in its folder, is from another training")
     checkpoint.restore(folder, checkpoint.LAST, {"discriminator": nets.discriminator})
     for net in nets:
         net.to(device).eval()

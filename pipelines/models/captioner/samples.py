@@ -29,7 +29,7 @@ def draw_samples(
         if not file.is_relative_to(folder.resolve()):
             raise ValueError(f"image must be inside {folder}, was: {files[image_id]}")
         if not file.is_file():
-            raise FileNotFoundError(f"{file} is missing: --images names the folder of the pictures")
+            raise FileNotFoundError(f"{file} is missing: --images must name the folder of the images")
         picture, text = (
             figure.add_subplot(len(image_ids), 4, cells) for cells in (4 * row + 1, (4 * row + 2, 4 * row + 4))
         )

@@ -68,7 +68,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
         draw_curves(history, folder / "curves.png")
         say(_progress(line))
     if state["collapsed"]:
-        say(f"stopped: distinct-2 fell under {config.collapse:g} of what it was; {GAN} holds the last good generator")
+        say(f"stopped: distinct-2 fell below {config.collapse:g} of its start; {GAN} holds the last good generator")
     return folder
 
 

@@ -42,7 +42,7 @@ class Variant:
         families = tuple(name[len(model) :].removeprefix("+").split("+")) if name != model else ()
         if not model or not set(families) <= set(FAMILIES) or (families and model != "vse-c"):
             raise ValueError(
-                f"variants must be of {', '.join(MODELS)}, vse-c with +{', +'.join(FAMILIES)} or nothing, was: {name}"
+                f"variants must be {', '.join(MODELS)}, or vse-c with +{', +'.join(FAMILIES)}, was: {name}"
             )
         return cls(name, model, families)
 

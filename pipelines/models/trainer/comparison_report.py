@@ -144,7 +144,7 @@ def _shared_attacks(results: Results) -> str:
         total = sum(result.recalls[name, "i2t"][-1].value for name in names)
         rows.append([result.name, *(str(result.recalls[name, "i2t"][0]) for name in names), f"{total:.1f}"])
     heads = [name.removeprefix("univse:") for name in names]
-    return markdown_table(["R@1 with all of an attack's", *heads, "sum of R@1, 5, 10"], rows)
+    return markdown_table(["R@1 with all negatives of", *heads, "sum of R@1, 5, 10"], rows)
 
 
 def _pairwise_accuracy(results: Results) -> str:

@@ -20,7 +20,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
         steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]
         losses += parts
     left.plot(steps, losses, color="tab:gray", linewidth=1)
-    left.set(title=title, xlabel="epoch", ylabel="loss a pair", yscale="log")
+    left.set(title=title, xlabel="epoch", ylabel="loss per pair", yscale="log")
     for name, style in (("i2t", "-"), ("t2i", "--")):
         for k, colour in ((1, "tab:blue"), (5, "tab:orange"), (10, "tab:green")):
             values = [line["validation"][f"{name} R@{k}"] for line in history]

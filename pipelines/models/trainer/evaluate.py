@@ -89,13 +89,13 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     components = OBJECTIVES[trained.model].needs_components
     if config.changes and not components:
         raise ValueError(
-            f"{', '.join(config.changes)} can be set for a univse model, {model_folder} is: {trained.model}"
+            f"{', '.join(config.changes)} can only be set for a univse model, {model_folder} is: {trained.model}"
         )
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, trained.table)
     size = model.image.linear.in_features
     if features.values.shape[-1] != size:
-        raise ValueError(f"features of {run} must have {size} numbers as the model's, have {features.values.shape[-1]}")
+        raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)

@@ -57,7 +57,7 @@ def draw_pictures(
     cpu = torch.device("cpu")
     model, vocabulary, trained = load_model(model_folder, cpu)
     if not isinstance(model, UniVSE):
-        raise ValueError(f"pictures are of a univse model, {model_folder} is: {trained.model}")
+        raise ValueError(f"pictures need a univse model, {model_folder} is: {trained.model}")
     output.mkdir(parents=True, exist_ok=True)
     components = read_whole_table(run, "component_vocabulary")
     draw_neighbours(model, vocabulary, components, output / NEIGHBOURS, config.seed)
@@ -90,7 +90,7 @@ def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: 
         known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in component_ids(vocabulary, words))
         phrases += [Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
     if not phrases:
-        raise ValueError("the captions of these photos must say something that the model knows: ask for it by query")
+        raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases
 
 

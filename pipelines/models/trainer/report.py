@@ -24,18 +24,18 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
         _retrieval(metrics),
     ]
     for protocol, title in (
-        ("vse-c", "image to text, its own captions' negatives among an image's candidates"),
-        ("univse", "image to text, all captions' negatives among all candidates"),
+        ("vse-c", "image to text, each image with the negatives of its own captions"),
+        ("univse", "image to text, all images with the negatives of all captions"),
     ):
         if metrics.get(protocol):
             rows = [
                 [name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
                 for name, entry in metrics[protocol].items()
             ]
-            parts.append(markdown_table([f"{protocol}: {title}", *COLUMNS, "negatives", "a caption"], rows))
+            parts.append(markdown_table([f"{protocol}: {title}", *COLUMNS, "negatives", "per caption"], rows))
     if metrics.get("univse"):
         total = sum(entry[column] for entry in metrics["univse"].values() for column in RECALLS)
-        parts.append(f"R@1, 5 and 10 of univse's attacks add up to {total:.1f}.")
+        parts.append(f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}.")
     if "plural" in metrics:
         plural = metrics["plural"]
         title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
@@ -60,7 +60,7 @@ def _unified_retrieval(metrics: Mapping[str, Any]) -> str:
         [kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
         for kind, entry in metrics["unified"].items()
     ]
-    return markdown_table(["text to image by", "mAP", "% of images that are true", "queries"], rows)
+    return markdown_table(["text to image by", "mAP", "% of images that match", "queries"], rows)
 
 
 def _alpha(metrics: Mapping[str, Any]) -> str:

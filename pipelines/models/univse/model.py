@@ -123,5 +123,5 @@ def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: float) 
 def require_graphs(texts: Texts) -> SceneGraphs:
     """The scene graphs of texts. Raises ValueError if the texts have none."""
     if texts.graphs is None:
-        raise ValueError("UniVSE reads components: these texts have none")
+        raise ValueError("UniVSE needs components, these texts have none")
     return texts.graphs

@@ -69,13 +69,13 @@ def find_relevance(
     regions = photos.regions
     side = isqrt(regions.shape[1])
     if side < 2 or side * side != regions.shape[1]:
-        raise ValueError(f"features must be a square grid of regions, have {regions.shape[1]} a photo")
+        raise ValueError(f"features must be a square grid of regions, have {regions.shape[1]} per photo")
     rows = []
     for query in queries:
         ids = component_ids(vocabulary, query.words)
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
-            raise ValueError(f"query must be of words that the model knows, has: {unknown[0]!r}")
+            raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
         scores = regions @ model.queries(vocabulary, [query])[0]
         chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         maps = scores[chosen].view(-1, side, side).cpu()

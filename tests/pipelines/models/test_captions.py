@@ -14,7 +14,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_world(tmp_path_factory.mktemp("world"), [("train", 30), ("test", 10)])
 
 
-def test_splits(world: Path) -> None:
+def test_split_captions(world: Path) -> None:
     captions = read_captions(world)
     there = torch.ones(40, dtype=torch.bool)
     train, held = split_captions(captions, ["train"], "val", 5, there)

@@ -15,7 +15,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_world(tmp_path_factory.mktemp("world"), [("train", 30), ("test", 10)])
 
 
-def test_a_run_is_encoded_as_it_stands(world: Path) -> None:
+def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     captions = read_captions(world)
     assert len(captions.ids) == 80 and len(captions.image_ids) == 40
     vocabulary = build_vocabulary(captions.texts.to_pylist(), 4)
@@ -36,7 +36,7 @@ def test_a_run_is_encoded_as_it_stands(world: Path) -> None:
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [row["operator"] == "noun" for row in rows]
 
 
-def test_encoding_is_kept_and_hangs_on_words_and_tables(world: Path) -> None:
+def test_the_encoding_is_cached_and_depends_on_vocabulary_and_tables(world: Path) -> None:
     captions = read_captions(world)
     one, other = (build_vocabulary(captions.texts.to_pylist(), n) for n in (1, 9))
     made = encode_run(world, captions, one)

@@ -26,7 +26,7 @@ def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 
 @given(SENTENCES, st.booleans())
-def test_a_tree_has_a_node_for_each_distinct_beginning(sentences: list[list[int]], backwards: bool) -> None:
+def test_a_prefix_tree_has_one_node_per_distinct_prefix(sentences: list[list[int]], backwards: bool) -> None:
     tokens, offsets = flat(sentences)
     tree = prefix_tree(tokens, offsets, torch.arange(len(sentences)), backwards=backwards)
     read = [s[::-1] if backwards else s for s in sentences]
@@ -44,7 +44,7 @@ def test_a_tree_has_a_node_for_each_distinct_beginning(sentences: list[list[int]
 @pytest.mark.parametrize("bidirectional", [True, False])
 @settings(deadline=None, max_examples=20)
 @given(sentences=SENTENCES)
-def test_both_ways_through_a_gru_agree(sentences: list[list[int]], bidirectional: bool, pooling: str) -> None:
+def test_packed_and_prefix_tree_states_agree(sentences: list[list[int]], bidirectional: bool, pooling: str) -> None:
     encoder = text_encoder(4, 5, 6, bidirectional=bidirectional, pooling=pooling).double()
     tokens, offsets = flat(sentences)
     rows = torch.arange(len(sentences)).flip(0)
@@ -62,7 +62,7 @@ def test_both_ways_through_a_gru_agree(sentences: list[list[int]], bidirectional
         assert torch.allclose(mine, torchs, atol=1e-12)
 
 
-def test_gradients_of_states() -> None:
+def test_gradients_of_pooled_states() -> None:
     generator = Generator().manual_seed(3)
     tokens, offsets = flat([[0, 1, 2], [0, 1], [0, 2, 2, 1], [3]])
     tree = prefix_tree(tokens, offsets, torch.arange(4))
@@ -75,7 +75,7 @@ def test_gradients_of_states() -> None:
         assert torch.autograd.gradcheck(lambda *x, p=pooling: pooled_states(*x, which, tree, p), (gates, weight, bias))
 
 
-def test_vectors_are_of_length_one_and_hang_on_the_sentence_alone() -> None:
+def test_vectors_have_unit_length_and_depend_only_on_the_sentence() -> None:
     encoder = text_encoder(9, 4, 8)
     tokens, offsets = flat([[1, 2, 3], [1, 2, 4, 5], [1, 2, 3], [8]])
     together = encoder(tokens, offsets, torch.arange(4))
@@ -85,7 +85,7 @@ def test_vectors_are_of_length_one_and_hang_on_the_sentence_alone() -> None:
         assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[row], atol=1e-6)
 
 
-def test_given_vectors_begin_and_may_be_kept() -> None:
+def test_given_vectors_are_initial_values_and_may_be_frozen() -> None:
     vectors = torch.tensor([[1.0, 2.0], [torch.nan, torch.nan], [3.0, 4.0]])
     encoder = text_encoder(3, 2, 4, vectors=vectors)
     assert encoder.embedding.weight[0].tolist() == [1, 2] and encoder.embedding.weight[2].tolist() == [3, 4]
@@ -94,17 +94,17 @@ def test_given_vectors_begin_and_may_be_kept() -> None:
     assert encoder.embedding.weight.grad is None and encoder.gru.weight_hh_l0.grad is not None
 
 
-def test_images() -> None:
+def test_image_encoder() -> None:
     encoder = ImageEncoder(6, 4, "root", Generator().manual_seed(0))
     features = torch.rand(3, 6, generator=Generator().manual_seed(1)) - 0.3
     made = encoder(features)
     assert torch.allclose(made.norm(dim=1), torch.ones(3))
-    assert torch.allclose(made, encoder(features * 7), atol=1e-6)  # the length does not count
+    assert torch.allclose(made, encoder(features * 7), atol=1e-6)  # their length has no influence
     assert torch.allclose(encoder(features[:, None].expand(3, 5, 6).half()), encoder(features.half()), atol=1e-3)
     assert signed_root(torch.tensor([[-4.0, 9.0]])).tolist() == [pytest.approx([-2 / 13**0.5, 3 / 13**0.5])]
 
 
-def test_the_seed_decides_the_weights_and_torch_keeps_its_own() -> None:
+def test_weights_depend_on_the_seed_and_leave_torchs_generator_alone() -> None:
     before = torch.random.get_rng_state()
     one, same, other = (text_encoder(5, 3, 4, n) for n in (1, 1, 2))
     torch.random.set_rng_state(before)

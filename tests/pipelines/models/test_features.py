@@ -10,7 +10,7 @@ from tests.pipelines.models.trainer_world import write_features, write_table
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("shape", [(4,), (3, 2)])
-def test_features_go_to_their_images(tmp_path: Path, dtype: type, shape: tuple[int, ...]) -> None:
+def test_features_are_matched_to_their_images(tmp_path: Path, dtype: type, shape: tuple[int, ...]) -> None:
     values = np.arange(3 * int(np.prod(shape))).reshape(3, *shape).astype(dtype)
     write_features(tmp_path, ["b", "x", "a"], values, "net")
     read = read_features(tmp_path, ["a", "b", "c"])
@@ -19,7 +19,7 @@ def test_features_go_to_their_images(tmp_path: Path, dtype: type, shape: tuple[i
     assert (read.values[:2].numpy() == values[[2, 0]]).all()
 
 
-def test_features_as_tensors(tmp_path: Path) -> None:
+def test_features_stored_as_tensors(tmp_path: Path) -> None:
     values = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     column = pa.FixedShapeTensorArray.from_numpy_ndarray(values)
     schema = pa.schema([pa.field("image_id", pa.string(), False), pa.field("feature", column.type, False)])
@@ -31,9 +31,9 @@ def test_features_as_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "ids", "message"),
     [
-        (np.ones((2, 3)), ["a", "a"], "must hold an image once, has again: a"),
+        (np.ones((2, 3)), ["a", "a"], "must hold each image once, holds twice: a"),
         (np.full((2, 3), np.nan), ["a", "b"], "must be finite"),
-        (np.ones((2, 3)), ["x", "y"], "must be of its images, has none of them"),
+        (np.ones((2, 3)), ["x", "y"], "must have features of its images, has none"),
     ],
 )
 def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], message: str) -> None:
@@ -42,13 +42,11 @@ def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], messag
         read_features(tmp_path, ["a", "b"])
 
 
-def test_features_of_two_nets(tmp_path: Path) -> None:
+def test_features_of_two_backbones_are_an_error(tmp_path: Path) -> None:
     write_features(tmp_path, ["a"], np.ones((1, 3), np.float32))
     (tmp_path / "features" / "part-00000.parquet").rename(tmp_path / "features" / "part-00001.parquet")
     write_features(tmp_path, ["b"], np.ones((1, 4), np.float32))
-    with pytest.raises(
-        ValueError, match="part-00001.parquet must be of the backbone and shape of the shards before it"
-    ):
+    with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
         read_features(tmp_path, ["a", "b"])
     with pytest.raises(FileNotFoundError, match="has no features: run negcap features first"):
         read_features(tmp_path / "none", ["a"])

@@ -18,7 +18,7 @@ def by_hand(scores: Tensor, margin: float, same: Tensor, reduce: Callable[[list[
     return total
 
 
-def test_by_hand() -> None:
+def test_losses_equal_a_computation_by_hand() -> None:
     # image 0: caption 1 costs .1; image 1: caption 2 .3; caption 1: image 0 .5, image 2 .1; caption 2: image 1 .1
     assert sum_of_hinges(SCORES, 0.2).item() == pytest.approx(0.1 + 0.3 + 0.5 + 0.1 + 0.1)
     assert max_of_hinges(SCORES, 0.2).item() == pytest.approx(0.1 + 0.3 + 0.5 + 0.1)
@@ -29,7 +29,7 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 7, 20])
 @pytest.mark.parametrize(("loss", "reduce"), [(sum_of_hinges, sum), (max_of_hinges, max)])
-def test_as_a_loop(size: int, loss: Callable[..., Tensor], reduce: Callable[[list[float]], float]) -> None:
+def test_losses_equal_a_loop(size: int, loss: Callable[..., Tensor], reduce: Callable[[list[float]], float]) -> None:
     scores = torch.rand(size, size, generator=torch.Generator().manual_seed(size))
     same = torch.eye(size, dtype=torch.bool)
     assert loss(scores, 0.2).item() == pytest.approx(by_hand(scores, 0.2, same, reduce), rel=1e-5)
@@ -37,13 +37,13 @@ def test_as_a_loop(size: int, loss: Callable[..., Tensor], reduce: Callable[[lis
     assert loss(scores, 0.2, same).item() == pytest.approx(by_hand(scores, 0.2, same, reduce), rel=1e-5)
 
 
-def test_what_is_apart_costs_nothing() -> None:
+def test_separated_pairs_cost_nothing() -> None:
     scores = torch.eye(4)
     assert sum_of_hinges(scores, 0.2).item() == max_of_hinges(scores, 0.2).item() == 0
     assert intra_pair_hinges(torch.ones(3), torch.empty(0), torch.empty(0, dtype=torch.long), 0.2).item() == 0
 
 
-def test_gradients() -> None:
+def test_loss_gradients() -> None:
     scores = torch.rand(5, 5, dtype=torch.double, generator=torch.Generator().manual_seed(1), requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: sum_of_hinges(s, 0.2), scores)
     assert torch.autograd.gradcheck(lambda s: max_of_hinges(s, 0.2), scores)
@@ -51,7 +51,7 @@ def test_gradients() -> None:
     assert torch.autograd.gradcheck(lambda s: intra_pair_hinges(s[0], s[1], owner, 0.2), scores)
 
 
-def test_a_pair_pays_for_its_hardest_negative_alone() -> None:
+def test_only_the_hardest_negative_of_a_pair_counts() -> None:
     false = torch.tensor([0.5, 0.6, 0.1], requires_grad=True)
     intra_pair_hinges(torch.tensor([0.5]), false, torch.zeros(3, dtype=torch.long), 0.2).backward()
     assert false.grad is not None and false.grad.tolist() == [0.0, 1.0, 0.0]

@@ -1,4 +1,4 @@
-"""The order of the folders of negcap.pipelines.models: each imports only from those before it."""
+"""The folders of negcap.pipelines.models are ordered: each imports only from those listed before it."""
 
 import ast
 from pathlib import Path

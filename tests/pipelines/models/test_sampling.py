@@ -10,7 +10,9 @@ OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans())
 
 
 @given(OWNERS, st.integers(1, 9), st.integers(0, 99))
-def test_a_draw(negatives: list[tuple[int, int, bool]], n: int, seed: int) -> None:
+def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
+    negatives: list[tuple[int, int, bool]], n: int, seed: int
+) -> None:
     caption, family = (torch.tensor([row[k] for row in negatives], dtype=torch.long) for k in (0, 1))
     wanted = torch.tensor([row[2] for row in negatives], dtype=torch.bool)
     pool = build_pool(caption, family, wanted, 5)
@@ -23,26 +25,26 @@ def test_a_draw(negatives: list[tuple[int, int, bool]], n: int, seed: int) -> No
         assert len(set(mine)) == len(mine) == min(n, int((wanted & (caption == of)).sum()))
 
 
-def test_families_are_drawn_alike_however_many_rows_they_have() -> None:
+def test_families_are_equally_likely_whatever_their_sizes() -> None:
     caption = torch.zeros(22, dtype=torch.long)
     family = torch.tensor([0] * 20 + [1, 1])
     pool = build_pool(caption, family, torch.ones(22, dtype=torch.bool), 1)
     batch, generator = torch.zeros(4000, dtype=torch.long), Generator().manual_seed(0)
     rows = sample_negatives(pool, batch, 1, generator).rows
     assert (rows >= 20).double().mean().item() == pytest.approx(0.5, abs=0.03)
-    assert torch.bincount(rows, minlength=22)[:20].min() > 50  # of 100
+    assert torch.bincount(rows, minlength=22)[:20].min() > 50  # 100 expected
     again = sample_negatives(pool, batch, 1, generator).rows
-    assert (rows != again).double().mean() > 0.5  # afresh each time
+    assert (rows != again).double().mean() > 0.5  # sampled anew each time
     assert torch.equal(rows, sample_negatives(pool, batch, 1, Generator().manual_seed(0)).rows)
 
 
-def test_nothing_to_draw() -> None:
+def test_sampling_from_an_empty_pool() -> None:
     pool = build_pool(torch.tensor([1]), torch.tensor([0]), torch.tensor([True]), 3)
     assert sample_negatives(pool, torch.tensor([0, 2]), 8, Generator()).rows.tolist() == []
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.data())
-def test_a_packed_batch_is_torchs(lengths: list[int], data: st.DataObject) -> None:
+def test_a_packed_batch_equals_torchs(lengths: list[int], data: st.DataObject) -> None:
     offsets = torch.tensor([0, *lengths]).cumsum(0)
     rows = torch.tensor(data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=9)))
     tokens = torch.arange(int(offsets[-1]))
@@ -55,7 +57,7 @@ def test_a_packed_batch_is_torchs(lengths: list[int], data: st.DataObject) -> No
         assert tokens[packed.positions[place]] == sentence[0]
 
 
-def test_batches_hold_every_caption_once() -> None:
+def test_batches_contain_every_caption_once() -> None:
     captions = torch.arange(100, 121)
     batches = list(shuffled_batches(captions, 4, Generator().manual_seed(0)))
     assert [len(batch) for batch in batches] == [4] * 5  # the 21st alone would have no negative

@@ -7,7 +7,7 @@ from negcap.pipelines.models.vectors import read_vectors
 from negcap.pipelines.models.vocabulary import build_vocabulary
 
 
-def test_vectors(tmp_path: Path) -> None:
+def test_read_vectors(tmp_path: Path) -> None:
     vocabulary = build_vocabulary(["dog cat new york"], 1)
     (tmp_path / "v.txt").write_text("dog 1 2\nhen 3 4\nnew 5 -6.5\n")
     (tmp_path / "w.txt").write_text("2 2\ndog 1 2\nnew 5 -6.5\n")
@@ -18,7 +18,7 @@ def test_vectors(tmp_path: Path) -> None:
         assert read.isnan().all(1).sum() == len(vocabulary) - 2
 
 
-def test_a_name_of_several_words_has_the_mean_of_their_vectors(tmp_path: Path) -> None:
+def test_a_name_of_several_words_gets_the_mean_of_their_vectors(tmp_path: Path) -> None:
     vocabulary = build_vocabulary(["tennis racket"], 1, ["tennis racket", "tennis shoe", "tank top"])
     (tmp_path / "v.txt").write_text("tennis 1 2\nracket 3 6\n")
     read = read_vectors(tmp_path / "v.txt", vocabulary, 2)

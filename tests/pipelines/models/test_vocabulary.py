@@ -17,11 +17,11 @@ TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
         ("", ""),
     ],
 )
-def test_words(text: str, expected: str) -> None:
+def test_tokenize(text: str, expected: str) -> None:
     assert tokenize(text) == expected.split()
 
 
-def test_frequent_words_come_first_and_equals_by_name() -> None:
+def test_frequent_words_come_first_and_ties_are_sorted_by_name() -> None:
     assert count_words(TEXTS)["dogs"] == 2
     assert build_vocabulary(TEXTS, 2).words == (*SPECIALS, "a", "dog", "dogs", "two", "wet")
     assert build_vocabulary(TEXTS, 3).words == SPECIALS
@@ -44,7 +44,7 @@ def test_encode() -> None:
 
 
 @given(st.lists(st.text(st.sampled_from("aB .,'!\n\té漢"), max_size=30), max_size=8))
-def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[str]) -> None:
+def test_a_text_is_encoded_independently_of_other_texts(texts: list[str]) -> None:
     vocabulary = WordVocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
     expected = [
         ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(text)), "<end>"] for text in texts
@@ -56,7 +56,7 @@ def test_a_text_is_encoded_as_its_words_whatever_stands_beside_it(texts: list[st
     ("given", "message"),
     [
         (("a", "b"), "vocabulary must begin with <pad> <start> <end> <unk>, began with: ('a', 'b')"),
-        ((*SPECIALS, "a", "b", "a"), "vocabulary must hold a word once, holds twice: a"),
+        ((*SPECIALS, "a", "b", "a"), "vocabulary must hold each word once, holds twice: a"),
     ],
 )
 def test_bad_words(given: tuple[str, ...], message: str) -> None:

@@ -1,4 +1,4 @@
-"""A small made-up world as a run: things of a colour, a number and a place, captions of them, negatives, features."""
+"""An artificial world as a run: scenes (number, colour, noun, place) with captions, negatives and features."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ FAMILY = {0: ("numeral", "numeral"), 2: ("noun", "noun"), 3: ("relation", "prepo
 
 
 def write_world(run: Path, images: Sequence[tuple[str, int]] = (("train", 300), ("test", 60)), seed: int = 0) -> Path:
-    """Captions (2 an image), negatives and features of distinct scenes; (split, number of images) each."""
+    """Write captions (2 per image), negatives and features of distinct scenes; images: pairs (split, number)."""
     random = Random(seed)
     scenes = list(product(*SLOTS))
     random.shuffle(scenes)
@@ -37,7 +37,9 @@ def write_world(run: Path, images: Sequence[tuple[str, int]] = (("train", 300), 
             negatives += list(negatives_of(key, text, scene, random))
     write_table(run, "captions", pa.Table.from_pylist(captions, CAPTIONS))
     write_table(run, "negatives", pa.Table.from_pylist(negatives, NEGATIVES))
-    write_features(run, [image for image, _, _ in chosen], np.array([seen(scene, seed) for _, _, scene in chosen]))
+    write_features(
+        run, [image for image, _, _ in chosen], np.array([scene_features(scene, seed) for _, _, scene in chosen])
+    )
     return run
 
 
@@ -68,8 +70,8 @@ def negatives_of(key: dict[str, str], text: str, scene: Sequence[str], random: R
             }
 
 
-def seen(scene: Sequence[str], seed: int) -> np.ndarray:
-    """What a net would see: which of all words are true of the scene, and a little noise."""
+def scene_features(scene: Sequence[str], seed: int) -> np.ndarray:
+    """Features of a scene: 1 for each word that is true of it, 0 for the others, plus a little noise."""
     true = np.concatenate([[word == of for word in words] for words, of in zip(SLOTS, scene, strict=True)])
     noise = np.random.default_rng([seed, *map(ord, "".join(scene))]).uniform(0, 0.1, len(true))
     return (true + noise).astype(np.float16)

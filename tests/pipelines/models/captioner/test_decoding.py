@@ -17,7 +17,7 @@ from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
 from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
 from negcap.pipelines.models.vocabulary import END_ID, SPECIALS, UNKNOWN_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
-from tests.pipelines.models.captioner.test_losses import MOST, WORDS, every_sentence, tiny
+from tests.pipelines.models.captioner.test_losses import MAX_WORDS, WORDS, every_sentence, tiny
 
 ROWS = 5
 
@@ -31,7 +31,7 @@ def likelihood(generator: Generator, features: Tensor, noise: Tensor, sentences:
     return generator(generator.first_state(features, noise), sentences).log_probs.sum(1)
 
 
-def test_a_step_is_torchs_lstm() -> None:
+def test_a_step_equals_torchs_lstm() -> None:
     generator, (features, noise) = tiny(), given()
     state, words = generator.first_state(features, noise), torch.tensor([4, 5, 6, 2, 4])
     scores, after = generator.step(state, words)
@@ -42,9 +42,9 @@ def test_a_step_is_torchs_lstm() -> None:
     assert (scores[:, list(FORBIDDEN)] == -torch.inf).all()
 
 
-def test_greedy_words_are_the_likeliest_of_their_prefix() -> None:
+def test_greedy_words_are_the_likeliest_after_their_prefix() -> None:
     generator, (features, noise) = tiny(), given()
-    sentences = generate_sentences(generator, features, noise, MOST, choose_likeliest)
+    sentences = generate_sentences(generator, features, noise, MAX_WORDS, choose_likeliest)
     everything = every_sentence()
     for row in range(ROWS):
         own = sentences.words[row, : sentences.lengths[row]].tolist()
@@ -59,15 +59,15 @@ def test_greedy_words_are_the_likeliest_of_their_prefix() -> None:
 
 def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy() -> None:
     generator, (features, noise) = tiny(), given()
-    found = beam_search(generator, features, noise, MOST, 200)
+    found = beam_search(generator, features, noise, MAX_WORDS, 200)
     everything = every_sentence()
     for row in range(ROWS):
         rows = len(everything.words)
         means = likelihood(generator, features[row].expand(rows, -1), noise[row].expand(rows, -1), everything)
         assert torch.equal(found.words[row], everything.words[(means / everything.lengths).argmax()])
     narrow, greedy = (
-        beam_search(generator, features, noise, MOST, 1),
-        generate_sentences(generator, features, noise, MOST, choose_likeliest),
+        beam_search(generator, features, noise, MAX_WORDS, 1),
+        generate_sentences(generator, features, noise, MAX_WORDS, choose_likeliest),
     )
     assert torch.equal(narrow.words, greedy.words) and torch.equal(narrow.lengths, greedy.lengths)
 
@@ -75,29 +75,31 @@ def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy() -
 def test_samples_occur_as_often_as_the_policy_says() -> None:
     generator, rows = tiny(), 60_000
     features, noise = (part.expand(rows, -1) for part in given(1))
-    uniforms = torch.rand(rows, MOST, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    sentences = generate_sentences(generator, features, noise, MOST, sample_by(uniforms))
+    uniforms = torch.rand(rows, MAX_WORDS, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    sentences = generate_sentences(generator, features, noise, MAX_WORDS, sample_by(uniforms))
     everything = every_sentence()
     count = len(everything.words)
     chance = likelihood(generator, features[:count], noise[:count], everything).exp()
-    place = torch.tensor([WORDS**n for n in range(MOST)])
-    found = torch.bincount((sentences.words * place).sum(1), minlength=WORDS**MOST)[(everything.words * place).sum(1)]
-    assert int(found.sum()) == rows  # nothing else is written
+    place = torch.tensor([WORDS**n for n in range(MAX_WORDS)])
+    found = torch.bincount((sentences.words * place).sum(1), minlength=WORDS**MAX_WORDS)[
+        (everything.words * place).sum(1)
+    ]
+    assert int(found.sum()) == rows  # no other sentence is written
     assert (found / rows - chance).abs().max() < 4 * (0.25 / rows) ** 0.5
 
 
-def test_a_sentence_does_not_hang_on_its_batch_and_goes_on_where_it_was() -> None:
+def test_a_sentence_does_not_depend_on_its_batch_and_prefixes_are_continued() -> None:
     generator, (features, noise) = tiny(), given(50)
-    uniforms = torch.rand(50, MOST, dtype=torch.double)
-    whole = generate_sentences(generator, features, noise, MOST, sample_by(uniforms))
-    alone = generate_sentences(generator, features[7:9], noise[7:9], MOST, sample_by(uniforms[7:9]))
+    uniforms = torch.rand(50, MAX_WORDS, dtype=torch.double)
+    whole = generate_sentences(generator, features, noise, MAX_WORDS, sample_by(uniforms))
+    alone = generate_sentences(generator, features[7:9], noise[7:9], MAX_WORDS, sample_by(uniforms[7:9]))
     assert torch.equal(whole.words[7:9], alone.words)
     states: dict[int, tuple[Tensor, LSTMState]] = {}
-    begun = empty_sentences(50, MOST, torch.device("cpu"))
+    empty = empty_sentences(50, MAX_WORDS, torch.device("cpu"))
     complete(
         generator,
         generator.first_state(features, noise),
-        begun,
+        empty,
         sample_by(uniforms),
         lambda n, rows, s: states.update({n: (rows, s)}),
     )
@@ -108,7 +110,7 @@ def test_a_sentence_does_not_hang_on_its_batch_and_goes_on_where_it_was() -> Non
     assert torch.equal(again.words, whole.words[rows]) and torch.equal(again.lengths, whole.lengths[rows])
 
 
-def test_noise_hangs_on_name_seed_and_number_alone() -> None:
+def test_noise_depends_only_on_name_seed_and_number() -> None:
     names = [f"image{n}" for n in range(2000)]
     number = np.zeros(2000, np.uint64)
     noise, uniforms = caption_noise(stream_keys(0, names), number, 4, 3)
@@ -168,11 +170,11 @@ def test_degenerate_sentences_have_a_reason() -> None:
         ("two dogs ' toys", "Two dogs' toys"),
     ],
 )
-def test_words_become_text_as_people_write_it(words: str, text: str) -> None:
+def test_detokenize(words: str, text: str) -> None:
     assert detokenize(pa.array([words])).to_pylist() == [text]
 
 
-def test_what_says_the_same_is_the_same_bare() -> None:
+def test_normalize() -> None:
     assert normalize(pa.array(["A dog's ball .", "a  dog's ball", "Un café, à 2 !"])).to_pylist() == [
         "a dog s ball",
         "a dog s ball",

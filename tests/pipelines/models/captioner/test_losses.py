@@ -17,7 +17,7 @@ from negcap.pipelines.models.captioner.losses import (
 )
 from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID
 
-WORDS, MOST = 7, 4  # the four specials and three words
+WORDS, MAX_WORDS = 7, 4  # the four specials and three words
 ROWS, PARTS = 5_000, 30
 
 
@@ -26,22 +26,22 @@ def tiny(seed: int = 0) -> Generator:
     generator = Generator(3, WORDS, GeneratorShape(word_dim=4, hidden=5, noise=2, dropout=0.5)).eval()
     with torch.no_grad():
         for parameter in generator.parameters():
-            parameter *= 2  # words hang on those before them
+            parameter *= 2  # so that words depend on those before them
     return generator
 
 
 def every_sentence() -> PaddedSentences:
-    """All that a generator can write: words up to <end>, or MOST of them."""
+    """All sentences a generator can write: words up to <end>, or MAX_WORDS words."""
     free = [word for word in range(WORDS) if word not in (*FORBIDDEN, END_ID)]
-    ended = [(*words, END_ID) for n in range(MOST) for words in product(free, repeat=n)]
-    made = ended + list(product(free, repeat=MOST))
+    ended = [(*words, END_ID) for n in range(MAX_WORDS) for words in product(free, repeat=n)]
+    made = ended + list(product(free, repeat=MAX_WORDS))
     lengths = torch.tensor([len(words) for words in made])
-    return PaddedSentences(torch.tensor([words + (0,) * (MOST - len(words)) for words in made]), lengths)
+    return PaddedSentences(torch.tensor([words + (0,) * (MAX_WORDS - len(words)) for words in made]), lengths)
 
 
 def worth(sentences: PaddedSentences) -> Tensor:
-    """A reward that hangs on all words and their order."""
-    weights = torch.linspace(0.3, 1.7, MOST)
+    """A reward that depends on all words and their order."""
+    weights = torch.linspace(0.3, 1.7, MAX_WORDS)
     return ((sentences.words.float() * weights * sentences.mask).sum(1) * 1.3).sin() * 0.5 + 0.5
 
 
@@ -53,7 +53,7 @@ def gradients(generator: Generator, loss: Tensor) -> Tensor:
     return torch.cat([grad.flatten() for grad in torch.autograd.grad(loss, list(generator.parameters()))])
 
 
-def begun(generator: Generator, rows: int):  # type: ignore[no-untyped-def]
+def first_state(generator: Generator, rows: int):  # type: ignore[no-untyped-def]
     return generator.first_state(
         torch.tensor([[0.5, -1.0, 2.0]]).expand(rows, 3), torch.tensor([[0.1, -0.7]]).expand(rows, 2)
     )
@@ -61,7 +61,7 @@ def begun(generator: Generator, rows: int):  # type: ignore[no-untyped-def]
 
 def expected_reward(generator: Generator) -> Tensor:
     sentences = every_sentence()
-    chance = generator(begun(generator, len(sentences.words)), sentences).log_probs.sum(1).exp()
+    chance = generator(first_state(generator, len(sentences.words)), sentences).log_probs.sum(1).exp()
     assert chance.sum().item() == pytest.approx(1, abs=1e-5)  # the policy writes these and nothing else
     return (chance * worth(sentences)).sum()
 
@@ -79,8 +79,8 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
     noise = torch.Generator().manual_seed(1)
     estimates = []
     for _ in range(PARTS):
-        uniforms = torch.rand(ROWS, MOST, generator=noise, dtype=torch.double)
-        state = begun(generator, ROWS)
+        uniforms = torch.rand(ROWS, MAX_WORDS, generator=noise, dtype=torch.double)
+        state = first_state(generator, ROWS)
         sentences, values, own = sample_with_values(
             generator, state, uniforms, reward, Rollouts(positions, rollouts, noise)
         )
@@ -88,19 +88,19 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
         level = mean_of_others(values) if compared else torch.zeros_like(values)
         estimates.append(gradients(generator, policy_loss(read, values, level)))
     each = torch.stack(estimates)
-    error = (each.var(0).sum() / PARTS).sqrt()  # of the mean, as it varies from part to part
+    error = (each.var(0).sum() / PARTS).sqrt()  # the standard error of the mean over parts
     assert error < 0.1 * exact.norm()
     assert (each.mean(0) - exact).norm() < 1.5 * error
 
 
-def test_rollouts_and_a_baseline_make_the_gradient_vary_less() -> None:
+def test_rollouts_and_a_baseline_reduce_the_variance_of_the_gradient() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(2)
 
     def varies(positions: tuple[int, ...], compared: bool) -> float:
         made = []
         for _ in range(80):
-            uniforms = torch.rand(20, MOST, generator=noise, dtype=torch.double)
-            state = begun(generator, 20)
+            uniforms = torch.rand(20, MAX_WORDS, generator=noise, dtype=torch.double)
+            state = first_state(generator, 20)
             sentences, values, _ = sample_with_values(generator, state, uniforms, reward, Rollouts(positions, 8, noise))
             made.append(
                 gradients(
@@ -115,11 +115,11 @@ def test_rollouts_and_a_baseline_make_the_gradient_vary_less() -> None:
 
 def test_a_word_has_the_value_of_the_next_rollout_position() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(3)
-    state, uniforms = begun(generator, 400), torch.rand(400, MOST, generator=noise, dtype=torch.double)
+    state, uniforms = first_state(generator, 400), torch.rand(400, MAX_WORDS, generator=noise, dtype=torch.double)
     sentences, values, own = sample_with_values(generator, state, uniforms, reward, Rollouts((2,), 50, noise))
     long = sentences.lengths > 2
     assert long.any() and not long.all()
-    assert torch.equal(values[~long], own[~long, None].expand(-1, MOST))
+    assert torch.equal(values[~long], own[~long, None].expand(-1, MAX_WORDS))
     assert torch.equal(values[long, 0], values[long, 1]) and torch.equal(
         values[long, 2:], own[long, None].expand(-1, 2)
     )
@@ -128,7 +128,7 @@ def test_a_word_has_the_value_of_the_next_rollout_position() -> None:
         sample_with_values(generator, state, uniforms, reward, Rollouts((), 0, noise))[0].words,
     )
     everything = every_sentence()
-    chance = generator(begun(generator, len(everything.words)), everything).log_probs.sum(1).exp()
+    chance = generator(first_state(generator, len(everything.words)), everything).log_probs.sum(1).exp()
     prefix = sentences.words[long][0, :2]
     same = (everything.words[:, :2] == prefix).all(1)
     exact = (chance * worth(everything))[same].sum() / chance[same].sum()
@@ -142,20 +142,20 @@ def test_the_baseline_is_the_mean_value_of_the_others() -> None:
     assert mean_of_others(values[:1]).tolist() == [[0.0, 0.0]]
 
 
-def test_a_reward_knows_the_row_of_a_sentence() -> None:
+def test_a_reward_gets_the_row_of_each_sentence() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(4)
     level = torch.tensor([0.0, 1.0, 2.0])
-    state, uniforms = begun(generator, 3), torch.rand(3, MOST, generator=noise, dtype=torch.double)
+    state, uniforms = first_state(generator, 3), torch.rand(3, MAX_WORDS, generator=noise, dtype=torch.double)
     _, values, own = sample_with_values(
         generator, state, uniforms, lambda s, row: level[row], Rollouts((1, 2), 4, noise)
     )
-    assert torch.equal(own, level) and torch.equal(values, level[:, None].expand(3, MOST))
+    assert torch.equal(own, level) and torch.equal(values, level[:, None].expand(3, MAX_WORDS))
 
 
 def test_likelihood_leaves_out_unknown_words() -> None:
     generator = tiny()
     words = torch.tensor([[4, UNKNOWN_ID, 5, END_ID], [6, END_ID, 0, 0]])
-    read = generator(begun(generator, 2), PaddedSentences(words, torch.tensor([4, 2])))
+    read = generator(first_state(generator, 2), PaddedSentences(words, torch.tensor([4, 2])))
     known = words.eq(4) | words.eq(5) | words.eq(6) | words.eq(END_ID)
     assert likelihood_loss(read, PaddedSentences(words, torch.tensor([4, 2]))).item() == pytest.approx(
         -read.log_probs[known].mean().item()
@@ -171,7 +171,7 @@ def test_discriminator_loss_is_equation_4() -> None:
     assert discriminator_loss(real, made, other, 0.5, 0.25).item() == pytest.approx(by_hand.item(), rel=1e-6)
 
 
-def test_the_discriminator_scores_unit_vectors_and_no_padding() -> None:
+def test_the_discriminator_scores_unit_vectors_and_ignores_padding() -> None:
     torch.manual_seed(0)
     net = Discriminator(3, WORDS, word_dim=4, joint=6)
     short = PaddedSentences(torch.tensor([[4, 5, END_ID]]), torch.tensor([3]))

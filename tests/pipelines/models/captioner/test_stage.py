@@ -42,7 +42,7 @@ def rows(run: Path, table: str) -> pa.Table:
     return pq.read_table(run / table)
 
 
-def test_captions_are_marked_and_keyed(run: Path) -> None:
+def test_captions_have_their_origin_and_unique_ids(run: Path) -> None:
     made, refused, own = rows(run, "generated"), rows(run, "refused_captions"), rows(run, "captions")
     check(made, GENERATED)
     check(refused, REFUSED_CAPTIONS)
@@ -62,7 +62,7 @@ def test_captions_are_marked_and_keyed(run: Path) -> None:
     assert config["weights"].startswith("gan.safetensors sha256:") and config["seed"] == 0 and metadata[b"seed"] == b"0"
 
 
-def test_nothing_is_said_twice_or_by_people_and_what_is_refused_has_a_reason(run: Path) -> None:
+def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
     made, refused, own = (rows(run, table) for table in ("generated", "refused_captions", "captions"))
     said = list(zip(made["image_id"].to_pylist(), normalize(made["text"].combine_chunks()).to_pylist(), strict=True))
     people = set(zip(own["image_id"].to_pylist(), normalize(own["text"].combine_chunks()).to_pylist(), strict=True))
@@ -92,7 +92,7 @@ def test_greedy_captions_of_an_image_repeat_each_other(run: Path, capsys: pytest
     assert max(Counter(rows(run, "generated_beam")["image_id"].to_pylist()).values()) == 1
 
 
-def test_the_same_command_keeps_what_is_there_and_another_seed_is_refused(
+def test_the_same_command_keeps_the_result_and_another_seed_is_rejected(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shard = run / "generated" / "part-00000.parquet"
@@ -119,7 +119,9 @@ def test_a_run_of_both_goes_through_every_later_stage(run: Path, tmp_path: Path)
     both, own = rows(new, "captions"), rows(run, "captions")
     ids = both["image_id"].to_pylist()
     assert len(both) == len(own) + len(rows(run, "generated")) and len(set(both["caption_id"].to_pylist())) == len(both)
-    assert sum(a != b for a, b in zip(ids, ids[1:], strict=False)) == len(set(ids)) - 1  # an image's stand together
+    assert (
+        sum(a != b for a, b in zip(ids, ids[1:], strict=False)) == len(set(ids)) - 1
+    )  # captions of an image are consecutive
     assert both.filter(pc.starts_with(both["caption_id"], "scenes:"))["text"].equals(own["text"])
     for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
         assert negcap(verb, new, "--scheduler", "synchronous", "--quiet") == 0
@@ -144,7 +146,7 @@ def test_grids_come_along_and_a_table_of_something_else_does_not(
     assert "extra must be a table of captions, refused_captions lacks" in capsys.readouterr().err
 
 
-def test_extra_captions_are_trained_on_and_nothing_is_measured_on_them(run: Path, tmp_path: Path) -> None:
+def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp_path: Path) -> None:
     plain, more = read_captions(run), read_captions(run, "generated")
     there = torch.ones(len(more.image_ids), dtype=torch.bool)
     for held_out, validation in ((10, "none"), (0, "val")):
@@ -159,7 +161,7 @@ def test_extra_captions_are_trained_on_and_nothing_is_measured_on_them(run: Path
     assert negcap("train", run, "--output", tmp_path / "m", *fit, "--quiet") == 2
 
 
-def test_a_captioner_is_measured(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet"]
     assert negcap("train", run, "--output", tmp_path / "vse", *fit) == 0
     given = ["--judge", tmp_path / "vse", "--images", run / "images", "--shown", 3, "--threads", 1]
@@ -190,13 +192,13 @@ def test_a_captioner_is_measured(run: Path, tmp_path: Path, capsys: pytest.Captu
         ({"table": "captions"}, "table must be generated, or generated_ and a name of a-z and 0-9, was: captions"),
     ],
 )
-def test_a_config_refuses_what_makes_no_sense(given: dict, message: str) -> None:
+def test_bad_config(given: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CaptionConfig(Path("gan.safetensors"), **given)
 
 
 @pytest.mark.slow
-def test_the_whole_path_on_drawn_scenes(tmp_path: Path) -> None:
+def test_the_whole_path_on_synthetic_scenes(tmp_path: Path) -> None:
     run, model, judge = tmp_path / "run", tmp_path / "m", tmp_path / "vse"
     assert negcap("scenes", "--output", run, "--images", 600, "--quiet") == 0
     phases = [

@@ -53,16 +53,18 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4), say=said.append)
+    progress: list[str] = []
+    folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4), say=progress.append)
     history = lines(folder)
     assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"] * 2
     assert history[9]["validation_loss"] < 1.1 < 2 < history[0]["loss"]
-    assert said[0].startswith("captioner: 200 captions of 100 images")
-    assert history[13]["accuracy"]["mismatched"] > 0.6 and history[13]["accuracy"]["real"] > 0.7  # told by the image
+    assert progress[0].startswith("captioner: 200 captions of 100 images")
+    assert (
+        history[13]["accuracy"]["mismatched"] > 0.6 and history[13]["accuracy"]["real"] > 0.7
+    )  # only the image tells them apart
     for line in history[14:]:
         assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["accuracy"]["generated"] <= 1
-    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history) and len(said) == 17
+    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history) and len(progress) == 17
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
     best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
     assert json.loads((folder / "mle.json").read_text())["epoch"] == best
@@ -85,20 +87,20 @@ def test_an_interrupted_training_ends_with_the_same_weights(
         with pytest.raises(KeyboardInterrupt):
             train(config(world, tmp_path / "part"))
     monkeypatch.setattr(training, "write_history", real)
-    said: list[str] = []
-    part = train(config(world, tmp_path / "part"), say=said.append)
-    assert said[0].endswith("resumed after epoch 4") and len(said) == 2
+    progress: list[str] = []
+    part = train(config(world, tmp_path / "part"), say=progress.append)
+    assert progress[0].endswith("resumed after epoch 4") and len(progress) == 2
     assert lines(part) == lines(whole)
     for name in ("mle", "gan", "last"):
         one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
         assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
-    assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs go on from there
+    assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs continue from there
 
 
-def test_another_seed_is_another_captioner_and_is_refused_in_its_folder(world: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_seed_is_rejected(world: Path, tmp_path: Path) -> None:
     short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
     one = train(config(world, tmp_path / "one", **short))
-    with pytest.raises(ValueError, match="trained otherwise: seed was 0, is now 1"):
+    with pytest.raises(ValueError, match="trained with other settings: seed was 0, is now 1"):
         train(config(world, one, seed=1, **short))
     other = train(config(world, tmp_path / "other", seed=1, **short))
     assert lines(one) != lines(other)
@@ -112,18 +114,18 @@ def test_collapse_stops_with_the_last_good_generator(
     folder = train(config(world, tmp_path / "m", gan_epochs=1))
     good = load_file(folder / "gan.safetensors")
     monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
-    said: list[str] = []
-    train(config(world, folder, gan_epochs=5), say=said.append)
+    progress: list[str] = []
+    train(config(world, folder, gan_epochs=5), say=progress.append)
     assert [line.get("collapsed") for line in lines(folder)] == [None] * 4 + [True]
-    assert said[-1].startswith("stopped: distinct-2 fell under 0.5")
+    assert progress[-1].startswith("stopped: distinct-2 fell below 0.5")
     kept = load_file(folder / "gan.safetensors")
     assert (
         all(torch.equal(good[key], kept[key]) for key in good)
         and json.loads((folder / "gan.json").read_text())["epoch"] == 4
     )
     monkeypatch.undo()
-    train(config(world, folder, gan_epochs=5), say=said.append)
-    assert len(lines(folder)) == 5 and said[-1].startswith("stopped:")
+    train(config(world, folder, gan_epochs=5), say=progress.append)
+    assert len(lines(folder)) == 5 and progress[-1].startswith("stopped:")
 
 
 def test_collapse_at_once_leaves_the_generator_of_the_first_phase(
@@ -138,7 +140,7 @@ def test_collapse_at_once_leaves_the_generator_of_the_first_phase(
     assert load_captioner(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
 
 
-def test_recurrent_nets_stay_in_training_mode_and_dropout_is_of_likelihood_alone(
+def test_recurrent_nets_stay_in_training_mode_and_only_likelihood_uses_dropout(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nets: list[Nets] = []
@@ -169,13 +171,13 @@ def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> N
     assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
 
 
-def test_the_policy_gradient_earns_more_reward(world: Path, tmp_path: Path) -> None:
-    told = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
-    nets = load_captioner(weights_file(train(told), "mle"), torch.device("cpu")).nets
-    learner = Learner(nets, build_optimizers(nets, told), read_training_data(told), told)
+def test_the_policy_gradient_increases_the_reward(world: Path, tmp_path: Path) -> None:
+    settings = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
+    nets = load_captioner(weights_file(train(settings), "mle"), torch.device("cpu")).nets
+    learner = Learner(nets, build_optimizers(nets, settings), read_training_data(settings), settings)
     noise = torch.Generator().manual_seed(0)
     rewards = [policy_step(learner, learner.data.train[:32], noise)[0].item() for _ in range(40)]
-    assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # of a discriminator that stays as it is
+    assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # the discriminator is not trained here
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_the_policy_gradient_earns_more_reward(world: Path, tmp_path: Path) -> N
         ({"train_splits": ()}, "train_splits must not be empty"),
     ],
 )
-def test_a_config_refuses_what_makes_no_sense(given: dict[str, Any], message: str) -> None:
+def test_bad_config(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         config(Path("run"), Path("m"), **given)
 
@@ -203,8 +205,8 @@ def test_sentences_are_cut_and_padded(world: Path) -> None:
     assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 
 
-def test_a_folder_without_a_captioner_is_named(world: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner makes one"):
+def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner creates one"):
         weights_file(tmp_path, "gan")
     folder = train(config(world, tmp_path / "m", discriminator_epochs=0, gan_epochs=0))
     with pytest.raises(FileNotFoundError, match="gan.safetensors is missing"):
@@ -215,5 +217,5 @@ def test_a_folder_without_a_captioner_is_named(world: Path, tmp_path: Path) -> N
     built = build_nets(config(world, folder), captioner.features, len(captioner.vocabulary))
     assert not torch.equal(captioner.nets.generator.out.weight, built.generator.out.weight)
     (folder / "vocabulary.json").write_text(json.dumps([*captioner.vocabulary.words[:-1], "another"]))
-    with pytest.raises(ValueError, match="must be of the vocabulary beside it"):
+    with pytest.raises(ValueError, match="must match the vocabulary in its folder"):
         load_captioner(weights_file(folder, "mle"), torch.device("cpu"))

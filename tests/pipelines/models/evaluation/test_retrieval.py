@@ -17,7 +17,7 @@ from negcap.pipelines.models.evaluation.retrieval import (
 
 
 def space(images: int, captions: int, seed: int, noise: float = 0.6) -> tuple[Tensor, Tensor, Tensor]:
-    """Captions near their images; every image has one."""
+    """Random unit vectors of captions near their images, at least one per image, and the image of each."""
     generator = Generator().manual_seed(seed)
     vectors = normalize(torch.randn(images, 4, generator=generator), dim=1)
     owner = torch.cat([torch.arange(images), torch.randint(images, (captions - images,), generator=generator)])
@@ -26,7 +26,7 @@ def space(images: int, captions: int, seed: int, noise: float = 0.6) -> tuple[Te
 
 
 def naive(images: Tensor, captions: Tensor, owner: Tensor) -> tuple[list[int], list[int]]:
-    """Ranks by a walk down every sorted list."""
+    """Ranks of images and captions by walking down each sorted list."""
     of_images, of_captions = [], []
     for i in range(len(images)):
         order = sorted(range(len(captions)), key=lambda j: -float(images[i] @ captions[j]))
@@ -44,7 +44,7 @@ def naive(images: Tensor, captions: Tensor, owner: Tensor) -> tuple[list[int], l
 
 @settings(deadline=None, max_examples=25)
 @given(st.integers(1, 9), st.integers(0, 20), st.integers(0, 999), st.sampled_from([4, 1 << 23]))
-def test_ranks_are_those_of_a_walk(images: int, more: int, seed: int, block: int) -> None:
+def test_ranks_equal_those_of_a_walk_down_sorted_lists(images: int, more: int, seed: int, block: int) -> None:
     before, retrieval.BLOCK = retrieval.BLOCK, block
     try:
         vectors, captions, owner = space(images, images + more, seed)
@@ -59,17 +59,17 @@ def test_ranks_are_those_of_a_walk(images: int, more: int, seed: int, block: int
 def test_a_tie_counts_against_the_model() -> None:
     point = torch.ones(3, 2) / 2**0.5
     ranks = rank(point, point.repeat(2, 1), torch.arange(3).repeat(2))
-    assert ranks.images.tolist() == [5, 5, 5]  # 4 captions of others
+    assert ranks.images.tolist() == [5, 5, 5]  # 4 captions of other images
     assert ranks.captions.tolist() == [3] * 6
 
 
-def test_vectors_that_are_no_numbers() -> None:
+def test_vectors_with_nan_are_an_error() -> None:
     broken = torch.full((2, 2), torch.nan)
     with pytest.raises(ValueError, match="vectors must be finite"):
         rank(broken, broken, torch.arange(2))
 
 
-def test_outranking() -> None:
+def test_count_outranking() -> None:
     vectors, captions, owner = space(5, 12, 0)
     ranks = rank(vectors, captions, owner)
     _, others, _ = space(5, 40, 1)
@@ -87,7 +87,7 @@ def test_outranking() -> None:
         ([20, 2], (0, 50, 50, 11, 11)),
     ],
 )
-def test_recalls(ranks: list[int], expected: tuple[float, ...]) -> None:
+def test_recall_metrics(ranks: list[int], expected: tuple[float, ...]) -> None:
     assert tuple(recall_metrics(torch.tensor(ranks)).values()) == pytest.approx(expected)
 
 
@@ -97,7 +97,7 @@ def test_rsum_is_the_sum_of_six() -> None:
     assert metrics["rsum"] == pytest.approx(sum(six)) and 0 < six[0] < 100
 
 
-def test_folds_are_means_over_consecutive_images() -> None:
+def test_fold_metrics_are_means_over_consecutive_images() -> None:
     vectors, captions, owner = space(25, 60, 2)
     made = mean_over_folds(vectors, captions, owner, 10)
     parts = []
@@ -111,7 +111,7 @@ def test_folds_are_means_over_consecutive_images() -> None:
         mean_over_folds(vectors, captions, owner, 100)
 
 
-def test_intervals_hold_the_value_and_shrink_with_the_images() -> None:
+def test_intervals_contain_the_value_and_shrink_with_more_images() -> None:
     widths = []
     for images in (50, 1250):
         ranks = rank(*space(images, 2 * images, 3, noise=0.1))
@@ -126,5 +126,7 @@ def test_intervals_hold_the_value_and_shrink_with_the_images() -> None:
         assert bootstrap_intervals(tables) == [first, second, both] != bootstrap_intervals(tables, seed=1)
         widths.append(first[0][1] - first[0][0])
     share = retrieval.recall_metrics(ranks.images)["R@1"] / 100
-    assert widths[1] == pytest.approx(2 * 196 * (share * (1 - share) / 1250) ** 0.5, rel=0.15)  # the normal one
+    assert widths[1] == pytest.approx(
+        2 * 196 * (share * (1 - share) / 1250) ** 0.5, rel=0.15
+    )  # of the normal distribution
     assert widths[0] > 2 * widths[1]

@@ -1,4 +1,4 @@
-"""Queries of objects, attributes and relations, their precision, and parsing by the image."""
+"""Queries of objects, attributes and relations, their average precision, and parsing with visual cues."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,16 +31,16 @@ def graph(objects: Sequence[str], attributes: Sequence[Names] = (), relations: S
     }
 
 
-def test_queries_are_what_enough_images_are_said_to_have() -> None:
+def test_queries_are_components_of_enough_images() -> None:
     rows = [graph(["dog", "lake"], [("red", "dog")], [("dog", "swim in", "lake")])] * 6 + [graph(["cat"])] * 4
     found = frequent_queries(pa.Table.from_pylist(rows), [0, 1, 2, 3, 3, 4, *range(4)], 6, {"swim in": "swimming in"})
-    assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat: 4 images
+    assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat has only 4 images
     assert found["object"].true.tolist() == [[True] * 5 + [False]] * 2
     assert found["attribute"].phrases == [Phrase(("red", "dog"), "red dog")]
     assert found["relation"].phrases == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
 
 
-def test_a_relation_is_written_as_it_is_most_often() -> None:
+def test_a_relation_gets_its_most_frequent_written_form() -> None:
     components = pa.Table.from_pylist([graph([], [], [("dog", "sit on", "mat")])] * 3)
     texts = ["sits down on", "Sitting there on", "sitting here on"]
     tokens = [[{"start": text.index(w), "end": text.index(w) + len(w)} for w in text.split()] for text in texts]
@@ -49,7 +49,7 @@ def test_a_relation_is_written_as_it_is_most_often() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
-def test_precision_is_the_fields(items: list[tuple[int, bool]]) -> None:
+def test_average_precision_equals_scikit_learns(items: list[tuple[int, bool]]) -> None:
     items = [*items, (9, True)]
     distinct = torch.tensor([[float(score) + n / 100 for n, (score, _) in enumerate(items)]])
     true = torch.tensor([[flag for _, flag in items]])
@@ -63,7 +63,7 @@ def test_a_tie_counts_against_a_query() -> None:
     )
 
 
-def test_unified() -> None:
+def test_unified_retrieval() -> None:
     queries = {
         "object": Queries([Phrase(("a",), "a"), Phrase(("b",), "b")], torch.tensor([[True, False], [False, True]])),
         "relation": Queries([], torch.zeros(0, 2, dtype=torch.bool)),
@@ -76,10 +76,19 @@ def test_unified() -> None:
     assert swapped["object"]["mAP"] == 50
 
 
-def test_answers_and_chance() -> None:
+def test_accuracy_of_answers_and_of_chance() -> None:
     ends = [(one, other) for one in (True, False, False) for other in (True, False)]
     questions = [Question(0, [(0, 0, 0)] * 6, ends), Question(0, [(0, 0, 0)] * 2, [(True, True), (False, False)])]
-    scores = [0.1, 0.9, 0.2, 0.3, 0.1, 0.0, 0.5, 0.4]  # the second: the subject is right; the first of two: both
+    scores = [
+        0.1,
+        0.9,
+        0.2,
+        0.3,
+        0.1,
+        0.0,
+        0.5,
+        0.4,
+    ]  # chosen: the second (only its subject is right) and the first of the other two (both right)
     made = _accuracy(questions, scores)
     assert (made["subject"], made["object"], made["both"]) == (100, 50, 50)
     assert made["subject, random"] == pytest.approx(100 * (2 / 6 + 1 / 2) / 2)

@@ -34,7 +34,7 @@ CONFIG = EvaluateConfig(threads=1, per_family=3, per_attack=2)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = write_world(tmp_path_factory.mktemp("world"), [("train", 60), ("test", 25)])
     rows = [row for row in pq.read_table(run / "negatives").to_pylist() if row["operator"] == "noun"]
-    for row in rows:  # an attack of UniVSE's too
+    for row in rows:  # an attack of UniVSE as well
         row |= {"operator": "object", "family": "object", "negative_id": row["negative_id"].replace("#noun", "#object")}
     write_table(run, "negatives", pa.Table.from_pylist(rows, NEGATIVES), 1)
     return run
@@ -47,7 +47,7 @@ def model(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(TrainConfig(run=world, output=folder, epochs=3, validation_images=10, min_count=2, **given))
 
 
-class Naive:
+class OneByOne:
     """All scores of a model on the test split, one sentence at a time."""
 
     def __init__(self, model: Path, run: Path) -> None:
@@ -72,11 +72,11 @@ class Naive:
             (row, scores(corpus.captions + n)) for n, row in enumerate(table.to_pylist()) if row["split"] == "test"
         ]
 
-    def some(self, operators: list[str], most: int) -> list[tuple[dict[str, Any], dict[str, float]]]:
-        """The first draws of these operators, in turn, `most` a caption."""
+    def first_negatives(self, operators: list[str], limit: int) -> list[tuple[dict[str, Any], dict[str, float]]]:
+        """Up to `limit` negatives per caption: the first of each operator, then the second ones, and so on."""
         kept: dict[str, list[Any]] = {}
         for row, scores in sorted(self.negatives, key=lambda item: int(item[0]["negative_id"].rpartition(":")[2])):
-            if row["operator"] in operators and len(kept.setdefault(row["caption_id"], [])) < most:
+            if row["operator"] in operators and len(kept.setdefault(row["caption_id"], [])) < limit:
                 kept[row["caption_id"]].append((row, scores))
         return [item for items in kept.values() for item in items]
 
@@ -90,8 +90,8 @@ class Naive:
 
 
 @pytest.fixture(scope="module")
-def naive(model: Path, world: Path) -> Naive:
-    return Naive(model, world)
+def naive(model: Path, world: Path) -> OneByOne:
+    return OneByOne(model, world)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def ranks(model: Path, world: Path) -> dict[tuple[str, str], dict[str, int]]:
     return found
 
 
-def test_without_attack(naive: Naive, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
+def test_without_attack(naive: OneByOne, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
     assert ranks["plain", "i2t"] == {image: naive.rank(image) for image in naive.images}
     for caption, scores in naive.captions.items():
         own = naive.image_of[caption]
@@ -118,10 +118,10 @@ def test_without_attack(naive: Naive, ranks: dict[tuple[str, str], dict[str, int
         ("total", [["noun"], ["numeral"], ["preposition"]]),
     ],
 )
-def test_own_negatives(
-    naive: Naive, ranks: dict[tuple[str, str], dict[str, int]], name: str, operators: list[list[str]]
+def test_attack_by_an_images_own_negatives(
+    naive: OneByOne, ranks: dict[tuple[str, str], dict[str, int]], name: str, operators: list[list[str]]
 ) -> None:
-    some = [item for family in operators for item in naive.some(family, CONFIG.per_family)]
+    some = [item for family in operators for item in naive.first_negatives(family, CONFIG.per_family)]
     for image in naive.images:
         best = naive.best(image)
         beaten = sum(scores[image] > best - 1e-6 for row, scores in some if row["image_id"] == image)
@@ -129,20 +129,20 @@ def test_own_negatives(
     assert any(ranks["plain", "i2t"][image] < ranks[f"vse-c:{name}", "i2t"][image] for image in naive.images)
 
 
-def test_all_negatives_together(naive: Naive, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
-    some = naive.some(["object"], CONFIG.per_attack)
+def test_attack_by_the_negatives_of_all_images(naive: OneByOne, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
+    some = naive.first_negatives(["object"], CONFIG.per_attack)
     for image in naive.images:
         beaten = sum(scores[image] > naive.best(image) - 1e-6 for _, scores in some)
         assert ranks["univse:object", "i2t"][image] == naive.rank(image) + beaten
 
 
-def test_the_plural_split(naive: Naive, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
+def test_the_plural_split(naive: OneByOne, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
     plural = {
         row["caption_id"] for row, _ in naive.negatives if row["operator"] == "numeral" and row["replaced"] != "one"
     }
     images = {naive.image_of[caption] for caption in plural}
     assert set(ranks["plural", "i2t"]) == images and 0 < len(images) < len(naive.images)
-    some = [item for item in naive.some(["numeral"], CONFIG.per_family) if item[0]["caption_id"] in plural]
+    some = [item for item in naive.first_negatives(["numeral"], CONFIG.per_family) if item[0]["caption_id"] in plural]
     for image in images:
         best = max(naive.captions[caption][image] for caption in plural if naive.image_of[caption] == image)
         others = [naive.captions[caption][image] for caption in plural if naive.image_of[caption] != image]
@@ -152,18 +152,18 @@ def test_the_plural_split(naive: Naive, ranks: dict[tuple[str, str], dict[str, i
         assert ranks["plural:numeral", "i2t"][image] == plain + beaten
 
 
-def test_pairs(naive: Naive, model: Path, world: Path) -> None:
+def test_pairwise_accuracy(naive: OneByOne, model: Path, world: Path) -> None:
     found = measure(model, world, CONFIG).metrics["pairwise"]
     assert found.keys() == {"noun", "numeral", "preposition", "object"}
     for name, entry in found.items():
-        firsts = naive.some([name], 1)
+        firsts = naive.first_negatives([name], 1)
         right = [naive.captions[row["caption_id"]][row["image_id"]] > scores[row["image_id"]] for row, scores in firsts]
         assert entry["pairs"] == len(right) == 50
         assert entry["accuracy"] == pytest.approx(100 * sum(right) / len(right))
         assert entry["interval"][0] <= entry["accuracy"] <= entry["interval"][1]
 
 
-def test_choose_takes_the_first_draws_in_turn(world: Path, model: Path) -> None:
+def test_first_negatives_take_turns_between_operators(world: Path, model: Path) -> None:
     captions = read_captions(world)
     corpus = encode_run(world, captions, load_model(model, CPU)[1])
     chosen = first_negatives(corpus, torch.tensor([3, 7]), ["noun", "preposition"], 3)
@@ -173,7 +173,9 @@ def test_choose_takes_the_first_draws_in_turn(world: Path, model: Path) -> None:
     assert first_negatives(corpus, torch.tensor([3]), ["verb"], 3).tolist() == []
 
 
-def test_what_is_written(model: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_writes_tables_metrics_and_ranks(
+    model: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--output", str(tmp_path / "e"), "--per-family", "3", "--per-attack", "2", "--threads", "1"]
     assert main(["evaluate", str(model), str(world), *options]) == 0
     text = capsys.readouterr().out
@@ -200,7 +202,7 @@ def test_a_run_without_negatives_is_evaluated_plain(model: Path, world: Path, tm
     assert metrics["images"] == 7 and metrics["retrieval"]["i2t R@10"] > 0 and "vse-c" not in metrics
 
 
-def test_images_without_captions_or_features_do_not_count(model: Path, world: Path, tmp_path: Path) -> None:
+def test_images_without_captions_or_features_are_left_out(model: Path, world: Path, tmp_path: Path) -> None:
     run = copytree(world, tmp_path / "run")
     rows = pq.read_table(run / "captions" / "part-00000.parquet").to_pylist()
     extra = {**rows[-1], "caption_id": "world:dark:0", "image_id": "dark", "image": "dark.png"}
@@ -225,7 +227,7 @@ def test_bad_arguments(
     assert capsys.readouterr().err == f"{message}\n"
 
 
-def test_train_by_the_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10", "--threads", "1"]
     given = [
         "train",
@@ -240,8 +242,8 @@ def test_train_by_the_command_line(world: Path, tmp_path: Path, capsys: pytest.C
     assert main([*given, *small]) == 0
     shown = capsys.readouterr()
     assert shown.out == "" and "epoch 1: loss" in shown.err
-    told = json.loads((tmp_path / "m" / "config.json").read_text())["config"]
-    assert told["model"] == "vse-c" and told["negative_families"] == ["noun", "numeral"]
+    settings = json.loads((tmp_path / "m" / "config.json").read_text())["config"]
+    assert settings["model"] == "vse-c" and settings["negative_families"] == ["noun", "numeral"]
     assert main([*given, *small, "--margin", "0.1", "--quiet"]) == 2
     assert "margin was 0.2, is now 0.1" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
@@ -254,5 +256,5 @@ def test_a_model_for_other_features(model: Path, world: Path, tmp_path: Path) ->
 
     run = copytree(world, tmp_path / "run")
     write_features(run, read_captions(world).image_ids, torch.rand(85, 5).numpy())
-    with pytest.raises(ValueError, match="must have 22 numbers as the model's, have 5"):
+    with pytest.raises(ValueError, match="must have 22 numbers for this model, have 5"):
         measure(model, run, CONFIG)

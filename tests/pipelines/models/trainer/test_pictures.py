@@ -1,4 +1,4 @@
-"""Pictures of a small model: which photos and regions a query finds, and what is drawn."""
+"""Figures of a small model: the photos and regions that a query finds, and what is drawn."""
 
 from pathlib import Path
 
@@ -50,11 +50,11 @@ def photos(tmp_path: Path) -> Path:
         ("a black dog on a couch", ("dog", "on", "couch")),
     ],
 )
-def test_a_query_is_read_as_a_caption(text: str, words: tuple[str, ...]) -> None:
+def test_a_query_is_parsed_as_a_caption(text: str, words: tuple[str, ...]) -> None:
     assert read_query(text) == Phrase(words, text)
 
 
-def test_a_query_must_name_a_thing() -> None:
+def test_a_query_must_name_an_object() -> None:
     with pytest.raises(ValueError, match="query must name an object, was: 'very slowly'"):
         read_query("very slowly")
 
@@ -71,11 +71,11 @@ def test_the_best_photos_come_first_with_the_scores_of_their_regions() -> None:
     assert torch.allclose(row.maps, torch.tensor([[[0, 1.0], [0, 0]], [[0, 0], [0, 0.5]]]), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
         find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], Photos(names, regions), 2)
-    with pytest.raises(ValueError, match="must be a square grid of regions, have 3 a photo"):
+    with pytest.raises(ValueError, match="must be a square grid of regions, have 3 per photo"):
         find_relevance(made, vocabulary, [], Photos(names, regions[:, :3]), 2)
 
 
-def test_what_is_alike_lies_close_in_the_plane() -> None:
+def test_similar_vectors_are_close_in_the_plane() -> None:
     generator = torch.Generator().manual_seed(0)
     vectors = torch.eye(3).repeat_interleave(8, 0) + 0.05 * torch.randn(24, 3, generator=generator)
     places = to_plane(vectors, 0)
@@ -85,7 +85,7 @@ def test_what_is_alike_lies_close_in_the_plane() -> None:
     assert (nearest // 8 == np.arange(24) // 8).all()
 
 
-def test_by_the_command_line(
+def test_picture_command(
     world: Path, model: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--images", str(photos), "--query", "a red dog", "--query", "a hill", "--best", "2"]
@@ -99,7 +99,7 @@ def test_by_the_command_line(
     assert "images must be a folder" in capsys.readouterr().err
 
 
-def test_a_map_lies_over_what_the_features_saw(tmp_path: Path) -> None:
+def test_a_map_covers_the_crop_of_the_features(tmp_path: Path) -> None:
     pixels = np.zeros((100, 300, 3), np.uint8)
     pixels[:, 100:200] = 255
     Image.fromarray(pixels).save(tmp_path / "wide.png")
@@ -108,22 +108,22 @@ def test_a_map_lies_over_what_the_features_saw(tmp_path: Path) -> None:
     assert seen.shape == (80, 80, 3) and seen.min() == 255
 
 
-def test_the_usual_queries_are_of_words_that_the_model_knows(world: Path) -> None:
+def test_default_queries_use_only_known_words(world: Path) -> None:
     captions = read_captions(world)
     vocabulary = build_vocabulary(captions.texts.to_pylist(), 10_000)
-    with pytest.raises(ValueError, match="must say something that the model knows"):
+    with pytest.raises(ValueError, match="must have components that the model knows"):
         common_phrases(world, captions, {0, 1}, vocabulary)
     everything = common_phrases(world, captions, set(range(10)), build_vocabulary(captions.texts.to_pylist(), 1))
     assert everything
 
 
-def test_what_cannot_be_drawn(world: Path, model: Path, photos: Path, tmp_path: Path) -> None:
+def test_pictures_that_cannot_be_drawn(world: Path, model: Path, photos: Path, tmp_path: Path) -> None:
     assert draw_pictures(model, world, photos, tmp_path / "p", PictureConfig(best=1))[0].name == "relevance.png"
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="must have photos of images with features"):
         draw_pictures(model, world, tmp_path / "empty", tmp_path / "q", PictureConfig())
     other = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 1}))
-    with pytest.raises(ValueError, match=r"pictures are of a univse model, .* is: vse\+\+"):
+    with pytest.raises(ValueError, match=r"pictures need a univse model, .* is: vse\+\+"):
         draw_pictures(other, world, None, tmp_path / "r", PictureConfig())
     with pytest.raises(ValueError, match="best must be >= 1, was: 0"):
         PictureConfig(best=0)

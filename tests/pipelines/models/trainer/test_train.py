@@ -43,15 +43,15 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("model", ["vse", "vse++", "vse-c"])
 def test_a_model_learns(world: Path, tmp_path: Path, model: str) -> None:
-    said: list[str] = []
-    folder = train(config(world, tmp_path / "m", model=model, epochs=12), say=said.append)
+    progress: list[str] = []
+    folder = train(config(world, tmp_path / "m", model=model, epochs=12), say=progress.append)
     history = lines(folder)
     assert [line["epoch"] for line in history] == list(range(1, 13))
     assert history[-1]["losses"][-1] < 0.3 * history[0]["losses"][0]
     best = json.loads((folder / "best.json").read_text())
     assert best["rsum"] == max(line["validation"]["rsum"] for line in history) > 350  # chance: 107
     assert next(line for line in history if line["epoch"] == best["epoch"])["validation"]["i2t R@1"] > 40  # chance: 3
-    assert said[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(said) == 13
+    assert progress[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(progress) == 13
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -60,9 +60,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(world: Path, tmp_pat
     whole = train(config(world, tmp_path / "whole", model=model, epochs=4, decay_every=3))
     part = train(config(world, tmp_path / "part", model=model, epochs=2, decay_every=3))
     assert json.loads((part / "last.json").read_text())["epoch"] == 2
-    said: list[str] = []
-    train(config(world, part, model=model, epochs=4, decay_every=3), say=said.append)
-    assert said[0].endswith("resumed after epoch 2") and len(said) == 3
+    progress: list[str] = []
+    train(config(world, part, model=model, epochs=4, decay_every=3), say=progress.append)
+    assert progress[0].endswith("resumed after epoch 2") and len(progress) == 3
     for name in ("best", "last"):
         one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
         assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
@@ -74,15 +74,15 @@ def test_an_interrupted_training_ends_with_the_same_weights(world: Path, tmp_pat
     assert rates == pytest.approx([0.01, 0.01, 0.01, 0.001])
 
 
-def test_a_line_beyond_the_weights_is_forgotten(world: Path, tmp_path: Path) -> None:
+def test_metrics_of_epochs_after_the_saved_weights_are_dropped(world: Path, tmp_path: Path) -> None:
     folder = train(config(world, tmp_path / "m", epochs=1))
     with (folder / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps({"epoch": 2}) + "\n")  # stopped between the two files
+        file.write(json.dumps({"epoch": 2}) + "\n")  # as if stopped between writing the two files
     train(config(world, folder, epochs=2))
     assert [line["epoch"] for line in lines(folder)] == [1, 2] and "loss" in lines(folder)[1]
 
 
-def test_what_is_kept_is_the_mean_of_the_weights(world: Path, tmp_path: Path) -> None:
+def test_the_averaged_weights_are_kept(world: Path, tmp_path: Path) -> None:
     weight = "text.gru.weight_hh_l0"
     for average in (0.9, 0.0):
         folder = train(config(world, tmp_path / str(average), epochs=1, average=average))
@@ -93,17 +93,17 @@ def test_what_is_kept_is_the_mean_of_the_weights(world: Path, tmp_path: Path) ->
         train(config(world, tmp_path / f"{n}", epochs=1, average=n, batch_size=540, dropout=0.0)) for n in (0.5, 0.999)
     ]
     one, other = (load_file(folder / "last.safetensors") for folder in others)
-    assert all(torch.equal(one[key], other[key]) for key in one)  # after a step all are the weights themselves
+    assert all(torch.equal(one[key], other[key]) for key in one)  # after one step the average equals the weights
 
 
-def test_the_seed_decides(world: Path, tmp_path: Path) -> None:
+def test_weights_depend_on_the_seed(world: Path, tmp_path: Path) -> None:
     folders = [train(config(world, tmp_path / str(n), seed=seed, epochs=1)) for n, seed in enumerate((3, 3, 4))]
     one, same, other = (load_file(folder / "last.safetensors") for folder in folders)
     assert all(torch.equal(one[key], same[key]) for key in one)
     assert not any(torch.equal(one[key], other[key]) for key in one if "weight" in key)
 
 
-def test_negatives_teach_what_they_are_about(world: Path, tmp_path: Path) -> None:
+def test_training_with_negatives_improves_recall_under_attack(world: Path, tmp_path: Path) -> None:
     from negcap.pipelines.models.config import EvaluateConfig
     from negcap.pipelines.models.trainer.evaluate import measure
 
@@ -114,26 +114,28 @@ def test_negatives_teach_what_they_are_about(world: Path, tmp_path: Path) -> Non
     assert right["vse-c"] > right["vse++"] + 10
 
 
-def test_a_folder_of_another_model_is_refused(world: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_model_is_rejected(world: Path, tmp_path: Path) -> None:
     given = config(world, tmp_path / "m", epochs=1)
     train(given)
-    with pytest.raises(ValueError, match=r"trained otherwise: margin was 0.2, is now 0.3 \(--overwrite replaces it\)"):
+    with pytest.raises(
+        ValueError, match=r"trained with other settings: margin was 0.2, is now 0.3 \(--overwrite replaces it\)"
+    ):
         train(replace(given, margin=0.3))
     other = copytree(world, tmp_path / "other")
     write_features(other, [f"scene{n:04d}" for n in range(360)], np.ones((360, 22), np.float16))
-    with pytest.raises(ValueError, match="its input features has changed"):
+    with pytest.raises(ValueError, match="its input table features has changed"):
         train(replace(given, run=other))
     train(replace(given, margin=0.3), overwrite=True)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
     assert len(lines(tmp_path / "m")) == 1
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(ValueError, match="output must be a new or empty folder or a model's"):
+    with pytest.raises(ValueError, match="output must be a new folder, an empty one, or that of a model"):
         train(replace(given, output=tmp_path / "full"), overwrite=True)
     assert (tmp_path / "full" / "letter.txt").exists()
 
 
-def test_vectors_are_kept_where_they_shall_be(world: Path, tmp_path: Path) -> None:
+def test_vectors_stay_fixed_unless_tuned(world: Path, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
     given = config(world, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", tune_vectors=False)
     train(given)
@@ -183,7 +185,7 @@ def test_bad_config(given: dict[str, Any], message: str) -> None:
         ({"learning_rate": 1e37}, "not finite|must be finite"),
     ],
 )
-def test_what_cannot_be_trained(world: Path, tmp_path: Path, given: dict[str, Any], message: str) -> None:
+def test_trainings_that_cannot_run(world: Path, tmp_path: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(config(world, tmp_path / "m", epochs=2, **given))
 
@@ -199,7 +201,7 @@ def test_a_damaged_model(world: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text("{")
     with pytest.raises(ValueError, match="config.json must be JSON"):
         load_model(folder, torch.device("cpu"))
-    with pytest.raises(FileNotFoundError, match="must be a model's folder"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a trained model"):
         load_model(tmp_path, torch.device("cpu"))
 
 

@@ -1,4 +1,4 @@
-"""Words, relations, compositions and losses of UniVSE, each against a plain computation."""
+"""Words, relations, compositions and losses of UniVSE, each compared with a plain computation."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def model(**given: Any) -> UniVSE:
 
 
 def texts() -> Texts:
-    """Two sentences: "red dog on cat", with all its components, and "dog", with none."""
+    """Two texts: "red dog on cat" with all its components, and "dog" with none."""
     objects = ComponentLists(torch.tensor([[DOG], [CAT], [UNKNOWN_ID]]), torch.tensor([0, 3, 3]))
     pairs = ComponentLists(torch.tensor([[RED, DOG], [UNKNOWN_ID, CAT]]), torch.tensor([0, 2, 2]))
     triples = ComponentLists(torch.tensor([[DOG, ON, CAT]]), torch.tensor([0, 1, 1]))
@@ -43,7 +43,7 @@ def texts() -> Texts:
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
-def test_spans_are_the_entries_of_the_rows(sizes: list[int], data: st.DataObject) -> None:
+def test_ragged_rows_are_the_entries_of_the_rows(sizes: list[int], data: st.DataObject) -> None:
     offsets = torch.tensor([0, *sizes]).cumsum(0)
     rows = torch.tensor(data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=7)))
     at, owner = ragged_rows(offsets, rows)
@@ -58,12 +58,12 @@ def test_components_with_unknown_words_are_left_out() -> None:
     assert [part.tolist() for part in graphs.pairs.known_components(torch.tensor([0]))] == [[0], [0]]
 
 
-def test_a_name_is_known_whole_or_by_its_last_word() -> None:
+def test_an_unknown_name_gets_the_id_of_its_last_word() -> None:
     vocabulary = WordVocabulary((*SPECIALS, "racket", "tennis racket", "game"))
     assert component_ids(vocabulary, ["tennis racket", "soccer game", "racket", "tennis", "ball"]) == [5, 6, 4, 3, 3]
 
 
-def test_a_noun_has_its_own_modifier_or_an_attributes() -> None:
+def test_a_noun_has_its_own_modifier_or_that_of_an_attribute() -> None:
     encoder = WordEncoder(WordEncoderShape(9, 5, 3, 4), Generator().manual_seed(0))
 
     def phi(noun: int, modifier: int) -> Tensor:
@@ -79,7 +79,7 @@ def test_a_noun_has_its_own_modifier_or_an_attributes() -> None:
     assert not torch.allclose(own, said, atol=1e-2)
 
 
-def test_relations_and_sentences_are_read_by_one_gru_forwards_to_the_last_word() -> None:
+def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -> None:
     made = model()
     gru, read = made.text.gru, made.word_encoder
 
@@ -113,10 +113,10 @@ def test_components_of_a_caption_are_composed(components: tuple[str, ...], compo
     assert torch.allclose(captions[0], blended, atol=1e-6) and torch.allclose(captions[1], sentences[1], atol=1e-6)
 
 
-def test_without_components_a_caption_is_its_sentence() -> None:
+def test_a_caption_without_components_is_its_sentence() -> None:
     one, other, row = model(), model(components=()), torch.tensor([0])
     assert torch.allclose(blend(*one.sentences_and_components(texts(), row), 1.0), other.sentences(texts(), row))
-    with pytest.raises(ValueError, match="UniVSE reads components"):
+    with pytest.raises(ValueError, match="UniVSE needs components"):
         one.sentences(texts()._replace(graphs=None), torch.tensor([0]))
 
 
@@ -131,7 +131,7 @@ def test_queries_are_words_pairs_or_triples() -> None:
 
 
 @pytest.mark.parametrize(("pooling", "highest"), [("max", 1), ("max-k", 10)])
-def test_regions_are_mapped_and_then_pooled(pooling: str, highest: int) -> None:
+def test_regions_are_mapped_before_pooling(pooling: str, highest: int) -> None:
     encoder = ImageEncoder(6, 4, "none", Generator().manual_seed(0), pooling)
     grid = torch.randn(3, 12, 6, generator=Generator().manual_seed(1))
     regions = grid @ encoder.linear.weight.T + encoder.linear.bias
@@ -142,7 +142,7 @@ def test_regions_are_mapped_and_then_pooled(pooling: str, highest: int) -> None:
     assert encoder(grid[:, :2]).shape == (3, 4)  # fewer regions than k
 
 
-def test_an_averaged_grid_has_regions_too() -> None:
+def test_an_averaged_grid_also_has_regions() -> None:
     encoder = ImageEncoder(6, 4, "root", Generator().manual_seed(0))
     grid = torch.randn(3, 5, 6, generator=Generator().manual_seed(1))
     image, regions = encoder.with_regions(grid)
@@ -156,7 +156,7 @@ def scores(*shape: int) -> Tensor:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1])
-def test_relevant_regions_cost(temperature: float) -> None:
+def test_relevance_hinges(temperature: float) -> None:
     true, false, there = (
         scores(3, 4),
         scores(3, 5, 4),
@@ -174,7 +174,7 @@ def test_relevant_regions_cost(temperature: float) -> None:
     assert relevance_hinges(true, false, there, 0.2, temperature).tolist() == pytest.approx(expected)
 
 
-def test_relations_cost_by_made_negatives_and_by_the_batch() -> None:
+def test_relation_losses_use_replaced_words_and_other_triples() -> None:
     true, false, there = scores(2), scores(2, 3), torch.tensor([[True, True, False], [False] * 3])
     hardest = max(0.0, *(0.2 + float(false[0, n] - true[0]) for n in (0, 1)))
     assert replaced_triple_hinges(true, false, there, 0.2).tolist() == pytest.approx([hardest, 0.0])
@@ -192,7 +192,7 @@ def test_a_caption_counts_once_however_many_components_it_has() -> None:
     assert sum_of_caption_means(values, owner, 4).item() == 2 + 5
 
 
-def test_gradients() -> None:
+def test_relevance_gradients() -> None:
     true, false = (scores(*shape).double().requires_grad_() for shape in ((2, 3), (2, 4, 3)))
     there = torch.ones(2, 4, dtype=torch.bool)
     assert torch.autograd.gradcheck(lambda t, f: relevance_hinges(t, f, there, 0.2), (true, false))
@@ -215,7 +215,7 @@ def test_bad_config(given: dict[str, Any], message: str) -> None:
         configure(Path(), Path(), "univse", **given)
 
 
-def test_the_rate_is_constant_then_halved_to_its_least() -> None:
+def test_the_learning_rate_is_constant_then_halved_down_to_its_minimum() -> None:
     rates = [CONFIG.rate(epoch) for epoch in range(1, 15)]
     assert rates[:6] == [1e-3] * 6 and rates[6:9] == pytest.approx([5e-4, 2.5e-4, 1.25e-4])
     assert rates[11] == pytest.approx(1e-3 / 64) and rates[12:] == [1e-5] * 2
@@ -231,7 +231,7 @@ def test_a_blend_is_a_unit_vector(alpha: float) -> None:
     assert torch.allclose(blended.norm(dim=1), torch.ones(3)) and torch.allclose(blended[2], one[2])
 
 
-def test_numbers_of_words_may_be_short_ones_of_a_large_vocabulary() -> None:
+def test_small_integer_types_of_word_ids_do_not_overflow() -> None:
     encoder = WordEncoder(WordEncoderShape(50_000, 2, 2, 2), Generator().manual_seed(0))
     words = torch.tensor([49_999, 46_400])
     assert torch.equal(encoder(words.int()), encoder(words))

@@ -1,4 +1,4 @@
-"""UniVSE trained and evaluated on a made-up world with components and a grid."""
+"""UniVSE trained and evaluated on an artificial world with components and a grid."""
 
 import json
 from dataclasses import replace
@@ -54,7 +54,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_it_learns_sentences_and_components(trained: Path) -> None:
+def test_training_learns_sentences_and_components(trained: Path) -> None:
     first, *_, last = lines(trained)
     assert last["validation"]["rsum"] > 400  # chance: 150
     assert last["terms"].keys() == {"sent", "comp", "obj", "attr", "rel"}
@@ -82,39 +82,41 @@ def test_an_interrupted_training_ends_with_the_same_weights(world: Path, tmp_pat
         ({"components": (), "contrast": ("rel",)}, {"sent", "rel"}),
     ],
 )
-def test_parts_may_be_left_out(world: Path, tmp_path: Path, given: dict[str, Any], terms: set[str]) -> None:
+def test_components_and_losses_can_be_left_out(
+    world: Path, tmp_path: Path, given: dict[str, Any], terms: set[str]
+) -> None:
     folder = train(config(world, tmp_path / "m", epochs=1, relations_after=0, **given))
     assert lines(folder)[0]["terms"].keys() == terms
     assert all(value > 0 for value in lines(folder)[0]["terms"].values())
 
 
-def test_what_is_drawn_is_false_and_of_the_right_captions(world: Path, tmp_path: Path) -> None:
-    told = config(world, tmp_path)
-    material = read_training_data(told)
+def test_sampled_components_are_false_and_belong_to_their_captions(world: Path, tmp_path: Path) -> None:
+    settings = config(world, tmp_path)
+    material = read_training_data(settings)
     captions = material.train[:20]
     source, graphs = material.sampler, material.texts.graphs
     assert graphs is not None
-    drawn = UNIVSE.sample(source, captions, told, Generator().manual_seed(3))
+    drawn = UNIVSE.sample(source, captions, settings, Generator().manual_seed(3))
     rows = {row["caption_id"]: row for row in pq.read_table(world / "components").to_pylist()}
     all_captions = read_captions(world)
-    said = [rows[all_captions.ids[n]] for n in captions.tolist()]
+    components = [rows[all_captions.ids[n]] for n in captions.tolist()]
     word = material.vocabulary.words
     objects = [
         (int(n), word[graphs.objects.words[at, 0]])
         for at, n in zip(drawn.objects.rows, drawn.objects.owner, strict=True)
     ]
-    assert objects == [(n, item["object"]) for n, row in enumerate(said) for item in row["objects"]]
+    assert objects == [(n, item["object"]) for n, row in enumerate(components) for item in row["objects"]]
     assert drawn.absent.shape == (20, 16) and drawn.objects.present.all()
-    for row, absent in zip(said, drawn.absent, strict=True):
+    for row, absent in zip(components, drawn.absent, strict=True):
         assert not {item["object"] for item in row["objects"]} & {word[n] for n in absent}
     for at, owner, false, there in zip(*drawn.pairs, strict=True):
         attribute, noun = (word[n] for n in graphs.pairs.words[at])
-        assert {"attribute": attribute, "object": noun}.items() <= said[owner]["attributes"][0].items() or len(
-            said[owner]["attributes"]
+        assert {"attribute": attribute, "object": noun}.items() <= components[owner]["attributes"][0].items() or len(
+            components[owner]["attributes"]
         ) > 1
         assert attribute not in {word[n] for n, real in zip(false[:8], there[:8], strict=True) if real}
         assert (false[8:] == drawn.absent[owner]).all()
-    assert drawn.triples.owner.tolist() == sorted(set(drawn.triples.owner.tolist()))  # one of a caption
+    assert drawn.triples.owner.tolist() == sorted(set(drawn.triples.owner.tolist()))  # at most one per caption
     assert (drawn.all_triples[drawn.chosen] == drawn.triples.rows).all()
     made = _replace_words(graphs.triples.words, drawn.triples, CPU).view(-1, len(REPLACED_WORD), 3)
     for at, false in zip(drawn.triples.rows, made, strict=True):
@@ -122,28 +124,28 @@ def test_what_is_drawn_is_false_and_of_the_right_captions(world: Path, tmp_path:
         assert all(
             set(row.nonzero()[:, 0].tolist()) <= {place} for row, place in zip(changed, REPLACED_WORD, strict=True)
         )
-    again = UNIVSE.sample(source, captions, told, Generator().manual_seed(3))
-    other = UNIVSE.sample(source, captions, told, Generator().manual_seed(4))
+    again = UNIVSE.sample(source, captions, settings, Generator().manual_seed(3))
+    other = UNIVSE.sample(source, captions, settings, Generator().manual_seed(4))
     assert torch.equal(again.absent, drawn.absent) and not torch.equal(other.absent, drawn.absent)
 
 
-def test_captions_without_components_cost_only_as_sentences(world: Path, tmp_path: Path) -> None:
-    told = config(world, tmp_path)
-    material = read_training_data(told)
+def test_captions_without_components_add_only_to_the_sentence_loss(world: Path, tmp_path: Path) -> None:
+    settings = config(world, tmp_path)
+    material = read_training_data(settings)
     graphs = material.texts.graphs
     assert graphs is not None
     empty = [lists._replace(offsets=torch.zeros_like(lists.offsets)) for lists in graphs]
     bare = material.texts._replace(graphs=type(graphs)(*empty))
     captions = material.train[:8]
     source = material.sampler._replace(graphs=bare.graphs)
-    drawn = UNIVSE.sample(source, captions, told, Generator().manual_seed(0))
-    model = UNIVSE.build(told, 22, len(material.vocabulary), None)
+    drawn = UNIVSE.sample(source, captions, settings, Generator().manual_seed(0))
+    model = UNIVSE.build(settings, 22, len(material.vocabulary), None)
     batch = Batch(captions, material.features[material.image[captions]], torch.eye(8, dtype=torch.bool), bare)
-    terms = UNIVSE.losses(model, batch, drawn, told, 5)
+    terms = UNIVSE.losses(model, batch, drawn, settings, 5)
     assert terms["sent"].item() > 0 and [terms[name].item() for name in ("comp", "obj", "attr", "rel")] == [0] * 4
 
 
-def test_the_thing_is_found_where_it_is_seen(world: Path, trained: Path) -> None:
+def test_an_object_scores_highest_in_the_region_that_shows_it(world: Path, trained: Path) -> None:
     model, vocabulary, _ = load_model(trained, CPU)
     captions = read_captions(world)
     test = captions.of_splits(["test"])
@@ -159,11 +161,11 @@ def test_the_thing_is_found_where_it_is_seen(world: Path, trained: Path) -> None
     assert len(right) > 40 and np.mean(right) > 0.5  # chance: 0.25
 
 
-def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) -> None:
+def test_negatives_are_parsed_and_cached(world: Path, tmp_path: Path) -> None:
     run = copytree(world, tmp_path / "run")
     captions = read_captions(run)
-    told = config(run, tmp_path)
-    vocabulary = read_training_data(told).vocabulary
+    settings = config(run, tmp_path)
+    vocabulary = read_training_data(settings).vocabulary
     corpus = encode_run(run, captions, vocabulary)
     graphs = read_graphs(run, captions, vocabulary, CPU)
     rows = torch.tensor([3, 10, 700])
@@ -177,7 +179,9 @@ def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) 
         at, _ = made.objects.known_components(torch.tensor([corpus.captions + row]))
         names = {vocabulary.words[n] for n in made.objects.words[at, 0]}
         assert names and all(name in texts[row] for name in names)
-    assert len(made.objects.known_components(corpus.captions + torch.tensor([4, 11]))[0]) == 0  # not asked for
+    assert (
+        len(made.objects.known_components(corpus.captions + torch.tensor([4, 11]))[0]) == 0
+    )  # of negatives that were not requested
     (kept,) = (run / "encoded").glob("components-*.safetensors")
     again = with_negatives(run, graphs, rows, corpus, vocabulary)
     assert all(
@@ -188,7 +192,7 @@ def test_negatives_are_read_by_the_parser_and_kept(world: Path, tmp_path: Path) 
         with_negatives(run, graphs, rows, corpus, vocabulary)
 
 
-def test_an_evaluation(world: Path, trained: Path) -> None:
+def test_evaluation(world: Path, trained: Path) -> None:
     plain = EvaluateConfig(threads=1)
     metrics = measure(trained, world, plain).metrics
     assert metrics["unified"].keys() == metrics["unified"].keys() & {"object", "attribute", "relation"}
@@ -200,17 +204,19 @@ def test_an_evaluation(world: Path, trained: Path) -> None:
         assert other["univse"]["object"]["R@1"] == pytest.approx(metrics["alpha"][str(alpha)]["object R@1"])
     alone = measure(trained, world, replace(plain, components=())).metrics
     assert alone["retrieval"] == measure(trained, world, replace(plain, alpha=1.0)).metrics["retrieval"]
-    told = metrics["parsing"]["relation"]
-    assert told["both"] > told["both, random"] and told["subject"] >= told["both"] <= told["object"]
+    accuracy = metrics["parsing"]["relation"]
+    assert accuracy["both"] > accuracy["both, random"] and accuracy["subject"] >= accuracy["both"] <= accuracy["object"]
 
 
-def test_by_the_command_line(world: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_and_evaluate_commands(
+    world: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = ["--features", "grid", "--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10"]
     options = ["--contrast", "obj,rel", "--components", "none", "--alpha", "0.5", "--threads", "1"]
     assert main(["train", str(world), "--model", "univse", "--output", str(tmp_path / "m"), *given, *options]) == 0
-    told = json.loads((tmp_path / "m" / "config.json").read_text())
-    assert told["config"]["components"] == [] and told["config"]["contrast"] == ["obj", "rel"]
-    assert {"components", "component_vocabulary", "component_exclusions", "features_grid"} <= told["inputs"].keys()
+    settings = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert settings["config"]["components"] == [] and settings["config"]["contrast"] == ["obj", "rel"]
+    assert {"components", "component_vocabulary", "component_exclusions", "features_grid"} <= settings["inputs"].keys()
     capsys.readouterr()
     assert (
         main(
@@ -224,25 +230,25 @@ def test_by_the_command_line(world: Path, trained: Path, tmp_path: Path, capsys:
         "| α | rsum |",
         "chosen by the image",
         "**univse (α 0.4, obj+attr+rel)** on test",
-        "add up to",
+        "The sum of R@1",
     ):
         assert title in shown
     assert main(["evaluate", str(trained), str(world), "--alpha", "4"]) == 2
     assert "alpha must be in [0, 1], was: 4.0" in capsys.readouterr().err
 
 
-def test_other_models_are_asked_the_same_queries(world: Path, trained: Path, tmp_path: Path) -> None:
+def test_other_models_get_the_same_queries(world: Path, trained: Path, tmp_path: Path) -> None:
     plain = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 6, "image_pooling": "max-k"}))
     metrics = measure(plain, world, EvaluateConfig(threads=1)).metrics
     asked = {level: entry["queries"] for level, entry in metrics["unified"].items()}
     ours = measure(trained, world, EvaluateConfig(threads=1)).metrics["unified"]
     assert asked == {level: entry["queries"] for level, entry in ours.items()} and "alpha" not in metrics
     assert metrics["unified"]["object"]["mAP"] > metrics["unified"]["object"]["images"]
-    with pytest.raises(ValueError, match="alpha can be set for a univse model, .* is: vse"):
+    with pytest.raises(ValueError, match="alpha can only be set for a univse model, .* is: vse"):
         measure(plain, world, EvaluateConfig(alpha=0.5))
 
 
-def test_what_a_run_must_have(world: Path, tmp_path: Path) -> None:
+def test_tables_that_a_run_must_have(world: Path, tmp_path: Path) -> None:
     run = copytree(world, tmp_path / "run")
     rmtree(run / "components")
     with pytest.raises(FileNotFoundError, match="has no components: run negcap components first"):

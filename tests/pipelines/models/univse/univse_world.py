@@ -1,4 +1,4 @@
-"""The made-up world with components, and features on a grid: a thing and its colour are seen in one region of four."""
+"""The artificial world with components and grid features: of four regions, one shows the object and its colour."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ from tests.pipelines.models.trainer_world import (
     write_world,
 )
 
-SEEN_IN_PLACE = (True, True, True, False)  # number, colour, thing are of the region; the place is seen all around
+LOCAL = (True, True, True, False)  # number, colour and noun are visible in one region, the place in all
 
 
-class Whole:
-    """A WholeTable that is in memory."""
+class TableInMemory:
+    """A WholeTable that holds its rows in memory."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -34,7 +34,7 @@ class Whole:
 
 
 def write_univse_world(run: Path, images: Sequence[tuple[str, int]]) -> Path:
-    """`write_world` with parses, components, UniVSE's object attack, and features_grid, (4, 22) an image."""
+    """`write_world` with parses, components, UniVSE's object attack, and features_grid, (4, 22) per image."""
     write_world(run, images)
     captions = pq.read_table(run / "captions")
     parses = parse_table(captions)
@@ -55,14 +55,14 @@ def add_components(run: Path, parses: pa.Table) -> None:
     config = ComponentsConfig(min_count=2)
     components = read(parses, config).tables["components"]
     vocabulary = choose(add_counts([count_shard(components, config)], config), config).tables["component_vocabulary"]
-    excluded = find_exclusions(parses, config, Whole(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
+    excluded = find_exclusions(parses, config, TableInMemory(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
     tables = {"components": components, "component_vocabulary": vocabulary, "component_exclusions": excluded}
     for name, table in tables.items():
         write_table(run, name, table)
 
 
 def region_of(image: str) -> int:
-    """Where the thing of an image is seen."""
+    """The index of the region that shows the image's object."""
     return int(image[-1]) % 4
 
 
@@ -71,7 +71,7 @@ def grid(image: str, text: str) -> np.ndarray:
     true = {word for word in (*NUMBERS, *COLOURS, *NOUNS) if {word, f"{word}s"} & set(words)}
     made = np.random.default_rng([7, *map(ord, image)]).uniform(0, 0.1, (4, sum(map(len, SLOTS))))
     at = 0
-    for slot, local in zip(SLOTS, SEEN_IN_PLACE, strict=True):
+    for slot, local in zip(SLOTS, LOCAL, strict=True):
         for word in slot:
             if word in true or (not local and word in text):
                 made[slice(None) if not local else region_of(image), at] += 1
