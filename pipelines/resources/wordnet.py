@@ -220,7 +220,7 @@ def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Build WordNet's taxonomy as one Parquet file, without glosses and examples, with its licence in a file beside it."""
+    """Build WordNet's taxonomy as one Parquet file without glosses and examples, and write its licence beside it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument(
         "--source", type=Path, default=Path("/usr/share/wordnet"), help="folder of an installed WordNet"

@@ -51,7 +51,7 @@ class Tally:
 
     @property
     def right(self) -> int:
-        """The number of rows with the right answer: FALSE or MISCOUNTED for negatives, TRUE for positives and captions."""
+        """Rows with the right answer: FALSE or MISCOUNTED for negatives, TRUE for positives and captions."""
         return (
             self.answers[Answer.TRUE] if self.positive else self.answers[Answer.FALSE] + self.answers[Answer.MISCOUNTED]
         )
