@@ -52,7 +52,7 @@ def lemmas(text: str, pos: str) -> str:
 
 
 def _base(wordnet: WordNet, word: str, pos: str) -> str:
-    """The base form of a word; a plural that is also a WordNet lemma ("Windows") counts as a plural if that is commoner."""
+    """The base form; a plural that is also a WordNet lemma ("Windows") is one if its singular is more frequent."""
     if pos == "n" and word.endswith("s") and not word.endswith("ss"):
         singulars = [wordnet.base_form(word + "s", pos), word.removesuffix("s"), word.removesuffix("es")]
         best = max((s for s in singulars if s), key=lambda s: sum(wordnet.tag_counts(s, pos)))

@@ -225,7 +225,7 @@ def absolute(rng: Random) -> Node:
 
 
 def noun_modifier(rng: Random, depth: int = 1) -> Node:
-    """Return a modifier that follows a noun: "in a red shirt", "wearing a hat", "parked on the street", "who is V-ing"."""
+    """Return a modifier after a noun: "in a red shirt", "wearing a hat", "parked on the street", "who is V-ing"."""
     kind = rng.choices(
         [
             "clothes",
