@@ -1,8 +1,9 @@
-"""`make bench`: what a build costs beside bare parsing, on the same captions and cores, all in one run.
+"""`make bench`: the time of a build compared with parsing alone, on the same captions and cores, in one run.
 
 BENCH_CAPTIONS names the captions (any source that `negcap build` reads; default: Flickr8k dev of NEGCAP_DATA, else the
-embedded sample), BENCH_LIMIT their first N images, BENCH_WORKERS the cores (default 2), BENCH_REPEATS how often each
-time is taken (default 1; the least counts). A machine that does something else at the same time spoils the figures.
+embedded sample), BENCH_LIMIT=N takes only the first N images, BENCH_WORKERS is the number of cores (default 2),
+BENCH_REPEATS how often each time is measured (default 1; the shortest counts). Other load on the machine distorts the
+results.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ print(time.perf_counter() - began)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure everything and print one line per result."""
     os.environ["OMP_NUM_THREADS"] = "1"
     source = os.environ.get("BENCH_CAPTIONS") or _default()
     limit = os.environ.get("BENCH_LIMIT")
@@ -114,12 +115,12 @@ def _work(stages: dict[str, float]) -> float:
 
 
 def least(repeats: int, measure: Callable[[], tuple]) -> tuple:
-    """The measurement with the least first number."""
+    """Measure `repeats` times; return the measurement whose first number is smallest."""
     return min((measure() for _ in range(repeats)), key=lambda measured: measured[0])
 
 
 def build(source: str, run: Path, workers: int, flags: list[str]) -> tuple[float, float, int, dict[str, float]]:
-    """Wall and CPU seconds of `negcap build` from nothing, a worker's peak bytes, seconds a stage."""
+    """Wall and CPU seconds of a `negcap build` from scratch, a worker's peak memory in bytes, seconds per stage."""
     shutil.rmtree(run, ignore_errors=True)
     command = [*NEGCAP, "build", source, "--output", str(run), "--workers", str(workers), *flags]
     began, cpu = time.perf_counter(), _cpu_seconds()
@@ -141,7 +142,7 @@ def build(source: str, run: Path, workers: int, flags: list[str]) -> tuple[float
 
 
 def _watch(process: subprocess.Popen, peaks: dict[int, int]) -> None:
-    """Keep every child's highest resident size (VmHWM: the kernel's own peak) until the process ends."""
+    """Record in `peaks`, by pid, each child's peak resident memory in bytes (VmHWM) until the process ends."""
     while process.poll() is None:
         try:
             for child in psutil.Process(process.pid).children(recursive=True):
@@ -154,13 +155,16 @@ def _watch(process: subprocess.Popen, peaks: dict[int, int]) -> None:
 
 
 def _cpu_seconds() -> float:
-    """CPU seconds of all children that have ended, and of theirs."""
+    """CPU seconds of all terminated child processes and their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def bare_pipe(texts: Path, processes: int, loaded: str) -> tuple[float, float, float]:
-    """nlp.pipe over all texts spread over processes: wall seconds once they have loaded, CPU and load seconds."""
+    """nlp.pipe over all texts, distributed over processes: wall seconds after loading, CPU seconds, load seconds.
+
+    loaded: "tuned" to load the parser as negcap does, else as spaCy does.
+    """
     cpu = _cpu_seconds()
     command = [sys.executable, "-c", BARE, str(texts)]
     started = [
@@ -181,18 +185,18 @@ def bare_pipe(texts: Path, processes: int, loaded: str) -> tuple[float, float, f
 
 
 def read(run: Path, table: str) -> list[bytes]:
-    """The bytes of a table's shards."""
+    """The contents of a table's shard files, in order."""
     return [path.read_bytes() for path in sorted((run / table).glob("*.parquet"))]
 
 
 def _printed(code: str, *arguments: str) -> float:
-    """The number that a fresh Python process prints."""
+    """The number that a new Python process prints when it runs `code`."""
     done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
 def help_seconds() -> float:
-    """The least of five."""
+    """Seconds of `negcap --help`, the shortest of five runs."""
 
     def once() -> tuple[float]:
         began = time.perf_counter()

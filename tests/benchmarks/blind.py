@@ -9,13 +9,13 @@ from negcap.pipelines.tables.columns import columns_of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Blind baselines of a run's negatives; 50 % is perfect.")
+    parser = argparse.ArgumentParser(description="Blind baselines of a run's negatives; 50 %% (chance) is ideal.")
     parser.add_argument("run", type=Path, help="folder of a run, with its negatives")
     parser.add_argument("picked", nargs="?", choices=("first", "random"), help="the same as --pick")
     parser.add_argument("--pick", choices=("first", "random"), default="first", help="which negative of a caption")
     parser.add_argument("--operator", action="append", help="only this one; may be repeated")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--top", type=int, default=20, help="rows of each flow table")
+    parser.add_argument("--top", type=int, default=20, help="most frequent exchanges to print per operator")
     given = parser.parse_args()
     reports = measure_run(given.run, BlindConfig(given.seed, tuple(given.operator or ()), given.picked or given.pick))
     print(to_markdown(reports))

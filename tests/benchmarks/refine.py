@@ -1,9 +1,10 @@
-"""Refine the images of a run in two halves apart, and let models of one half judge the other.
+"""Refine two halves of a run's images separately, and test each with blind models trained on the other.
 
-`python -m tests.benchmarks.refine RUN [--operator noun]`: for every operator the share of captions kept, and how often
-the kept negatives of the second half are told by a regression on what was kept of the first, by one on the first draws
-of the first, by its word log-odds, and by a language model of its captions; then those of the first half by models of
-the second. 50 % is perfect. Nothing that judges has had any part in choosing.
+`python -m tests.benchmarks.refine RUN [--operator noun]` prints for every operator the share of captions kept, and the
+accuracies at telling the kept negatives of the second half from their captions: of a regression on the kept negatives
+of the first half, one on the first draws of the first half, its word log-odds, and a language model of its captions;
+then the same for the first half with models of the second. 50 % (chance) is ideal. No model tests what it helped to
+choose.
 """
 
 import argparse
@@ -24,7 +25,10 @@ Texts = list[tuple[str, str]]
 
 
 def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
-    """The (true, negative) texts that are kept of some captions refined alone; flows: as often one way as back."""
+    """Refine some captions separately; returns the (true, negative) texts that are kept.
+
+    which: indices of the captions; flows: keep each exchange as often as its reverse.
+    """
     candidates = pool(
         [rows.captions[i] for i in which],
         [rows.images[i] for i in which],
@@ -38,8 +42,11 @@ def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
     return [(rows.captions[i], rows.texts[i][draw]) for i, draw in draws]
 
 
-def told(judged: Texts, refined: Texts, raw: Texts, corpus: Corpus) -> dict[str, float]:
-    """How often, in %, models of another half tell the judged."""
+def accuracies(judged: Texts, refined: Texts, raw: Texts, corpus: Corpus) -> dict[str, float]:
+    """Accuracies (%), by name, on the pairs `judged`, of models trained on the other half.
+
+    refined, raw, corpus: the kept pairs, the pairs of first draws, and the captions of that other half.
+    """
     vocabulary = NgramVocabulary()
     texts = [*judged, *refined, *raw]
     true, negative = (vocabulary.encode([pair[side] for pair in texts]) for side in (0, 1))
@@ -79,7 +86,7 @@ def main() -> None:
         sides = [kept(rows, which, some, flows) for which, some in zip(halves, read, strict=True)]
         raw = [[(rows.captions[i], rows.texts[i][0]) for i in which] for which in halves]
         share = 100 * sum(map(len, sides)) / len(rows.captions)
-        there, back = (told(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
+        there, back = (accuracies(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
         said = ", ".join(f"{name} {percent:.1f} and {back[name]:.1f}" for name, percent in there.items())
         print(f"{operator}: {share:.1f} % kept; {said}", flush=True)
 

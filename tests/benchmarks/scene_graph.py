@@ -1,14 +1,15 @@
-"""Scene graphs against FACTUAL's: `python -m tests.benchmarks.scene_graph FILE.csv[.gz] [--spacy-model NAME]`.
+"""Compare scene graphs with FACTUAL: `python -m tests.benchmarks.scene_graph FILE.csv[.gz] [--spacy-model NAME]`.
 
-FACTUAL (Li et al. 2023) gives Visual Genome region captions with triples `( subject , relation , object )`, where the
-relation `is` marks an attribute, and `( object )` stands alone. Of each caption three sets are compared: object names,
-(object, attribute) pairs, (subject, relation, object) triples. F1 is micro: matches, predictions and gold tuples are
-summed over all captions; `all` sums the three kinds; `exact` is the share of captions where all three sets are equal.
+FACTUAL (Li et al. 2023) has Visual Genome region captions with triples `( subject , relation , object )`, where the
+relation `is` marks an attribute, and `( object )` for an object without either. For each caption three sets are
+compared: object names, (object, attribute) pairs, (subject, relation, object) triples. F1 is micro-averaged: matches,
+predictions and gold tuples are summed over all captions; `all` sums the three kinds; `exact` is the share of captions
+where all three sets are equal.
 
-Words are matched by lemma, without synonyms: on all sides alike every word of a name or an attribute is replaced by
-its WordNet noun base form, every word of a relation by its verb base form, and a numeral word by its digits.
+Words are matched by lemma, without synonyms: in gold and predictions, every word of a name or an attribute is replaced
+by its WordNet noun base form, every word of a relation by its verb base form, and a numeral word by its digits.
 
-SceneGraphParser (`pip install SceneGraphParser`), given the same spaCy pipeline, is measured too where it is installed.
+SceneGraphParser (`pip install SceneGraphParser`) is measured too if it is installed, with the same spaCy pipeline.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TRIPLE = re.compile(r"\( (.*?) \)(?= ,|$)")
 
 
 class Facts(NamedTuple):
-    """A caption's tuples, lemmatised."""
+    """The lemmatised objects, (object, attribute) and (subject, relation, object) of one caption."""
 
     objects: frozenset[str]
     attributes: frozenset[tuple[str, str]]
@@ -44,14 +45,14 @@ class Facts(NamedTuple):
 
 @cache
 def lemmas(text: str, pos: str) -> str:
-    """The text with every word in its base form, numerals as digits."""
+    """The text with every word in its base form for a part of speech ("n" or "v"), numerals as digits."""
     wordnet = WordNet.load()
     words = (str(NUMBERS.get(word, word)) for word in text.lower().split())
     return " ".join(_base(wordnet, word, pos) for word in words)
 
 
 def _base(wordnet: WordNet, word: str, pos: str) -> str:
-    """The base form; a plural that WordNet lists as a name of its own ("Windows") is still a plural."""
+    """The base form; a plural that is also a WordNet lemma ("Windows") is one if its singular is more frequent."""
     if pos == "n" and word.endswith("s") and not word.endswith("ss"):
         singulars = [wordnet.base_form(word + "s", pos), word.removesuffix("s"), word.removesuffix("es")]
         best = max((s for s in singulars if s), key=lambda s: sum(wordnet.tag_counts(s, pos)))
@@ -61,7 +62,7 @@ def _base(wordnet: WordNet, word: str, pos: str) -> str:
 
 
 def facts(objects: Iterable[str], attributes: Iterable[Sequence[str]], relations: Iterable[Sequence[str]]) -> Facts:
-    """Lemmatised facts; the ends of attributes and relations are objects too."""
+    """Lemmatised facts; the objects of attributes and relations are added to `objects`."""
     described = frozenset((lemmas(thing, "n"), lemmas(value, "n")) for thing, value in attributes)
     related = frozenset((lemmas(a, "n"), lemmas(relation, "v"), lemmas(b, "n")) for a, relation, b in relations)
     named = {lemmas(thing, "n") for thing in objects} | {thing for thing, _ in described}
@@ -69,7 +70,7 @@ def facts(objects: Iterable[str], attributes: Iterable[Sequence[str]], relations
 
 
 def gold(triples: str) -> Facts:
-    """The facts of FACTUAL's column `scene_graph`."""
+    """The facts in a cell of FACTUAL's column `scene_graph`."""
     split = [tuple(part.strip() for part in triple.split(" , ")) for triple in TRIPLE.findall(triples)]
     whole = [triple for triple in split if len(triple) == 3]
     return facts(
@@ -80,7 +81,7 @@ def gold(triples: str) -> Facts:
 
 
 def predicted(caption: Caption) -> Facts:
-    """The facts of our scene graph."""
+    """The facts of negcap's scene graph."""
     graph = scene_graph(caption)
     names = {thing.token: thing.name for thing in graph.objects}
     return facts(
@@ -90,8 +91,8 @@ def predicted(caption: Caption) -> Facts:
     )
 
 
-def peer(parsed: dict[str, Any]) -> Facts:
-    """The facts of SceneGraphParser's result."""
+def from_scene_graph_parser(parsed: dict[str, Any]) -> Facts:
+    """The facts of a result of SceneGraphParser."""
     things = [entity["lemma_head"] for entity in parsed["entities"]]
     described = [
         (entity["lemma_head"], modifier["lemma_span"])
@@ -104,7 +105,7 @@ def peer(parsed: dict[str, Any]) -> Facts:
 
 
 def scores(golds: Sequence[Facts], found: Sequence[Facts]) -> dict[str, float]:
-    """F1 of each kind and of all, and the share of exact matches, in per cent."""
+    """F1 of each kind and of all three together, and the share of exact matches (`exact`), all in percent."""
     counts = {kind: [0, 0, 0] for kind in (*KINDS, "all")}
     for right, made in zip(golds, found, strict=True):
         for kind in KINDS:
@@ -126,9 +127,9 @@ def read(path: str) -> tuple[list[str], list[Facts]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Scene graphs against FACTUAL's, F1 in %.")
+    parser = argparse.ArgumentParser(description="Compare scene graphs with FACTUAL's; F1 in %.")
     parser.add_argument("path", help="FACTUAL's CSV, plain or compressed")
-    parser.add_argument("--spacy-model", help="another pipeline than the shipped parser")
+    parser.add_argument("--spacy-model", help="spaCy pipeline; default: the shipped parser")
     given = parser.parse_args()
     texts, golds = read(given.path)
     rows = {"negcap": scores(golds, [predicted(caption) for caption in parse(texts, given.spacy_model)])}
@@ -136,7 +137,7 @@ def main() -> None:
         import sng_parser
 
         theirs = sng_parser.Parser("spacy", model=str(given.spacy_model or SHIPPED))
-        rows["SceneGraphParser"] = scores(golds, [peer(theirs.parse(text)) for text in texts])
+        rows["SceneGraphParser"] = scores(golds, [from_scene_graph_parser(theirs.parse(text)) for text in texts])
     print(f"{len(texts):,} captions of {Path(given.path).name}")
     print(f"{'':<18}" + "".join(f"{kind:>12}" for kind in (*KINDS, "all", "exact")))
     for name, row in rows.items():

@@ -1,11 +1,11 @@
-"""How many negatives held-out captions make true: `python -m tests.benchmarks.truth CAPTIONS [--train CAPTIONS]`.
+"""How many negatives are true by held-out captions: `python -m tests.benchmarks.truth CAPTIONS [--train CAPTIONS]`.
 
-Negatives are made of the first captions of every image, as if there were no others (`--shown`, default 2), with
-nothing refused as likely true (before) and with `--max-true` (after). The other captions judge them: a replacement
-noun is true if it stands there as a token (literal), is a synonym, or lies above or below a noun there in WordNet, by
-first senses (closure); a quantity, preposition, attribute or verb if it is said of the same thing there. A lower
-quantity is true of a part ("a dog" of one of two). Lexicon, truth and balance are the corpus' own, of the shown
-captions only, and those of `--train`.
+Negatives are made from the first captions of every image (`--shown`, default 2), as if there were no others, once
+without refusing likely true ones, and once with each `--max-true`. The other captions judge them. A replacement noun is
+true if it occurs there as a token (literal), is a synonym of a noun there, or its hypernym or hyponym in WordNet by
+first senses (closure). A quantity, preposition, attribute or verb is true if they state it of the same thing (said); a
+lower quantity is true of a part ("a dog" if there are two; part). Lexicon, truth and balance are estimated on the shown
+captions, and, if given, on those of `--train`.
 
 CAPTIONS is any source that `negcap build` reads, or a run with parses.
 """
@@ -65,7 +65,7 @@ HEADER = (
 
 
 def parses(source: str, scratch: Path) -> pa.Table:
-    """The parses of a caption source or a run."""
+    """The parses of a run, or of a caption source, which is parsed into a new run in `scratch`."""
     run = Path(source)
     if not (run / "parses").is_dir():
         run = scratch / f"run{len(list(scratch.iterdir()))}"
@@ -78,20 +78,23 @@ def parses(source: str, scratch: Path) -> pa.Table:
 
 @cache
 def sense(noun: str) -> int | None:
-    """The first sense of a noun or of its head."""
+    """The first sense (synset row) of a noun, else of its last word; None if WordNet has neither."""
     found = WordNet.load().senses(noun, "n") or WordNet.load().senses(noun.rpartition(" ")[2], "n")
     return found[0] if found else None
 
 
 @cache
 def above(noun: str) -> frozenset[int]:
-    """The first sense and all above it."""
+    """The first sense of a noun and all its hypernyms."""
     first = sense(noun)
     return frozenset() if first is None else WordNet.load().closure(first)
 
 
 def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str | None:
-    """How held-out captions make a noun true; None if they do not."""
+    """How held-out captions show a replacement noun to be true: literal, synonym or closure; None if they do not.
+
+    surfaces: the noun's forms.
+    """
     said = frozenset[str]().union(*map(mentioned_nouns, held))
     said -= frozenset(t.lemma for c in held for t in c.tokens if t.pos == "VERB")
     texts = [f" {' '.join(caption.lowered)} " for caption in held]
@@ -106,7 +109,7 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
 
 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
-    """The noun whose quantity, preposition or attribute a negative changes."""
+    """The lemma of the noun whose quantity, preposition or attribute a negative changes; None if it is not found."""
     slots = {
         "numeral": [(slot.index, slot.noun) for slot in quantity_slots(caption)],
         "preposition": [(slot.start, slot.object) for slot in preposition_slots(caption)],
@@ -117,7 +120,7 @@ def thing(kind: str, caption: Caption, row: dict) -> str | None:
 
 
 def kind_of(row: dict) -> str:
-    """What a negative replaces: noun, verb, numeral, preposition or attribute."""
+    """The kind of word that a negative replaces: noun, verb, numeral, preposition or attribute."""
     if row["operator"] == "object":
         return "noun"
     if row["operator"] != "relation":
@@ -129,7 +132,7 @@ def kind_of(row: dict) -> str:
 
 
 def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexicon) -> str | None:
-    """How held-out captions make a negative true; None if they do not."""
+    """How held-out captions show a negative to be true (see the module's docstring); None if they do not."""
     new, kind = row["replacement"], kind_of(row)
     if kind == "noun":
         return noun_verdict(new, {new, lexicon.singular.get(new, new), lexicon.plural.get(new, new)}, held)
@@ -144,13 +147,13 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
 
 
 def doer(caption: Caption, verb: Token) -> str:
-    """The lemma of who does a verb, "" where the parse does not tell."""
+    """The lemma of a verb's subject, "" if the parse has none."""
     found = subject(caption, verb)
     return found.lemma if found else ""
 
 
 def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
-    """Whether another caption says a verb of who does it in a negative, or does not tell of whom."""
+    """Whether another caption has a verb with the subject that it has in a negative, or with an unknown subject."""
     starts = {edit["start"] for edit in row["edits"]}
     edited = (token for token in caption.tokens if token.start in starts and token.pos == "VERB")
     mine = next((doer(caption, token) for token in edited), "")
@@ -161,7 +164,7 @@ def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
 
 
 def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexicon, Truth]]:
-    """What a corpus gives, once for each limit: the balanced lexicon and the truth."""
+    """For each limit in `most`: the limit, and the balanced lexicon and truth estimates of the corpus `table`."""
     entries = choose(count_shard(table, LexiconConfig()), LexiconConfig()).tables["lexicon"]
     began = time.perf_counter()
     truth = estimate(
@@ -181,7 +184,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
 
 def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: float, lexicon: Lexicon, truth: Truth,
              worst: int) -> list[tuple[str, ...]]:  # fmt: skip
-    """A row of figures an operator; prints the likeliest and the least likely rows if asked."""
+    """One row of results per operator; prints the `worst` negatives of highest and of lowest p(true)."""
     tables, counts = generate_tables(shown, lexicon, Settings(operators=OPERATORS, max_true=limit), truth)
     captions = {caption.caption_id: caption for caption in from_parses(shown)}
     made = tables["negatives"].to_pylist()
@@ -208,21 +211,21 @@ def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: 
 
 
 def share(rows: Sequence[dict]) -> str:
-    """The share of rows that are true, and in which way."""
+    """The percentage of rows that are true, in total and by verdict."""
     how = Counter(row["verdict"] for row in rows if row["verdict"])
     parts = ", ".join(f"{100 * n / len(rows):.2f} {name}" for name, n in sorted(how.items()))
     return f"{100 * how.total() / max(len(rows), 1):.2f} ({parts})"
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captions", help="captions to make negatives of")
     parser.add_argument("--train", help="other captions, for lexicon and truth")
     parser.add_argument("--max-true", type=float, action="append", help=f"may be repeated; default: {MAX_P_TRUE}")
-    parser.add_argument("--shown", type=int, default=2, help="captions of an image that are seen")
+    parser.add_argument("--shown", type=int, default=2, help="captions per image that negatives are made from")
     parser.add_argument("--images", type=int, help="only the first N images")
-    parser.add_argument("--rows", type=int, default=0, help="print so many rows of either end of p_true")
+    parser.add_argument("--rows", type=int, default=0, help="print this many rows of highest and of lowest p(true)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         table = parses(given.captions, Path(scratch))

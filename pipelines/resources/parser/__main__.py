@@ -43,7 +43,7 @@ COCO_SOURCE = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train or evaluate; returns the exit status."""
+    """Train a parser, or evaluate one with --evaluate; `arguments` defaults to sys.argv. Returns the exit status."""
     options = _options(arguments)
     try:
         dev = list(read_clear(treebank(options.treebanks, "en_ewt", "dev")))
@@ -80,13 +80,16 @@ def treebank(folder: Path, name: str, split: str) -> Path:
 
 
 def training_trees(folder: Path) -> list[Tree]:
-    """Return the converted training sentences: all of EWT, and the part of GUM that may be adapted and passed on."""
+    """Return the training sentences of the treebanks below `folder`, converted to the labels of spaCy's models.
+
+    They are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute them.
+    """
     gum = read_clear(treebank(folder, "en_gum", "train"), REDISTRIBUTABLE_HOSTS)
     return [*read_clear(treebank(folder, "en_ewt", "train")), *gum]
 
 
 def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig) -> list[Tree]:
-    """Train two smaller models and return the captions on which they agree."""
+    """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
     models = []
     for seed, width, depth, epochs in ((config.seed, 96, 4, 7), (config.seed + 1, 64, 3, 6)):
         smaller = TrainingConfig(seed=seed, width=width, depth=depth, epochs=epochs)
@@ -97,7 +100,10 @@ def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig)
 
 
 def figures(nlp: "Language", dev: list[Tree], captions: list[str], folder: Path) -> dict[str, Any]:
-    """Return the accuracy on EWT dev and, with captions, the words a second and each component's share of the time."""
+    """Return `ewt_dev` (accuracies in %) and `megabytes`, and if captions are given, also speed.
+
+    The speed is `words_per_second` and `time_share` (% by component). folder: of the pipeline, for its size only.
+    """
     shown: dict[str, Any] = {
         "ewt_dev": accuracy(nlp, dev),
         "megabytes": megabytes(folder) if folder.exists() else None,
@@ -109,7 +115,10 @@ def figures(nlp: "Language", dev: list[Tree], captions: list[str], folder: Path)
 
 
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
-    """Write the pipeline, with its sources and figures in meta.json, beside `folder`, then rename it to `folder`."""
+    """Save the pipeline to `folder`, with its sources, accuracies and speed in meta.json.
+
+    It is written to a temporary folder first, which then replaces `folder`.
+    """
     measured = figures(nlp, dev, captions, Path("-"))
     measured.pop("megabytes")
     nlp.meta.update({
@@ -136,7 +145,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("treebanks", type=Path, help="folder with en_ewt and en_gum CoNLL-U files, plain or gzipped")
     parser.add_argument("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="folder of the pipeline")
-    parser.add_argument("--evaluate", action="store_true", help="train nothing; print the figures of --output")
+    parser.add_argument("--evaluate", action="store_true", help="do not train; print accuracy and speed of --output")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=14)
     parser.add_argument("--width", type=int, default=96)

@@ -1,10 +1,8 @@
-"""The attribute ruler's patterns: coarse part of speech from tag, label and, for a few words, form.
+"""Patterns for spaCy's attribute ruler: UPOS from Penn tag, dependency label and, for a few words, form.
 
-They follow the use of `en_core_web_*`: "be" is AUX also as copula, auxiliaries are AUX, "that" alone is
-PRON, a
-subordinating "if" is SCONJ, "to" before a verb PART. All patterns compare plain attributes (no sets, no
-regular
-expressions), which the matcher does without Python.
+They follow the conventions of `en_core_web_*`: "be" is AUX also as a copula, auxiliaries are AUX, "that" without a noun
+is PRON, a subordinating "if" is SCONJ, "to" before a verb is PART. All patterns compare plain attributes (no sets, no
+regular expressions), which the matcher does without calling Python.
 """
 
 from typing import Any
@@ -25,8 +23,7 @@ NOMINAL_DEPS = ("nsubj", "nsubjpass", "dobj", "pobj", "dative", "attr", "conj", 
 
 
 def attribute_patterns() -> list[dict[str, Any]]:
-    """Return the patterns for `AttributeRuler.add_patterns`; where several match a word, the last one
-    decides."""
+    """Return the patterns for `AttributeRuler.add_patterns`; if several match a word, the last one applies."""
     patterns = [_pattern({"TAG": tag}, pos) for tag, pos in TAG_TO_POS.items()]
     patterns += [_pattern({"TAG": tag, "DEP": dep}, "AUX") for tag in VERB_TAGS for dep in ("aux", "auxpass")]
     patterns += [_pattern({"TAG": tag, "LOWER": form}, "AUX") for tag in VERB_TAGS for form in BE]

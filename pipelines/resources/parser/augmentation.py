@@ -1,5 +1,4 @@
-"""Training sentences made more like captions while they are read: lower case, no full stop, fragments,
-pairs."""
+"""Random changes that make training sentences more like captions: lower case, no full stop, fragments, pairs."""
 
 from collections.abc import Iterator
 from random import Random
@@ -11,7 +10,7 @@ SUBJECTS = ("nsubj", "nsubjpass")
 
 
 def augment(tree: Tree, rng: Random) -> Tree:
-    """Return the sentence with its case lowered, its final stop dropped or set apart, each by chance."""
+    """Return the sentence, at random in lower case, and without its final full stop or with a space before it."""
     tree = tree.copy()
     if rng.random() < LOWER:
         tree.forms = [form.lower() for form in tree.forms]
@@ -23,7 +22,7 @@ def augment(tree: Tree, rng: Random) -> Tree:
 
 
 def joined(trees: list[Tree], rng: Random) -> Iterator[list[Tree]]:
-    """Yield documents: mostly one sentence, now and then two, so that the parser learns where one ends."""
+    """Yield documents of mostly one sentence and sometimes two, so that the parser learns sentence boundaries."""
     pending: Tree | None = None
     for tree in trees:
         if pending is not None:
@@ -38,7 +37,7 @@ def joined(trees: list[Tree], rng: Random) -> Iterator[list[Tree]]:
 
 
 def without_final_stop(tree: Tree) -> Tree:
-    """Return the tree without its last word where that is a full stop that nothing hangs on."""
+    """Return the tree without its last word if that is a full stop without dependents; else the tree itself."""
     last = len(tree) - 1
     if last < 1 or tree.tags[last] != "." or tree.heads[last] < 0 or tree.children(last):
         return tree
@@ -46,11 +45,10 @@ def without_final_stop(tree: Tree) -> Tree:
 
 
 def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
-    """Yield a noun phrase of the sentence as a sentence, and "a dog running" from "a dog is running".
+    """Yield sentences made of parts of a sentence, since captions often have no finite verb.
 
-    Captions are often headless. The noun phrase keeps all that hangs on it; in the second the participle
-    becomes
-    acl of its former subject, which becomes the root.
+    One is a noun phrase with all its dependents. The other is "a dog running" from "a dog is running": the subject
+    becomes the root, and the participle its acl.
     """
     for verb in range(len(tree)):
         if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
@@ -80,7 +78,7 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
 
 
 def select(tree: Tree, kept: list[int], root: int) -> Tree:
-    """Return the words `kept` as a tree of their own under `root`; all of them must lie below it."""
+    """Return the subtree of the words `kept` (indices) with the new root `root`; all must be its descendants."""
     place = {old: new for new, old in enumerate(kept)}
     return Tree(
         forms=[tree.forms[old] for old in kept],

@@ -108,7 +108,7 @@ def _verb(verb: str, form: str) -> Node:
 
 
 def transitive(rng: Random, form: str) -> Node:
-    """Return a verb with a direct object and perhaps a place or an instrument."""
+    """Return a verb in the given form with a direct object and sometimes a place or an instrument."""
     verb = rng.choice(["hold", "wear", "ride", "carry"]) if chance(rng, 0.25) else rng.choice(sorted(words.TRANSITIVE))
     kinds = words.TRANSITIVE[verb].split()
     if chance(rng, 0.25):
@@ -168,7 +168,7 @@ def _extend(rng: Random, node: Node, form: str, depth: int) -> None:
         node.right.append(clause_adverbial(rng))
     if chance(rng, 0.1):
         coordinate([node, verb_phrase(rng, form, 2)])
-    elif chance(rng, 0.12) and depth == 0:  # "stands holding a cup", also after a comma
+    elif chance(rng, 0.12) and depth == 0:  # "stands holding a cup", or with a comma
         comma = [Node(",", ",", "punct")] if chance(rng, 0.35) else []
         node.right += [*comma, verb_phrase(rng, "VBG", 2).labelled("advcl")]
 
@@ -206,8 +206,7 @@ def clause_adverbial(rng: Random) -> Node:
 
 
 def absolute(rng: Random) -> Node:
-    """Return "with its mouth open", "with his arms stretched out", "with a dog V-ing", "with a hat on his
-    head"."""
+    """Return an absolute: "with its mouth open", "with his arms stretched out", "with a dog V-ing"."""
     target = body_part(rng) if chance(rng, 0.4) else noun_phrase(rng, rng.choice(["person", "thing", "animal"]))
     if target.left and target.left[0].dep == "poss" and chance(rng, 0.5):
         word, tag = rng.choice([("open", "JJ"), ("out", "RP"), ("up", "RP"), ("outstretched", "JJ"),
@@ -226,8 +225,7 @@ def absolute(rng: Random) -> Node:
 
 
 def noun_modifier(rng: Random, depth: int = 1) -> Node:
-    """Return what follows a noun: "in a red shirt", "with a hat", "wearing a hat", "parked on the street",
-    "who is V-ing"."""
+    """Return a modifier after a noun: "in a red shirt", "wearing a hat", "parked on the street", "who is V-ing"."""
     kind = rng.choices(
         [
             "clothes",
@@ -310,8 +308,7 @@ def passive(rng: Random) -> Node:
 
 
 def relative(rng: Random) -> Node:
-    """Return a relative clause: "who is V-ing", "that is parked", "that has", "which is on", "he is
-    holding"."""
+    """Return a relative clause: "who is V-ing", "that is parked", "that has NP", "which is on NP", "he is holding"."""
     pronoun = Node(*rng.choice([("who", "WP"), ("that", "WDT"), ("that", "WDT"), ("which", "WDT")]), "nsubj")
     kind = rng.choice(["progressive", "progressive", "passive", "be", "finite"])
     if kind == "finite":
@@ -335,7 +332,7 @@ def _be(rng: Random, complement: Node, many: bool = False) -> Node:
 
 
 def predicate(rng: Random) -> Node:
-    """Return what follows "is": an adjective, a noun phrase, a place, "ready to V", "full of NP"."""
+    """Return a complement of "is": an adjective, a noun phrase, a place, "ready to V", "full of NP"."""
     kind = rng.choices(["adjective", "noun", "place", "ready", "full", "two"], [25, 15, 40, 8, 6, 6])[0]
     if kind == "place":
         return location(rng)
@@ -360,7 +357,7 @@ def predicate(rng: Random) -> Node:
 
 
 def subject(rng: Random, bare: float = 0.05) -> tuple[Node, bool]:
-    """Return a subject noun phrase, perhaps modified or coordinated, and whether it is plural."""
+    """Return a subject noun phrase, sometimes modified or coordinated, and whether it is plural."""
     kind = rng.choices(["person", "animal", "vehicle", "thing", "food", "place"], [52, 18, 10, 12, 3, 5])[0]
     if chance(rng, 0.09) and kind in ("person", "animal", "vehicle", "thing"):
         group = rng.choice(words.GROUPS)

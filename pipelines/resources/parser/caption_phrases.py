@@ -30,12 +30,15 @@ PLAIN_NOUNS = [
 
 
 def chance(rng: Random, probability: float) -> bool:
-    """Return True with the given probability."""
+    """Return True with a probability from 0 to 1."""
     return rng.random() < probability
 
 
 def noun(rng: Random, word: str, many: bool = False, tag: str = "") -> Node:
-    """Return a noun with its compounds or adjective: tennis_racket, hot_dog, t-shirt, slice_of_pizza."""
+    """Return a vocabulary entry as a noun with its modifiers: tennis_racket, hot_dog, t-shirt, slice_of_pizza.
+
+    many: in the plural; tag: its Penn tag, "" for NN or NNS.
+    """
     if "_of_" in word:
         head, inner = word.split("_of_")
         return of(noun(rng, head, many), Node(inner, "NN"))
@@ -57,14 +60,13 @@ def noun(rng: Random, word: str, many: bool = False, tag: str = "") -> Node:
 
 
 def of(head: Node, inner: Node) -> Node:
-    """Hang "of" + noun phrase on a noun."""
+    """Add "of" + the noun phrase `inner` to the noun `head`, and return it."""
     head.right.append(preposition("of", inner))
     return head
 
 
 def adjectives(rng: Random, word: str) -> list[Node]:
-    """Return the amod nodes of an entry: plain, "black_and_white", "long-haired", "snow-covered",
-    "tree-lined"."""
+    """Return an adjective entry as amod nodes: plain, "black_and_white", "long-haired", "snow-covered"."""
     if "_and_" in word:
         first, second = word.split("_and_")
         return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
@@ -87,7 +89,7 @@ def adjectives(rng: Random, word: str) -> list[Node]:
 
 
 def modified(rng: Random, kind: str, node: Node) -> Node:
-    """Put none, one or two adjectives (or a colour, a material, an age) before a noun."""
+    """Add zero to two adjectives (or a colour, a material, an age) that suit the kind before the noun `node`."""
     front: list[Node] = []
     if chance(rng, 0.42):
         front += adjectives(rng, rng.choice(ADJECTIVES[kind]))
@@ -131,7 +133,7 @@ def modified(rng: Random, kind: str, node: Node) -> Node:
 
 
 def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
-    """Put a determiner, possessive or number before a noun phrase, or nothing with probability `bare`."""
+    """Add a determiner, possessive or number to a noun phrase, or nothing with probability `bare`; many: plural."""
     first = node.left[0] if node.left else node
     while first.left:
         first = first.left[0]
@@ -176,7 +178,10 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
 
 
 def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 0.04) -> Node:
-    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes."""
+    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes.
+
+    many: plural, None for a random choice; bare: probability of no determiner.
+    """
     if many is None:
         many = chance(rng, 0.22) and kind not in ("place", "clothes")
     if kind == "person" and many and chance(rng, 0.6):
@@ -200,7 +205,7 @@ def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 
 
 
 def owned(rng: Random, owner: Node, node: Node) -> Node:
-    """Put a possessor before a noun: "the man 's hat"."""
+    """Add the possessor `owner` to a noun: "the man 's hat"."""
     owner.dep = "poss"
     owner.right.append(Node("'s", "POS", "case"))
     node.left.insert(0, owner)
@@ -220,11 +225,13 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object for a transitive verb: a kind of `KINDS` or a key of `OBJECTS`, now and then two
-    coordinated."""
+    """Return an object for a transitive verb, sometimes two coordinated.
+
+    kind: one of `KINDS`, a key of `OBJECTS`, or a noun itself.
+    """
     if kind == "body":
         return body_part(rng)
-    if kind not in words.OBJECTS and kind not in KINDS:  # a word itself
+    if kind not in words.OBJECTS and kind not in KINDS:  # a noun
         return determined(rng, noun(rng, kind), False, 0.1)
     if kind in KINDS:
         node = noun_phrase(rng, kind)
@@ -242,8 +249,10 @@ def object_of(rng: Random, kind: str) -> Node:
 
 
 def location(rng: Random, name: str = "") -> Node:
-    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the
-    background"."""
+    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the background".
+
+    name: the preposition, "" for a random one.
+    """
     if not name and chance(rng, 0.08):
         first, *rest = rng.choice(words.SETTINGS).split("_")
         inner = [
@@ -301,6 +310,6 @@ def inflected(verb: str, form: str) -> tuple[str, str]:
 
 
 def coloured(rng: Random) -> Node:
-    """Return "in red", "in black and white": the colour is a noun here."""
+    """Return "in red" or "in black and white", where the colour is a noun."""
     parts = [Node(rng.choice(words.COLOURS), "NN") for _ in range(rng.choice([1, 1, 2]))]
     return preposition("in", coordinate(parts) if len(parts) == 2 else parts[0])

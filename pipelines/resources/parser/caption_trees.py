@@ -1,10 +1,8 @@
-"""Captions with gold trees from a grammar: what treebanks of web text lack and captions are made of.
+"""Generate captions with gold trees from a grammar, for constructions of captions that web treebanks lack.
 
-They teach the parser headless and bare captions ("zebra walking on grass"), reduced relatives before the
-finite verb
-("a boy wearing a cap is crouching"), third persons that look like plurals ("a dog leaps"), existential and
-picture
-captions ("a close up of"), long coordinations and complex prepositions. Vocabulary and templates are our own.
+They are captions without verb or article ("zebra walking on grass"), reduced relatives before the finite verb ("a boy
+wearing a cap is crouching"), third persons that look like plurals ("a dog leaps"), existential and picture captions
+("a close up of"), long coordinations and complex prepositions. Vocabulary and templates were written for this project.
 """
 
 from collections.abc import Callable
@@ -25,8 +23,7 @@ from negcap.pipelines.resources.parser.tree import Tree
 
 
 def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
-    """Return `count` captions with Penn tags and CLEAR trees; the same generator state gives the same
-    captions."""
+    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies."""
     trees: list[Tree] = []
     while len(trees) < count:
         template = rng.choices([entry[0] for entry in TEMPLATES], [entry[1] for entry in TEMPLATES])[0]
@@ -38,7 +35,7 @@ def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
 
 
 def reduced_relative(rng: Random) -> Node:
-    """Return a clause whose subject carries a participle: "a boy wearing a cap is crouching"."""
+    """Return a clause whose subject is modified by a participle: "a boy wearing a cap is crouching"."""
     node = full_clause(rng)
     who = node.left[0]
     if not who.right:
@@ -66,8 +63,7 @@ def existential(rng: Random) -> Node:
 
 
 def fronted(rng: Random) -> Node:
-    """Return a clause after a place or participle: "in a field , a dog is running", "sitting on a bench , a
-    man reads"."""
+    """Return a clause that begins with a place or participle: "in a field , a dog is running"."""
     node = full_clause(rng)
     front = location(rng) if chance(rng, 0.6) else verb_phrase(rng, "VBG", 2).labelled("advcl")
     node.left = [front, *([Node(",", ",", "punct")] if chance(rng, 0.8) else []), *node.left]
@@ -75,8 +71,7 @@ def fronted(rng: Random) -> Node:
 
 
 def two_clauses(rng: Random) -> Node:
-    """Return two clauses: "a man is V-ing and a woman is V-ing", "..., while ...", "..., a dog next to
-    him"."""
+    """Return two clauses: "a man is V-ing and a woman is V-ing", "..., while ...", "..., a dog next to him"."""
     first = full_clause(rng, 1)
     if chance(rng, 0.65):
         if chance(rng, 0.4):
@@ -99,7 +94,7 @@ def subjectless(rng: Random) -> Node:
 
 
 def coordinated_subjects(rng: Random) -> Node:
-    """Return "a man in a red shirt and a woman with a hat are V-ing", also without verb."""
+    """Return "a man in a red shirt and a woman with a hat are V-ing", or the same without verb."""
     parts = []
     for _ in range(rng.choice([2, 2, 2, 3])):
         part, _many = subject(rng, 0.1)
@@ -146,8 +141,7 @@ def place_only(rng: Random) -> Node:
 
 
 def headless(rng: Random) -> Node:
-    """Return a noun phrase caption: "a dog running on grass", "man riding horse", "a plate with food on
-    it"."""
+    """Return a noun phrase: "a dog running on grass", "man riding horse", "a plate with food on it"."""
     who, _ = subject(rng, 0.3)
     if chance(rng, 0.03) and not who.right:
         who.right.append(Node(rng.choice(words.NOUN_ADVERBS), "RB", "advmod"))
@@ -155,7 +149,7 @@ def headless(rng: Random) -> Node:
         part.dep == "conj" for part in who.right
     ):
         who.right.append(passive(rng).labelled("acl") if chance(rng, 0.2) else verb_phrase(rng, "VBG").labelled("acl"))
-    elif chance(rng, 0.6):  # of all conjuncts, so on the first
+    elif chance(rng, 0.6):  # it modifies all conjuncts, so it depends on the first
         who.right.append(verb_phrase(rng, "VBG", 1).labelled("acl"))
     if chance(rng, 0.12):
         who.right.append(clause_adverbial(rng))
@@ -163,8 +157,7 @@ def headless(rng: Random) -> Node:
 
 
 def picture(rng: Random) -> Node:
-    """Return "a close up of NP", "a black and white photo of NP V-ing", "a view of", "this is a picture
-    of"."""
+    """Return "a close up of NP", "a black and white photo of NP V-ing", "a view of", "this is a picture of"."""
     word = rng.choice(words.PICTURES)
     inner = (
         headless(rng)
@@ -205,7 +198,7 @@ def _punctuated(rng: Random, root: Node) -> Node:
 
 
 def _write(rng: Random, tree: Tree) -> None:
-    """Capitalise most captions; set the final stop apart in some, as Flickr's token files do."""
+    """Capitalise most captions; put a space before the final full stop in some, as in Flickr's token files."""
     if chance(rng, 0.75):
         tree.forms[0] = tree.forms[0][0].upper() + tree.forms[0][1:]
     if tree.forms[-1] == "." and chance(rng, 0.5):

@@ -1,6 +1,6 @@
-"""The vocabulary of the caption grammar.
+"""The vocabulary of the caption grammar: nouns by kind, adjectives, verbs by what follows them, prepositions.
 
-Nouns by kind, adjectives, verbs by what follows them, prepositions. Words joined by "_" are one entry.
+Words joined by "_" are one entry.
 """
 
 PEOPLE = """
@@ -430,7 +430,7 @@ SETTINGS = """
     on_fire in_flight on_horseback at_dusk
 """.split()
 # adjectives that may follow their noun: "a cat asleep on a bed"
-# materials, also two of them: "a rope and wood bridge"
+# materials, one or two of them: "a rope and wood bridge"
 MATERIALS = """
     stone brick leather paper metal plastic concrete wood glass rope steel straw rubber cardboard marble tile
     iron bamboo denim

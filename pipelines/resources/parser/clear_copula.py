@@ -1,4 +1,4 @@
-"""UD to CLEAR, copular clauses: UD makes the predicate the head, CLEAR the verb "be"."""
+"""UD to CLEAR, copular clauses: the head is the predicate in UD, but the verb "be" in CLEAR."""
 
 from negcap.pipelines.resources.parser.tree import Tree
 
@@ -18,18 +18,17 @@ DEGREE = {
 
 
 def invert_copulas(tree: Tree) -> bool:
-    """Make each copula the head of its clause, its predicate attr, acomp, ccomp, xcomp or advmod below it.
+    """Change a tree in place: make each copula the head of its clause, and the predicate its dependent.
 
-    "The dog is black": black -> is (acomp), dog -> is (nsubj). A predicate that has a preposition keeps a
-    provisional `obl`, from which the preposition pass makes prep + pobj. What belongs to the clause (subject,
-    auxiliaries, negation, clause adverbs, punctuation, conjoined clauses) moves to the verb; what belongs to
-    the
-    predicate itself (determiner, adjectives, degree adverbs, complements) stays.
+    The predicate becomes attr, acomp, ccomp, xcomp or advmod. "The dog is black": black -> is (acomp), dog -> is
+    (nsubj). A predicate with a preposition is labelled `obl` for the moment, and `raise_prepositions` makes prep + pobj
+    of it. Dependents that belong to the clause (subject, auxiliaries, negation, clause adverbs, punctuation, conjoined
+    clauses) move to the verb; those of the predicate itself (determiner, adjectives, degree adverbs, complements) stay.
 
     Returns
     -------
     bool
-        False where a predicate has two copulas: such a sentence is not converted.
+        False if a predicate has two copulas; such a sentence cannot be converted.
     """
     copulas = [index for index in range(len(tree)) if tree.deps[index] == "cop"]
     if len({tree.heads[index] for index in copulas}) < len(copulas):
@@ -62,7 +61,7 @@ def _predicate_label(tree: Tree, predicate: int, copula: int) -> str:
 
 
 def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
-    """Say whether a dependent of the predicate belongs to the clause, so that it moves to the copula."""
+    """Return whether a dependent of the predicate belongs to the clause and so moves to the copula."""
     dep = tree.deps[child]
     if child == copula or dep not in CLAUSE_LEVEL:
         return False
@@ -102,7 +101,7 @@ def _adverb_moves(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
     cases = [case for case in tree.children(predicate, "case") if case < predicate]
     if tree.pos[predicate] in ("ADJ", "ADV"):
         return not (word in DEGREE or word.endswith("ly") and adverb + 1 == predicate)
-    if cases:  # "is right in front": the preposition pass gives it to the preposition
+    if cases:  # "is right in front": `raise_prepositions` attaches it to the preposition
         return adverb + 1 != cases[0]
     inner = [child for child in tree.children(predicate, "det", "amod", "nummod", "nmod:poss") if child < predicate]
     return not inner or adverb < inner[0]

@@ -1,5 +1,4 @@
-"""UD to CLEAR, prepositions: UD hangs them below their nominal, CLEAR puts them between the nominal and its
-head."""
+"""UD to CLEAR, prepositions: dependents of their nominal in UD, but between the nominal and its head in CLEAR."""
 
 from negcap.pipelines.resources.parser.tree import Tree
 
@@ -26,13 +25,11 @@ OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list", "xcomp")
 
 
 def raise_prepositions(tree: Tree) -> None:
-    """Turn case children into prep (or agent) with the nominal as pobj.
+    """Change a tree in place: make case dependents prep (or agent), and the nominal their pobj.
 
-    "sits on the table": on -> sits (prep), table -> on (pobj). "out of the box": a chain of two. "in the
-    park and
-    on the street": on -> in (conj), with the conjunction and comma. "chased by a dog": by is agent. "right
-    in the
-    middle": right -> in (advmod). "three feet above": feet -> above (npadvmod). Possessive 's stays case.
+    "sits on the table": on -> sits (prep), table -> on (pobj). "out of the box": a chain of two. "in the park and on
+    the street": on -> in (conj), with the conjunction and comma. "chased by a dog": by is agent. "right in the middle":
+    right -> in (advmod). "three feet above": feet -> above (npadvmod). Possessive 's remains case.
     """
     for nominal in range(len(tree)):
         cases = [case for case in tree.children(nominal, "case") if tree.tags[case] != "POS"]
@@ -41,11 +38,10 @@ def raise_prepositions(tree: Tree) -> None:
 
 
 def raise_gerund_markers(tree: Tree) -> None:
-    """Turn preposition + V-ing clauses into prep + pcomp and "with" + subject + predicate into prep + pobj +
-    acl.
+    """Change a tree in place: preposition + V-ing to prep + pcomp, "with" + subject + predicate to prep + pobj + acl.
 
-    "before opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" stays mark.
-    "with a dog running": with (prep), dog -> with (pobj), running -> dog (acl).
+    "before opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
+    running": with (prep), dog -> with (pobj), running -> dog (acl).
     """
     for mark in range(len(tree)):
         if tree.deps[mark] != "mark" or tree.tags[mark] not in ("IN", "RB", "VBG", "TO"):
@@ -98,7 +94,7 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
         tree.attach(outer, cases[1], "amod")
         outer, cases = cases[1], cases[1:]
     if label == "prep" and tree.tags[outer] in ("RB", "JJ") and len(cases) > 1:
-        label = "advmod"  # instead of, next to: the adverb carries the preposition
+        label = "advmod"  # instead of, next to: the preposition depends on the adverb
     tree.attach(outer, head, label)
     last = outer
     for case in cases[1:]:

@@ -1,4 +1,4 @@
-"""Figures of a trained pipeline: accuracy on a converted treebank, speed on captions, size on disk."""
+"""Measure a trained pipeline: accuracy on a converted treebank, speed on captions, size on disk."""
 
 import time
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def accuracy(nlp: "Language", trees: Iterable[Tree]) -> dict[str, float]:
-    """Return tag accuracy, UAS and LAS in percent on gold words; UAS and LAS leave out punctuation."""
+    """Return tag accuracy, UAS and LAS in percent, given gold tokenization; UAS and LAS exclude punctuation."""
     from spacy.tokens import Doc
     from spacy.training import Example
 
@@ -27,7 +27,7 @@ def accuracy(nlp: "Language", trees: Iterable[Tree]) -> dict[str, float]:
 
 
 def words_per_second(nlp: "Language", captions: list[str], repeats: int = 3) -> float:
-    """Return the best of a few runs of `nlp.pipe` over the captions, whole pipeline, this process only."""
+    """Return the words per second of `nlp.pipe` over the captions in one process, the best of `repeats` runs."""
     best = 0.0
     for _ in range(repeats):
         start = time.perf_counter()
@@ -37,7 +37,7 @@ def words_per_second(nlp: "Language", captions: list[str], repeats: int = 3) -> 
 
 
 def component_shares(nlp: "Language", captions: list[str]) -> dict[str, float]:
-    """Return each component's share of the time of parsing the captions, in percent, tokenizer included."""
+    """Return, by component (with the tokenizer), its share in percent of the time to parse the captions."""
     start = time.perf_counter()
     tokenizer: Any = nlp.tokenizer
     docs = list(tokenizer.pipe(captions))

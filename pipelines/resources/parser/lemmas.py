@@ -1,14 +1,11 @@
-"""Lemma tables for spaCy's rule lemmatizer, mended, completed and pruned.
+"""Lemma tables for spaCy's rule lemmatizer, corrected, completed and pruned.
 
-spaCy's English lemmatizer looks a lower-cased form up in `lemma_exc[pos]`, then tries the suffix
-`lemma_rules[pos]`;
-of the results found in `lemma_index[pos]` the last one wins, otherwise the first result of all. With the
-published
-tables "riding" becomes "rid", "vases" "vas", "cookies" "cooky", "is" (AUX) stays, and closed-class words are
-never
-cached. Here the rules stand in the order in which the last one is right ("ing" -> "e" after "ing" -> ""),
-all other
-parts of speech get the identity rule, and index entries without any effect are dropped (90 % of them).
+spaCy's English lemmatizer looks up a lower-cased form in `lemma_exc[pos]`, then tries the suffix rules
+`lemma_rules[pos]`; it takes the last result that is in `lemma_index[pos]`, or if none is, the first result. With the
+published tables, "riding" becomes "rid", "vases" becomes "vas", "cookies" becomes "cooky", "is" (AUX) stays as it is,
+and lemmas of closed-class words are never cached. Here the rules are ordered such that the last one is right ("ing" ->
+"e" after "ing" -> ""), all other parts of speech get the identity rule, and index entries without effect (90 %) are
+dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +38,7 @@ AUXILIARIES = {
 }  # fmt: skip
 PRONOUNS = {"I": ("i", "me"), "he": ("him",), "they": ("them", "'em"), "we": ("us",)}
 PARTICLES = {"not": ("n't", "n’t")}
-# Worn or held as one thing: captions and WordNet know the plural form as the word.
+# Things that are worn or held as one: in captions and WordNet the plural form is the lemma.
 PLURAL_WORDS = ("binoculars", "clothes", "goggles", "headphones", "jeans", "overalls", "pajamas", "pants",
     "scissors",
                 "shorts", "sunglasses", "tights", "trousers")  # fmt: skip
@@ -59,8 +56,7 @@ ADJECTIVE_FORMS = {word: word for word in ("outer", "upper", "inner", "lower", "
 
 
 def lemma_tables() -> dict[str, dict[str, Any]]:
-    """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which only the training
-    needs."""
+    """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which is needed only for training."""
     from spacy.lookups import load_lookups
 
     lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
@@ -97,7 +93,7 @@ def lemma_tables() -> dict[str, dict[str, Any]]:
 
 
 def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:
-    """Return what spaCy's rule lemmatizer makes of a form with these tables."""
+    """Return the lemma that spaCy's rule lemmatizer finds for a form with these tables of one part of speech."""
     found: list[str] = []
     unknown: list[str] = []
     for old, new in rules:
@@ -114,7 +110,7 @@ def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]]
 
 
 def inflections(word: str, pos: str) -> Iterator[str]:
-    """Yield the word and its regular inflected forms, also wrong ones ("walkes"), for comparing tables."""
+    """Yield the word and its regular inflected forms, including wrong ones ("walkes"), to compare tables on."""
     yield word
     stems = {word, word[:-1]} if word.endswith("e") else {word}
     endings = {"noun": ("s", "es"), "verb": ("s", "es", "ed", "ing"), "adj": ("er", "est")}[pos]
@@ -131,14 +127,14 @@ def _is_plural(word: str, index: set[str]) -> bool:
 
 
 def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], index: set[str]) -> None:
-    """Take out of the index what would win against an exception: "leave" for "leaves", "bu" for "bus"."""
+    """Remove index entries that would take precedence over exceptions: "leave" for "leaves", "bu" for "bus"."""
     for form, (wanted, *_) in exceptions.items():
         while (result := lemma(form, rules, exceptions, index)) != wanted and result in index:
             index.discard(result)
 
 
 def _prune(rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> set[str]:
-    """Return the smallest part of the index found that gives every regular inflection the same lemma."""
+    """Return a small subset of the index that gives every regular inflection the same lemma as the whole index."""
     pos = "noun" if rules is NOUN_RULES else "verb" if rules is VERB_RULES else "adj"
     wanted = {form: lemma(form, rules, exceptions, index) for word in sorted(index) for form in inflections(word, pos)}
     kept: set[str] = set()

@@ -1,4 +1,4 @@
-"""Trees in the making: words with dependents to their left and right, put in line by `flatten`."""
+"""Dependency trees under construction: words with dependents to their left and right; `flatten` makes a `Tree`."""
 
 from dataclasses import dataclass, field
 
@@ -77,7 +77,7 @@ def plural(noun: str) -> str:
 
 @dataclass
 class Node:
-    """A word, its Penn tag and label, and what hangs on it on either side, from left to right."""
+    """A word with its Penn tag, dependency label, and dependents on either side, each from left to right."""
 
     form: str
     tag: str
@@ -86,13 +86,13 @@ class Node:
     right: list["Node"] = field(default_factory=list)
 
     def labelled(self, dep: str) -> "Node":
-        """Set the label and return the node."""
+        """Set the dependency label and return the node itself."""
         self.dep = dep
         return self
 
 
 def flatten(root: Node) -> Tree:
-    """Put the words in line: left dependents, the word, right dependents; the root is labelled ROOT."""
+    """Return the tree below `root` in word order: left dependents, the word, right dependents; labels the root ROOT."""
     tree = Tree([], [], [], [], [], [])
     _visit(root.labelled("ROOT"), tree)
     for index, form in enumerate(tree.forms[:-1]):
@@ -117,8 +117,11 @@ def _visit(node: Node, tree: Tree) -> int:
 
 
 def coordinate(parts: list[Node], conjunction: str = "and", oxford: bool = False) -> Node:
-    """Chain conjuncts: a, b and c; each hangs on the one before, conjunction and comma on the one before
-    too."""
+    """Coordinate noun or verb phrases (a, b and c) in place, and return the first.
+
+    Each conjunct, with the conjunction and the comma before it, becomes a dependent of the previous conjunct. oxford:
+    with a comma before the conjunction, if there are more than two.
+    """
     for index in range(len(parts) - 1, 0, -1):
         previous, last = parts[index - 1], index == len(parts) - 1
         if not last or oxford and len(parts) > 2:
@@ -130,11 +133,11 @@ def coordinate(parts: list[Node], conjunction: str = "and", oxford: bool = False
 
 
 def preposition(name: str, complement: Node, dep: str = "prep") -> Node:
-    """Return a simple or complex preposition (words joined by "_") over its object.
+    """Return a preposition with the node `complement` as its object; dep: the preposition's label.
 
-    "on": on -> pobj. "next_to", "close_to": an adverb (advmod) over "to". "in_front_of": in -> front (pobj)
-    -> of.
-    "out_of", "down_at": a chain of two prepositions.
+    The words of a complex preposition are joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb
+    (advmod), then "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two
+    prepositions.
     """
     words = name.split("_")
     if not complement.dep == "pcomp":

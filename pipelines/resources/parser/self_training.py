@@ -1,6 +1,6 @@
-"""Captions parsed by two models that agree: more training trees without annotation.
+"""Captions on whose parse two models agree: more training trees without annotation.
 
-COCO captions (CC BY 4.0) only. Images whose number ends in 0 are held out for judging the parser.
+Only COCO captions (CC BY 4.0). Images whose number ends in 0 are held out for evaluating the parser.
 """
 
 import gzip
@@ -21,7 +21,7 @@ DETERMINER_TAGS = ("DT", "PRP$")
 
 
 def coco_captions(path: Path, held_out: bool = False) -> list[str]:
-    """Return the captions of a COCO annotation file, white space normalised, in the order of the file.
+    """Return the captions of a COCO annotation file in file order, with normalised white space.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
 
 
 def agreed_trees(first: "Language", second: "Language", captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
-    """Return up to `count` captions on whose every tag, head and label both models agree, drawn at random."""
+    """Return up to `count` parses of random captions on which both models agree in every tag, head and label."""
     texts = sorted(set(captions))
     agreed = list(_agreed(first.pipe(texts), second.pipe(texts)))
     return agreed if len(agreed) <= count else rng.sample(agreed, count)
 
 
 def is_plausible(doc: "Doc") -> bool:
-    """Say whether a parse has 5 to 30 words, one root, and no determiner outside a noun chunk."""
+    """Return whether a parse has 5 to 30 words, one root, and no determiner outside a noun chunk."""
     if not SHORTEST <= len(doc) <= LONGEST or sum(token.head.i == token.i for token in doc) != 1:
         return False
     inside = {token.i for chunk in doc.noun_chunks for token in chunk}
@@ -63,7 +63,7 @@ def is_plausible(doc: "Doc") -> bool:
 
 
 def tree_of(doc: "Doc") -> Tree:
-    """Return the predicted parse of a one-sentence document as a tree to train on."""
+    """Return the predicted parse of a document with one sentence as a tree to train on."""
     return Tree(
         forms=[token.text for token in doc],
         spaces=[bool(token.whitespace_) for token in doc],

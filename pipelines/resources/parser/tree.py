@@ -1,4 +1,4 @@
-"""A dependency tree of one sentence, and the reading of CoNLL-U files into such trees."""
+"""The dependency tree of a sentence, and a reader of CoNLL-U files."""
 
 import gzip
 from collections.abc import Iterable, Iterator
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-# Hosts of the GUM documents whose texts may be adapted and passed on: Wikinews (CC BY), Wikipedia, Wikivoyage and
+# Hosts of the GUM documents whose texts may be adapted and redistributed: Wikinews (CC BY), Wikipedia, Wikivoyage and
 # Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most of the fiction)
 # or allows no derived works (Santa Barbara conversations), and the rest varies by document.
 REDISTRIBUTABLE_HOSTS = ("en.wikinews.org", "en.wikipedia.org", "en.wikivoyage.org", "en.wikisource.org")
 
 
 def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator["Tree"]:
-    """Yield the sentences of a CoNLL-U file, gzipped or plain, in the labels of the file.
+    """Yield the sentences of a CoNLL-U file, plain or gzipped, with the labels of the file.
 
     Parameters
     ----------
     path
         `*.conllu` or `*.conllu.gz`.
     hosts
-        Where given, only documents whose `meta::sourceURL` is on one of these hosts are read.
+        If given, only documents whose `meta::sourceURL` is on one of these hosts are read.
 
     Raises
     ------
     ValueError
-        At a line that is not CoNLL-U, naming the file and the line.
+        For a line that is not CoNLL-U, with the file and the line.
     """
     opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
     wanted, rows, spaced_until = hosts is None, list[list[str]](), 0
@@ -75,7 +75,7 @@ def _tree_of(rows: list[list[str]]) -> "Tree":
 
 
 def to_doc(trees: Iterable["Tree"], vocab: "Vocab") -> "Doc":
-    """Put one or more sentences into one gold spaCy document."""
+    """Return one spaCy document with one or more sentences and their gold annotation."""
     from spacy.tokens import Doc
 
     words: list[str] = []
@@ -99,7 +99,11 @@ def to_doc(trees: Iterable["Tree"], vocab: "Vocab") -> "Doc":
 
 @dataclass
 class Tree:
-    """One sentence; all lists have one entry a word, `heads` counts from 0 and the root's head is -1."""
+    """A sentence with one entry per word in every list.
+
+    forms, lemmas: texts; spaces: whether a space follows; tags: Penn tags; pos: UPOS; heads: index of the head from 0,
+    -1 for the root; deps: dependency labels.
+    """
 
     forms: list[str]
     spaces: list[bool]
@@ -114,19 +118,19 @@ class Tree:
         return len(self.forms)
 
     def children(self, head: int, *deps: str) -> list[int]:
-        """Return the dependents of a word from left to right; where labels are given, those with one of them."""
+        """Return the dependents of word `head` from left to right; only those labelled with one of `deps`, if given."""
         return [
             index for index, other in enumerate(self.heads) if other == head and (not deps or self.deps[index] in deps)
         ]
 
     def attach(self, word: int, head: int, dep: str | None = None) -> None:
-        """Hang a word on another head, with a new label where one is given."""
+        """Set the head of a word (indices from 0) and its label; None keeps the label."""
         self.heads[word] = head
         if dep is not None:
             self.deps[word] = dep
 
     def subtree(self, word: int) -> list[int]:
-        """Return the word and everything below it, from left to right."""
+        """Return the indices of a word and all its descendants, in ascending order."""
         below, stack = {word}, [word]
         while stack:
             for child in self.children(stack.pop()):
@@ -136,14 +140,14 @@ class Tree:
         return sorted(below)
 
     def copy(self) -> "Tree":
-        """Return an independent copy."""
+        """Return a deep copy."""
         return Tree(
             list(self.forms), list(self.spaces), list(self.tags), list(self.pos),
             list(self.heads), list(self.deps), list(self.lemmas),
         )  # fmt: skip
 
     def is_tree(self) -> bool:
-        """Say whether there is exactly one root and every word leads to it."""
+        """Return whether there is exactly one root and every word is its descendant."""
         if sum(head < 0 for head in self.heads) != 1:
             return False
         for index in range(len(self)):

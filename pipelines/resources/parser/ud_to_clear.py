@@ -1,8 +1,8 @@
-"""From Universal Dependencies to the labels of spaCy's English models (CLEAR dependencies, Penn tags, UPOS).
+"""Convert Universal Dependencies (UD) to the labels of spaCy's English models: CLEAR dependencies, Penn tags, UPOS.
 
-CLEAR: Choi and Palmer, "Guidelines for the CLEAR Style Constituent to Dependency Conversion", 2012. The
-passes run
-in the order of `convert`; each says what it does with an example.
+CLEAR: Choi and Palmer, "Guidelines for the CLEAR Style Constituent to Dependency Conversion", 2012. `convert` applies
+passes that each change the tree in place; their docstrings have examples, where a -> b (label) means that b is the head
+of a.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ NOMINAL_DEPS = {"nsubj", "nsubjpass", "dobj", "pobj", "attr", "dative", "conj", 
 
 
 def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
-    """Yield the converted sentences of a CoNLL-U file; see `read_conllu` for the parameters."""
+    """Yield the sentences of a UD file converted to CLEAR, where that is possible; parameters as in `read_conllu`."""
     for tree in read_conllu(path, hosts):
         converted = convert(tree)
         if converted is not None:
@@ -35,10 +35,9 @@ def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tre
 
 
 def convert(ud: Tree) -> Tree | None:
-    """Return the sentence in the labels of `en_core_web_*`, or None for what has no counterpart there.
+    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it.
 
-    Not converted are sentences with words written apart, speech repairs, gapping or two copulas on one
-    predicate.
+    That is the case for words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
     """
     if UNCONVERTIBLE & set(ud.deps) or "_" in ud.tags:
         return None
@@ -58,11 +57,10 @@ def convert(ud: Tree) -> Tree | None:
 
 
 def expand_fixed(tree: Tree) -> None:
-    """Give the words of fixed expressions a structure.
+    """Replace the flat analysis of fixed expressions by a structure.
 
-    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than
-    20":
-    more -> 20 (amod), than -> 20 (quantmod); "each other": each -> other (det); "of course": course -> of.
+    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than 20": more ->
+    20 (amod), than -> 20 (quantmod); "each other": each -> other (det); "of course": course -> of.
     """
     for first in range(len(tree)):
         rest = tree.children(first, "fixed")
@@ -92,7 +90,7 @@ def expand_fixed(tree: Tree) -> None:
 
 
 def _replace(tree: Tree, old: int, new: int) -> None:
-    """Put `new` in the place of `old`: its head, label and dependents."""
+    """Give the word `new` the head, label and dependents of the word `old`."""
     head, dep = tree.heads[old], tree.deps[old]
     for child in tree.children(old):
         if child != new:
@@ -102,7 +100,7 @@ def _replace(tree: Tree, old: int, new: int) -> None:
 
 
 def make_names_head_final(tree: Tree) -> None:
-    """Make the last word of a flat name its head: "Ada Lovelace": Ada -> Lovelace (compound)."""
+    """Make the last word of a name its head: "Ada Lovelace": Ada -> Lovelace (compound)."""
     for first in range(len(tree)):
         rest = tree.children(first, "flat")
         if rest and rest[-1] > first:
@@ -112,8 +110,7 @@ def make_names_head_final(tree: Tree) -> None:
 
 
 def chain_conjuncts(tree: Tree) -> None:
-    """Hang each conjunct on the one before it, conjunction and commas too: "a, b and c": c -> b, and -> b, b
-    -> a."""
+    """Attach each conjunct, conjunction and comma to the previous conjunct: "a, b and c": c -> b, and -> b, b -> a."""
     for first in range(len(tree)):
         previous = first
         for conjunct in tree.children(first, "conj"):
@@ -129,13 +126,11 @@ def chain_conjuncts(tree: Tree) -> None:
 
 
 def convert_clauses(tree: Tree) -> None:
-    """Convert what depends on the governing verb.
+    """Convert the labels of clauses and complements, which depend on the governing verb.
 
-    "There is a dog": dog attr. "It is nice to see": it nsubj, see xcomp. "sees a man jump": jump ccomp, man
-    its
-    nsubj. "sees a man jumping": jumping acl of man. "looks happy": acomp. "became a nurse": attr. "paint it
-    red":
-    red oprd. "not": neg. "to V": aux. Prepositions left without an object: prep.
+    "There is a dog": dog is attr. "It is nice to see": it is nsubj, see xcomp. "sees a man jump": jump is ccomp, man
+    its nsubj. "sees a man jumping": jumping is acl of man. "looks happy": acomp. "became a nurse": attr. "paint it
+    red": red is oprd. "not": neg. "to V": aux. Prepositions without an object: prep.
     """
     for word in range(len(tree)):
         dep, head, form = tree.deps[word], tree.heads[word], tree.forms[word].lower()
@@ -183,8 +178,9 @@ def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
 
 
 def rename(tree: Tree) -> None:
-    """Give the remaining labels their CLEAR names; unmarked nominals become npadvmod, numbers' adverbs
-    quantmod."""
+    """Rename the remaining labels to those of CLEAR; nominals without preposition become npadvmod, adverbs of numbers
+    quantmod.
+    """
     for word in range(len(tree)):
         dep, head = tree.deps[word], tree.heads[word]
         if dep == "nmod:desc":
@@ -200,7 +196,7 @@ def rename(tree: Tree) -> None:
 
 
 def reattach_punctuation(tree: Tree) -> None:
-    """Hang the final full stop on the root and other punctuation where it crosses no arc."""
+    """Attach the final full stop to the root, and other punctuation such that its arc crosses no other."""
     root = tree.heads.index(-1)
     for word in range(len(tree)):
         if tree.deps[word] != "punct" or word == root:
@@ -229,8 +225,7 @@ def _crosses(tree: Tree, word: int) -> bool:
 
 
 def convert_pos(tree: Tree) -> None:
-    """Apply the few differences of UPOS use: "other" standing alone is a NOUN, so that it heads a noun
-    chunk."""
+    """Adapt the few UPOS tags that spaCy's models use differently: "other" without a noun is NOUN and heads a chunk."""
     for word in range(len(tree)):
         if tree.forms[word].lower() in ("other", "others") and tree.deps[word] in NOMINAL_DEPS:
             tree.pos[word] = "NOUN"
