@@ -170,7 +170,7 @@ def damage(folder: Path, how: str) -> None:
         ("pickle", "dev_ims.npy: must be a NumPy array"),
         ("words", "floats or uint8, was: <U1"),
         ("flat", "(N, D) or (N, R, D) of numbers, was: (7,)"),
-        ("rows", "each line of dev_images.txt: 7 or 35, has 6"),
+        ("rows", "per line of dev_images.txt: 7 or 35, has 6"),
         ("width", "dev_ims.npy: must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
         ("bytes", "uint8 needs ims_scale.npz with low and high beside it"),
         ("none", "must have arrays named <split>_ims.npy, has dev_grid.npy"),
@@ -389,7 +389,7 @@ def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.
     ("arguments", "said"),
     [
         (["--layer", "rleu"], "layer must be a tensor or node of the model, the last are turned, map, relu"),
-        (["--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) an image, was: (2,)"),
+        (["--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
         (["--grid", "--ten-crop", "--layer", "relu"], "ten crops and grid exclude each other"),
         (["--crop", "300"], "resize must be >= crop (300), was: 256"),
         (["--device", "tpu"], "device must be one of cpu, cuda, was: tpu"),
