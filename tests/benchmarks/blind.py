@@ -9,7 +9,7 @@ from negcap.pipelines.tables.columns import columns_of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Blind baselines of a run's negatives; 50 %% (chance) is ideal.")
+    parser = argparse.ArgumentParser(description="Blind baselines of a run's negatives; 50 % (chance) is ideal.")
     parser.add_argument("run", type=Path, help="folder of a run, with its negatives")
     parser.add_argument("picked", nargs="?", choices=("first", "random"), help="the same as --pick")
     parser.add_argument("--pick", choices=("first", "random"), default="first", help="which negative of a caption")
