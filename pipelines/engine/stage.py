@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH = 200  # captions, which take a parser or the operators about a second
+BATCH = 500  # captions; a parser or the operators take a second or less for them
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ def expected(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     """The rows of every table of a run of captions, and of a run of drawn scenes, which has features too."""
     scenes = tmp_path_factory.mktemp("scenes") / "run"
     assert main(["scenes", "--output", str(scenes), "--images", "6", "--quiet"]) == 0
-    tables = [path for run in (sample_run, scenes) for path in run.iterdir() if path.name[0] not in "._" and path.name != "images"]
+    folders = [path for run in (sample_run, scenes) for path in run.iterdir()]
+    tables = [path for path in folders if path.name[0] not in "._" and path.name != "images"]
     return {str(path): sum(pq.read_metadata(shard).num_rows for shard in list_shards(path)) for path in tables}
 
 
