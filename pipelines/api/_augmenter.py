@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
@@ -54,12 +55,12 @@ class Augmenter:
         from negcap._functions import operator_names
         from negcap.augment.generate import Settings
         from negcap.augment.operators import OPERATORS
-        from negcap.pipelines.stages.build import LEXICON_VERBS, OWN, configure
+        from negcap.pipelines.stages.build import AUTO, LEXICON_VERBS, OWN, configure
         from negcap.schemas.negatives import POSITIVE
 
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
-        if lexicon == OWN:
+        if lexicon in (OWN, AUTO):
             raise ValueError("lexicon must be reference or a run: single batches are too small to count")
         for verb in LEXICON_VERBS:
             configure(verb, {"lexicon": fspath(lexicon)})
@@ -89,7 +90,7 @@ class Augmenter:
         """
         from negcap.pipelines.engine.work import collector_paused
 
-        settings = self._settings if seed is None else replace_seed(self._settings, seed)
+        settings = self._settings if seed is None else replace(self._settings, seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
         with collector_paused():
@@ -140,26 +141,17 @@ def _in_turn(operators: Iterable[Iterator[Accepted | Rejected]], n: int) -> list
     return list(made.values())
 
 
-def replace_seed(settings: Settings, seed: int) -> Settings:
-    """A copy of the settings with another seed."""
-    from dataclasses import replace
-
-    return replace(settings, seed=seed)
-
-
 @lru_cache(maxsize=2)
 def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
-    from negcap.augment.lexicon.lexicon import Lexicon
-    from negcap.augment.truth.estimates import Truth
+    from negcap.pipelines.engine.memory import TableInMemory
     from negcap.pipelines.stages.build import LEXICON_VERBS, configure
-    from negcap.pipelines.tables.corpus import given_table
+    from negcap.pipelines.tables.corpus import given_table, load_balanced, load_truth
     from negcap.schemas.balance import BALANCE
     from negcap.schemas.lexicon import LEXICON
     from negcap.schemas.truth import TRUTH
 
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)
-    entries, truth, balance = (given_table(*pair) for pair in zip(folders, schemas, strict=True))
-    plain = Lexicon.from_table(entries)
-    return plain.balanced(balance), Truth.from_table(truth, plain, max_true)
+    entries, truth, balance = (TableInMemory(given_table(*pair)) for pair in zip(folders, schemas, strict=True))
+    return load_balanced(entries, balance), load_truth(entries, truth, max_true)

@@ -41,10 +41,9 @@ def _run(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any
     whole: dict[str, Any] = {name: TableInMemory(tables[name]) for name in stage.whole}
     if isinstance(stage, Stage):
         return stage.apply(table, config, **whole)
-    if stage.spreads:
 
-        def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-            return [function(*call, config, **whole) for call in calls]
+    def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        return [function(*call, config, **whole) for call in calls]
 
-        return stage.finish(stage.partial(table, config), config, **whole, spread=spread)
-    return stage.finish(stage.partial(table, config), config, **whole)
+    given = {**whole, "spread": spread} if stage.spreads else whole
+    return stage.finish(stage.partial(table, config), config, **given)

@@ -45,7 +45,7 @@ class BalanceConfig:
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     """The captions of one shard that may be in the sample; empty if the table is given instead of fitted."""
-    return sample_images(parses, config.sample if config.lexicon == "own" else 0)
+    return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.sample)
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
@@ -77,8 +77,6 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
 
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
-    if sample < 1:
-        return table.slice(0, 0)
     if table.num_rows > sample:
         last = table["image_id"][sample - 1]
         end = sample

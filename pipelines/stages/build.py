@@ -147,20 +147,19 @@ def build(
     there are no captions or an option has an invalid value.
     """
     verbs = planned_verbs(run, options)
-    ingesting = configure("ingest", options)
-    for verb in verbs[1:]:  # find invalid options before anything is run
-        configure(verb, options)
+    configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
     if source is None and not list_shards(run / "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
     if not is_built(run):
         executor.start()
     warnings: tuple[str, ...] = ()
     if source is not None:
-        warnings = ingest(source, run, ingesting, progress, overwrite).warnings
+        warnings = ingest(source, run, configs["ingest"], progress, overwrite).warnings
     for verb in verbs[1:]:
         if verb == LEXICON_VERBS[0]:
             options = {**options, "lexicon": choose_lexicon(options, count_captions(run))}
-        make(verb, run, configure(verb, options), executor, progress, overwrite)
+        config = configure(verb, options) if verb in LEXICON_VERBS else configs[verb]
+        make(verb, run, config, executor, progress, overwrite)
     return warnings
 
 

@@ -36,7 +36,7 @@ class TruthConfig:
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
     """The captions of one shard that may be in the sample; empty if the table is given instead of counted."""
-    return sample_images(parses, config.truth_sample if config.lexicon == "own" else 0)
+    return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
 
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
+    from negcap.pipelines.engine.memory import TableInMemory
     from negcap.pipelines.engine.shards import WholeTable
+
+    Readable = WholeTable | TableInMemory
 
 
 @lru_cache(maxsize=1)
-def load_lexicon(lexicon: WholeTable) -> Lexicon:
+def load_lexicon(lexicon: Readable) -> Lexicon:
     """The lexicon of a run, from its table."""
     from negcap.augment.lexicon.lexicon import Lexicon
 
@@ -23,7 +26,7 @@ def load_lexicon(lexicon: WholeTable) -> Lexicon:
 
 
 @lru_cache(maxsize=1)
-def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth:
+def load_truth(lexicon: Readable, truth: Readable, max_true: float) -> Truth:
     """The estimates of a run that replacements from its lexicon are true; see negcap.augment.truth.
 
     max_true: the highest probability of being true that a negative may have.
@@ -34,7 +37,7 @@ def load_truth(lexicon: WholeTable, truth: WholeTable, max_true: float) -> Truth
 
 
 @lru_cache(maxsize=1)
-def load_balanced(lexicon: WholeTable, balance: WholeTable) -> Lexicon:
+def load_balanced(lexicon: Readable, balance: Readable) -> Lexicon:
     """The lexicon of a run with the balance factors of its table `balance`."""
     return load_lexicon(lexicon).balanced(balance.read())
 

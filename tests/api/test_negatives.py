@@ -199,6 +199,7 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
     [
         ({"n": 0}, "n must be >= 1, was: 0"),
         ({"lexicon": "own"}, "lexicon must be reference or a run"),
+        ({"lexicon": "auto"}, "lexicon must be reference or a run"),
         ({"lexicon": "nowhere"}, "was: nowhere"),
         ({"max_true": 2.0}, "max_true must be"),
         ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
