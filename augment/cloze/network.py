@@ -1,0 +1,151 @@
+"""The cloze network in NumPy: the context vectors of places in captions.
+
+`negcap.pipelines.resources.cloze.network` trains it and describes it. One GRU reads a caption forward, another
+backward. The context of a place is the forward state before it and the backward state after it, and what attention,
+from these two, finds among all earlier forward and all later backward states. A place is whatever lies between two
+units: one unit, several, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
+BLOCK = 64  # number of captions, of similar lengths, that are read together
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A trained network; arrays: its parameters in single precision, named as in the PyTorch module."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    @cached_property
+    def heads(self) -> int:
+        """The number of heads of the attention."""
+        return len(self.arrays["distance"])
+
+    @cached_property
+    def _memory(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Weights (states, 2 states) and biases of keys and values: of forward states, and of backward states."""
+        a = self.arrays
+        return tuple((_transposed(a[f"memory.{side}.weight"]), a[f"memory.{side}.bias"]) for side in (0, 1))
+
+    @cached_property
+    def _linear(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Transposed weights and biases of the linear layers, by name."""
+        a = self.arrays
+        return {
+            name: (_transposed(a[f"{name}.weight"]), a[f"{name}.bias"]) for name in ("query", "hidden", "output")
+        }
+
+    @cached_property
+    def _gru(self) -> dict[str, tuple[np.ndarray, ...]]:
+        """Of each GRU: what each unit adds to its gates, (units, 3 states), and its recurrent weights and bias."""
+        a, made = self.arrays, {}
+        for name in ("forward_gru", "backward_gru"):
+            inputs = _transposed(a[f"{name}.weight_ih_l0"]), a[f"{name}.bias_ih_l0"]
+            made[name] = (*inputs, _transposed(a[f"{name}.weight_hh_l0"]), a[f"{name}.bias_hh_l0"])
+        return made
+
+    def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
+        """The context vectors of places: for each caption, (places, width of the word vectors).
+
+        captions: the numbers of the units of each caption, with START and END. places: of each caption.
+        """
+        made: list[np.ndarray] = [np.zeros((0, 0), np.float32)] * len(captions)
+        order = sorted(range(len(captions)), key=lambda i: len(captions[i]))
+        for start in range(0, len(order), BLOCK):
+            rows = order[start : start + BLOCK]
+            found = self._block([captions[i] for i in rows], [places[i] for i in rows])
+            for i, vectors in zip(rows, found, strict=True):
+                made[i] = vectors[: len(places[i])]
+        return made
+
+    def _block(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> np.ndarray:
+        """The context vectors of the places of some captions, padded: (captions, most places, width)."""
+        lengths = np.array([len(caption) for caption in captions])
+        longest, most = int(lengths.max()), max(1, max(map(len, places)))
+        units, reversed_units = (np.zeros((len(captions), longest), np.int64) for _ in range(2))
+        at = np.zeros((2, len(captions), most), np.int64)
+        at[1] = 1
+        for row, (caption, own) in enumerate(zip(captions, places, strict=True)):
+            units[row, : len(caption)] = caption
+            reversed_units[row, : len(caption)] = caption[::-1]
+            if own:
+                at[:, row, : len(own)] = np.array(own).T
+        before = self._states("forward_gru", units)
+        after = self._states("backward_gru", reversed_units)
+        mirrored = lengths[:, None] - 1 - np.arange(longest)  # where a unit stands in the reversed caption
+        after = np.take_along_axis(after, np.maximum(mirrored, 0)[:, :, None], 1)
+        row = np.arange(len(captions))[:, None]
+        both = np.concatenate([before[row, at[0]], after[row, at[1]]], -1)
+        found = self._attend(both, before, after, at, lengths)
+        weight, bias = self._linear["hidden"]
+        hidden = np.concatenate([both, found], -1) @ weight
+        hidden += bias
+        weight, bias = self._linear["output"]
+        return _gelu(hidden) @ weight + bias
+
+    def _states(self, name: str, units: np.ndarray) -> np.ndarray:
+        """The states of one GRU after each unit: (captions, length, states)."""
+        inputs, input_bias, recurrent, bias = self._gru[name]
+        count, length = units.shape
+        gates = self.arrays["embedding.weight"][units.T] @ inputs + input_bias
+        size = recurrent.shape[0]
+        states = np.empty((length, count, size), np.float32)
+        state = np.zeros((count, size), np.float32)
+        for step in range(length):
+            given, own = gates[step], state @ recurrent + bias
+            mixed = _sigmoid(given[:, : 2 * size] + own[:, : 2 * size])
+            new = np.tanh(given[:, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
+            state = new + mixed[:, size:] * (state - new)
+            states[step] = state
+        return states.transpose(1, 0, 2)
+
+    def _attend(
+        self, both: np.ndarray, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """What the attention of each place finds: (captions, places, states)."""
+        count, most, _ = both.shape
+        longest, size = before.shape[1], before.shape[2]
+        heads, width = self.heads, size // self.heads
+        weight, bias = self._linear["query"]
+        query = (both @ weight + bias).reshape(count, most, heads, width).transpose(0, 2, 1, 3)
+        memory = np.concatenate(
+            [side @ w + b for side, (w, b) in zip((before, after), self._memory, strict=True)], 1
+        ).reshape(count, 2 * longest, heads, 2 * width)
+        keys = memory[..., :width].transpose(0, 2, 3, 1)
+        values = memory[..., width:].transpose(0, 2, 1, 3)
+        position = np.arange(longest)
+        distance = np.concatenate(
+            [at[0][:, :, None] - position, position - at[1][:, :, None]], -1
+        )  # (captions, places, 2 longest)
+        table = self.arrays["distance"]
+        near = np.clip(distance, 0, table.shape[2] - 1)
+        bias_of = np.concatenate([table[:, 0][:, near[..., :longest]], table[:, 1][:, near[..., longest:]]], -1)
+        weights = (query @ keys) * np.float32(width**-0.5) + bias_of.transpose(1, 0, 2, 3)
+        unseen = (distance < 0) | (np.tile(position, 2) >= lengths[:, None])[:, None]
+        weights[np.broadcast_to(unseen[:, None], weights.shape)] = -np.inf
+        weights -= weights.max(-1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(-1, keepdims=True)
+        return (weights @ values).transpose(0, 2, 1, 3).reshape(count, most, size)
+
+
+def _transposed(matrix: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(matrix.T)
+
+
+def _sigmoid(values: np.ndarray) -> np.ndarray:
+    return np.float32(0.5) * np.tanh(np.float32(0.5) * values) + np.float32(0.5)
+
+
+def _gelu(values: np.ndarray) -> np.ndarray:
+    """The tanh approximation of the Gaussian error linear unit."""
+    inner = np.float32(0.7978845608) * (values + np.float32(0.044715) * values * values * values)
+    return np.float32(0.5) * values * (np.float32(1.0) + np.tanh(inner))

@@ -1,0 +1,1 @@
+"""Train the shipped cloze model: `python -m negcap.pipelines.resources.cloze CAPTIONS…`."""
