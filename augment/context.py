@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from negcap.augment.caption import Caption
+from negcap.augment.cloze.model import Reading
 from negcap.augment.language.coreference import Coreferent, union
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions, mentioned_nouns
+from negcap.augment.plausibility import entry_units, log_probabilities, read
 
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The context of a caption: the lexicon, what the caption mentions (`own`), and what its siblings mention."""
+    """The context of a caption: the lexicon, what the caption mentions (`own`), what its siblings mention, and what the
+    cloze model reads in the caption.
+    """
 
     lexicon: Lexicon
     own: Mentions
     siblings: Mentions
+    reading: Reading
 
     @cached_property
     def texts(self) -> frozenset[str]:
@@ -35,15 +42,29 @@ class Context:
         """The nouns of the lexicon that may name the same thing as a noun of a sibling caption."""
         return self._coreferent(self.siblings)
 
+    def log_probabilities(
+        self, kind: str, span: tuple[int, int], contexts: tuple[str, ...], form: str = ""
+    ) -> np.ndarray:
+        """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in a slot: (entries,).
+
+        span: the tokens of the slot, end exclusive. contexts: of the slot, see `plausibility.log_probabilities`. form:
+        see `plausibility.entry_units`.
+        """
+        units = entry_units(self.lexicon, kind, form)
+        return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts)
+
     def _coreferent(self, mentions: Mentions) -> Coreferent:
         index = self.lexicon.coreference
         return union(index.with_any(mentioned_nouns(caption)) for caption in mentions.captions)
 
 
-def contexts(captions: Sequence[Caption], lexicon: Lexicon) -> list[Context]:
-    """The contexts of all captions of one image, in the order of `captions`."""
+def contexts(captions: Sequence[Caption], lexicon: Lexicon, readings: Sequence[Reading] | None = None) -> list[Context]:
+    """The contexts of all captions of one image, in the order of `captions`.
+
+    readings: of the captions; None: they are made here, which is slower than for many captions at once.
+    """
     captions = tuple(captions)
     return [
-        Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]))
-        for i, caption in enumerate(captions)
+        Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]), reading)
+        for i, (caption, reading) in enumerate(zip(captions, readings or read(captions), strict=True))
     ]

@@ -22,6 +22,8 @@ class Candidate(NamedTuple):
     swapped heads; an attribute and its noun). replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01") or preposition sets
     ("prepositions:6"), None if there is none. rejected: the reason if the edits would be ungrammatical, else None.
+    plausibility: the log-odds of the negative to the caption (see negcap.augment.plausibility), None if its operator
+    does not know it.
     """
 
     change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
@@ -32,17 +34,20 @@ class Candidate(NamedTuple):
     replaced_synset: str | None = None
     replacement_synset: str | None = None
     rejected: str | None = None
+    plausibility: float | None = None
 
 
 class Accepted(NamedTuple):
     """A candidate that passed all checks, and the text of the negative.
 
-    p_true: the estimated probability that the text is true of the image; None if not estimated.
+    p_true: the estimated probability that the text is true of the image; None if not estimated. plausibility: its
+    log-odds to the caption; None if not computed yet.
     """
 
     candidate: Candidate
     text: str
     p_true: float | None
+    plausibility: float | None
 
 
 class Rejected(NamedTuple):
@@ -51,6 +56,7 @@ class Rejected(NamedTuple):
     candidate: Candidate
     reason: str
     p_true: float | None
+    plausibility: float | None = None
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:

@@ -6,41 +6,32 @@ See negcap.augment.lexicon.balance.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context, contexts
-from negcap.augment.edits import Candidate
 from negcap.augment.language.coreference import entry_numbers
 from negcap.augment.lexicon.balance import Exchanges
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators.attribute import attribute_candidate, attribute_choices
+from negcap.augment.operators.attribute import attribute_choices
+from negcap.augment.operators.choices import Choice
 from negcap.augment.operators.noun import noun_choices
-from negcap.augment.operators.numeral import numeral_candidates, numeral_choices
-from negcap.augment.operators.preposition import preposition_candidate, preposition_choices
-from negcap.augment.operators.verb import verb_candidate, verb_choices
+from negcap.augment.operators.numeral import numeral_choices
+from negcap.augment.operators.preposition import preposition_choices
+from negcap.augment.operators.verb import verb_choices
 from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.estimates import ImageTruth, Truth
 
-Maker = Callable[[Any, str], Candidate | None]
-
-
-def _one_by_one(candidate: Callable[..., Candidate | None]) -> Callable[[Caption, Context], Maker]:
-    """Turn a function that makes one candidate into a function of (caption, context) that returns a Maker."""
-    return lambda caption, context: partial(candidate, caption, context)
-
-
-# For each kind except nouns: a function that lists slots with weights, and one that returns a maker of candidates.
-PARTS: dict[str, tuple[Callable[..., Any], Callable[[Caption, Context], Maker]]] = {
-    "numeral": (numeral_choices, numeral_candidates),
-    "preposition": (preposition_choices, _one_by_one(preposition_candidate)),
-    "attribute": (attribute_choices, _one_by_one(attribute_candidate)),
-    "verb": (verb_choices, _one_by_one(verb_candidate)),
+# For each kind, a function that lists what may replace the words of a caption.
+CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
+    "noun": noun_choices,
+    "numeral": numeral_choices,
+    "preposition": preposition_choices,
+    "attribute": attribute_choices,
+    "verb": verb_choices,
 }
-BALANCED = ("noun", *PARTS)
+BALANCED = tuple(CHOICES)
 
 
 def exchanges(
@@ -82,24 +73,22 @@ def _nouns(caption: Caption, context: Context, image: ImageTruth | None) -> Iter
 
     Candidates that leave a pronoun without an antecedent are not excluded here.
     """
-    slots, slot_weights = noun_choices(caption, context)
     rejected = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)
-    for slot, weights in zip(slots, slot_weights, strict=True):
+    for choice in noun_choices(caption, context):
+        weights = choice.weights.copy()
         weights[rejected] = 0.0
         if image is not None:
             weights[image.likely_nouns] = 0.0
-        yield slot.entry, slot.plural, weights
+        yield choice.entry, choice.plural, weights
 
 
 def _others(
     kind: str, caption: Caption, context: Context, image: ImageTruth | None
 ) -> Iterator[tuple[str, bool, np.ndarray]]:
-    choices, candidates = PARTS[kind]
-    names, candidate = context.lexicon.entries(kind).names, candidates(caption, context)
-    for slot, weights in zip(*choices(caption, context), strict=True):
-        left = weights.copy()
-        for entry in left.nonzero()[0].tolist():
-            made = candidate(slot, names[entry])
+    for choice in CHOICES[kind](caption, context):
+        left = choice.weights.copy()
+        for number in left.nonzero()[0].tolist():
+            made = choice.candidate(choice.names[number])
             if made is None or assess(made, caption, context, image)[0] is not None:
-                left[entry] = 0.0
-        yield slot.entry, False, left
+                left[number] = 0.0
+        yield choice.entry, choice.plural, left

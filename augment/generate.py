@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from negcap.augment import plausibility
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Accepted, Rejected, apply
@@ -25,11 +26,15 @@ from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from negcap.augment.cloze.model import Reading
     from negcap.augment.lexicon.lexicon import Lexicon
+    from negcap.augment.plausibility import SentenceScorer
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4
 EXTRA_DRAWS = 16
+IMPLAUSIBLE = "implausible"
+CAPTIONS = 128  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,11 @@ class Generated(NamedTuple):
 
 
 def generate_tables(
-    parses: pa.Table, lexicon: Lexicon, settings: Settings, truth: Truth | None = None
+    parses: pa.Table,
+    lexicon: Lexicon,
+    settings: Settings,
+    truth: Truth | None = None,
+    scorer: SentenceScorer | None = None,
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
     """The tables negatives, positives and rejections for a `parses` table, by name, and counters.
 
@@ -83,8 +92,8 @@ def generate_tables(
     captions = from_parses(parses)
     counts["captions"] = len(captions)
     row = 0
-    for siblings in by_image(captions):
-        for generated in generate_for_image(siblings, lexicon, settings, truth):
+    for images in _parts(by_image(captions), CAPTIONS):
+        for generated in generate_for_images(images, lexicon, settings, truth, scorer):
             for name, (accepted, rejected) in generated.items():
                 made = positives if OPERATORS[name].family == POSITIVE else negatives
                 made.add(row, name, accepted)
@@ -102,15 +111,83 @@ def generate_tables(
     return tables, counts
 
 
-def generate_for_image(
-    captions: Sequence[Caption], lexicon: Lexicon, settings: Settings, truth: Truth | None = None
+def generate_for_images(
+    images: Sequence[Sequence[Caption]],
+    lexicon: Lexicon,
+    settings: Settings,
+    truth: Truth | None = None,
+    scorer: SentenceScorer | None = None,
 ) -> list[dict[str, Generated]]:
-    """For each caption of one image, the results of the operators in the settings by name; see `generate_tables`."""
-    image = truth.of_image(captions) if truth is not None else None
-    return [
-        {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
-        for caption, context in zip(captions, contexts(captions, lexicon), strict=True)
-    ]
+    """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`."""
+    captions = [caption for siblings in images for caption in siblings]
+    readings = plausibility.read(captions)
+    made: list[dict[str, Generated]] = []
+    for siblings in images:
+        image = truth.of_image(siblings) if truth is not None else None
+        own = readings[len(made) : len(made) + len(siblings)]
+        made += [
+            {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
+            for caption, context in zip(siblings, contexts(siblings, lexicon, own), strict=True)
+        ]
+    reject_implausible(captions, readings, made, scorer)
+    return made
+
+
+def reject_implausible(
+    captions: Sequence[Caption],
+    readings: Sequence[Reading],
+    made: Sequence[Mapping[str, Generated]],
+    scorer: SentenceScorer | None = None,
+) -> None:
+    """Compute the plausibility of what operators made of captions, and reject what is below the operator's floor.
+
+    Changes `made` in place: the results of each caption by operator. readings: of the captions. scorer: a language
+    model that scores all negatives; None: the cloze model reads those whose plausibility is not known yet.
+    """
+    waiting: list[tuple[int, str, int]] = []
+    for row, generated in enumerate(made):
+        for name, (accepted, _) in generated.items():
+            if OPERATORS[name].min_plausibility is not None:
+                waiting += [
+                    (row, name, i) for i, one in enumerate(accepted) if one.plausibility is None or scorer is not None
+                ]
+    if not waiting:
+        return
+    results = [made[row][name].accepted[i] for row, name, i in waiting]
+    if scorer is None:
+        rows = [row for row, _, _ in waiting]
+        edits = [one.candidate.edits for one in results]
+        scores = plausibility.log_odds([captions[r] for r in rows], [readings[r] for r in rows], edits)
+    else:
+        texts = [one.text for one in results]
+        scores = scorer.log_likelihoods(texts) - scorer.log_likelihoods([captions[row].text for row, _, _ in waiting])
+    for (row, name, i), score in zip(waiting, scores.tolist(), strict=True):
+        made[row][name].accepted[i] = made[row][name].accepted[i]._replace(plausibility=score)
+    for generated in made:
+        for name, (accepted, rejected) in generated.items():
+            floor = OPERATORS[name].min_plausibility
+            if floor is None:
+                continue
+            kept = [one for one in accepted if one.plausibility is None or one.plausibility >= floor]
+            if len(kept) < len(accepted):
+                rejected += [
+                    Rejected(one.candidate, IMPLAUSIBLE, one.p_true, one.plausibility)
+                    for one in accepted
+                    if one.plausibility is not None and one.plausibility < floor
+                ]
+                accepted[:] = kept
+
+
+def _parts(images: Sequence[list[Caption]], size: int) -> Iterator[list[list[Caption]]]:
+    """Images in parts of at least `size` captions; the last may have fewer."""
+    part: list[list[Caption]] = []
+    for image in images:
+        part.append(image)
+        if sum(map(len, part)) >= size:
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 def apply_operator(
@@ -151,7 +228,7 @@ def checked_candidates(
                     continue
                 if lower not in context.texts:
                     own.add(lower)
-                    yield Accepted(candidate, text, p_true)
+                    yield Accepted(candidate, text, p_true, candidate.plausibility)
                     if len(own) == limit:
                         break
                     continue

@@ -50,11 +50,12 @@ class Rows:
         made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
-        candidates, words, likely = zip(*self._candidates, strict=True)
+        candidates, words, likely, plausible = zip(*self._candidates, strict=True)
         columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
-        _, edits, _, *changes, _ = zip(*candidates, strict=True)
+        _, edits, _, *changes, _, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
         columns["p_true"] = pa.array(likely, pa.float32())
+        columns["plausibility"] = pa.array(plausible, pa.float32())
         texts = parses["text"].to_pylist()
         columns["edits"] = _edits(edits, chain.from_iterable([texts[row]] * size for row, _, size in self._batches))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

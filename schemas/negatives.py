@@ -51,10 +51,16 @@ _P_TRUE = field(
     "estimated probability that another caption of the image would make it true; null if not estimated",
     nullable=True,
 )
+_PLAUSIBILITY = field(
+    "plausibility",
+    pa.float32(),
+    "log-odds of the negative to its caption under a language model, in nats; null if not computed",
+    nullable=True,
+)
 
 NEGATIVES = schema(
     "negatives",
-    2,
+    3,
     field(
         "negative_id",
         pa.string(),
@@ -64,9 +70,10 @@ NEGATIVES = schema(
     field("text", pa.string(), "the negative caption"),
     *_CHANGE,
     _P_TRUE,
+    _PLAUSIBILITY,
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "2"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "3"})
 
 POSITIVES = schema(
     "positives",
@@ -92,13 +99,15 @@ REASONS = (
     "caption_says_so",
     "sibling_says_so",
     "likely_true",
+    "implausible",
 )
 
 REJECTIONS = schema(
     "rejections",
-    2,
+    3,
     *_KEYS,
     field("reason", pa.string(), "one of: " + ", ".join(REASONS)),
     *_CHANGE,
     _P_TRUE,
+    _PLAUSIBILITY,
 )

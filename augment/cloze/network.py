@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
-BLOCK = 64  # number of captions, of similar lengths, that are read together
+BLOCK = 32  # number of captions that are read together
+STEP = 8  # their length is padded to a multiple of this
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +40,7 @@ class Network:
     def _linear(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Transposed weights and biases of the linear layers, by name."""
         a = self.arrays
-        return {
-            name: (_transposed(a[f"{name}.weight"]), a[f"{name}.bias"]) for name in ("query", "hidden", "output")
-        }
+        return {name: (_transposed(a[f"{name}.weight"]), a[f"{name}.bias"]) for name in ("query", "hidden", "output")}
 
     @cached_property
     def _gru(self) -> dict[str, tuple[np.ndarray, ...]]:
@@ -55,23 +54,28 @@ class Network:
     def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
         """The context vectors of places: for each caption, (places, width of the word vectors).
 
-        captions: the numbers of the units of each caption, with START and END. places: of each caption.
+        captions: the numbers of the units of each caption, with START and END. places: of each caption. The vectors do
+        not depend on which other captions are read: blocks are padded to fixed sizes, so that the order in which
+        numbers are added, and with it the rounding, is always the same.
         """
         made: list[np.ndarray] = [np.zeros((0, 0), np.float32)] * len(captions)
-        order = sorted(range(len(captions)), key=lambda i: len(captions[i]))
-        for start in range(0, len(order), BLOCK):
-            rows = order[start : start + BLOCK]
-            found = self._block([captions[i] for i in rows], [places[i] for i in rows])
-            for i, vectors in zip(rows, found, strict=True):
-                made[i] = vectors[: len(places[i])]
+        by_size: dict[int, list[int]] = {}
+        for i, (caption, own) in enumerate(zip(captions, places, strict=True)):
+            by_size.setdefault(-(-max(len(caption), len(own)) // STEP) * STEP, []).append(i)
+        for size, numbers in by_size.items():
+            for start in range(0, len(numbers), BLOCK):
+                rows = numbers[start : start + BLOCK]
+                found = self._block([captions[i] for i in rows], [places[i] for i in rows], size)
+                for i, vectors in zip(rows, found, strict=False):
+                    made[i] = vectors[: len(places[i])]
         return made
 
-    def _block(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> np.ndarray:
-        """The context vectors of the places of some captions, padded: (captions, most places, width)."""
-        lengths = np.array([len(caption) for caption in captions])
-        longest, most = int(lengths.max()), max(1, max(map(len, places)))
-        units, reversed_units = (np.zeros((len(captions), longest), np.int64) for _ in range(2))
-        at = np.zeros((2, len(captions), most), np.int64)
+    def _block(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]], size: int) -> np.ndarray:
+        """The context vectors of the places of at most BLOCK captions, padded: (BLOCK, size, width)."""
+        lengths = np.full(BLOCK, 2)
+        lengths[: len(captions)] = [len(caption) for caption in captions]
+        units, reversed_units = (np.zeros((BLOCK, size), np.int64) for _ in range(2))
+        at = np.zeros((2, BLOCK, size), np.int64)
         at[1] = 1
         for row, (caption, own) in enumerate(zip(captions, places, strict=True)):
             units[row, : len(caption)] = caption
@@ -80,22 +84,22 @@ class Network:
                 at[:, row, : len(own)] = np.array(own).T
         before = self._states("forward_gru", units)
         after = self._states("backward_gru", reversed_units)
-        mirrored = lengths[:, None] - 1 - np.arange(longest)  # where a unit stands in the reversed caption
-        after = np.take_along_axis(after, np.maximum(mirrored, 0)[:, :, None], 1)
-        row = np.arange(len(captions))[:, None]
+        mirrored = lengths[:, None] - 1 - np.arange(size)  # where a unit stands in the reversed caption
+        row = np.arange(BLOCK)[:, None]
+        after = after[row, np.maximum(mirrored, 0)]
         both = np.concatenate([before[row, at[0]], after[row, at[1]]], -1)
         found = self._attend(both, before, after, at, lengths)
         weight, bias = self._linear["hidden"]
-        hidden = np.concatenate([both, found], -1) @ weight
+        hidden = np.concatenate([both, found], -1).reshape(BLOCK * size, -1) @ weight
         hidden += bias
         weight, bias = self._linear["output"]
-        return _gelu(hidden) @ weight + bias
+        return (_gelu(hidden) @ weight + bias).reshape(BLOCK, size, -1)
 
     def _states(self, name: str, units: np.ndarray) -> np.ndarray:
         """The states of one GRU after each unit: (captions, length, states)."""
         inputs, input_bias, recurrent, bias = self._gru[name]
         count, length = units.shape
-        gates = self.arrays["embedding.weight"][units.T] @ inputs + input_bias
+        gates = (self.arrays["embedding.weight"][units.T.reshape(-1)] @ inputs + input_bias).reshape(length, count, -1)
         size = recurrent.shape[0]
         states = np.empty((length, count, size), np.float32)
         state = np.zeros((count, size), np.float32)
@@ -115,10 +119,15 @@ class Network:
         longest, size = before.shape[1], before.shape[2]
         heads, width = self.heads, size // self.heads
         weight, bias = self._linear["query"]
-        query = (both @ weight + bias).reshape(count, most, heads, width).transpose(0, 2, 1, 3)
+        query = (both.reshape(count * most, -1) @ weight + bias).reshape(count, most, heads, width)
         memory = np.concatenate(
-            [side @ w + b for side, (w, b) in zip((before, after), self._memory, strict=True)], 1
-        ).reshape(count, 2 * longest, heads, 2 * width)
+            [
+                (side.reshape(count * longest, size) @ w + b).reshape(count, longest, heads, 2 * width)
+                for side, (w, b) in zip((before, after), self._memory, strict=True)
+            ],
+            1,
+        )
+        query = query.transpose(0, 2, 1, 3)
         keys = memory[..., :width].transpose(0, 2, 3, 1)
         values = memory[..., width:].transpose(0, 2, 1, 3)
         position = np.arange(longest)

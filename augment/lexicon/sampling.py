@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from random import Random
@@ -37,8 +36,3 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     flat = open[order]
     slots = starts.searchsorted(flat, side="right") - 1
     yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
-
-
-def accepts(gain: float, rng: Random) -> bool:
-    """Whether to accept an exchange that changes a log likelihood by `gain`: with probability min(1, e^gain)."""
-    return rng.random() < math.exp(min(gain, 0.0))

@@ -1,7 +1,6 @@
 """The operators, one per module. Each yields candidates; it neither builds the text nor checks truth."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -41,11 +40,12 @@ class Operator(NamedTuple):
     share: float
     fallback: Propose = propose_nothing
     fallback_limit: int | None = None
+    min_plausibility: float | None = -6.0
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0, partial(noun, implausible=True), 1),
-    "numeral": Operator(numeral, "numeral", 1.0, partial(numeral, implausible=True), 1),
+    "noun": Operator(noun, "noun", 1.0),
+    "numeral": Operator(numeral, "numeral", 1.0),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(preposition, "relation", 0.5),
     "object": Operator(object_, "object", 0.25),
@@ -53,7 +53,7 @@ OPERATORS: dict[str, Operator] = {
     "relation": Operator(relation, "relation", 0.25),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
     "verb": Operator(verb, "relation", 0.25),
-    "paraphrase": Operator(paraphrase, POSITIVE, 0.1),
+    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, min_plausibility=None),
 }
 # Sets of operators by name: the attacks of a paper, or all of them.
 PRESETS: dict[str, tuple[str, ...]] = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached
+from negcap.augment.cache import cached, cached_on_context
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
@@ -17,6 +18,7 @@ from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.overlaps import is_person
 from negcap.augment.language.semantic_classes import is_animal
 from negcap.augment.lexicon.sampling import sample
+from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
@@ -24,8 +26,8 @@ from negcap.augment.slots.nouns import NounSlot, noun_slots
 EXPECTED = 5.0
 # Dimensions that are visible in photos; size and age are a matter of opinion.
 ADDED = frozenset("colour pattern material hair curl shape".split())
-# Minimum probability of an attribute in its slot: less likely ones are implausible, so the text alone gives them away.
-FLOOR = 0.01
+# The lowest log p(attribute | rest of the caption) of a replacement.
+FLOOR = -5.0
 
 
 def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -33,10 +35,7 @@ def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> It
 
     Yields at most `draws` candidates.
     """
-    names = context.lexicon.attributes.names
-    slots, weights = attribute_choices(caption, context)
-    for at, entry in sample(weights, rng, draws):
-        yield attribute_candidate(caption, context, slots[at], names[entry])
+    yield from draw(attribute_choices(caption, context), rng, draws)
 
 
 def added_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -47,18 +46,20 @@ def added_attribute(caption: Caption, context: Context, rng: Random, draws: int)
         yield _added(caption, nouns[at], names[entry])
 
 
-def attribute_choices(caption: Caption, context: Context) -> tuple[list[AttributeSlot], list[np.ndarray]]:
-    """The attribute slots of a caption and, for each, the sampling weight of every attribute: shape (entries,)."""
-    entries = context.lexicon.attributes
-    slots, slot_weights = [], []
+@cached_on_context
+def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
+    """The attributes that may replace each attribute of a caption, by their probability there."""
+    entries, choices = context.lexicon.attributes, []
     for slot in attribute_slots(caption):
         if is_negated(caption, slot.noun):
             continue
-        weights = entries.sampling_weights(slot.contexts, own=entries.number.get(slot.entry), floor=FLOOR)
-        weights[_compatible(slot.entry, entries.names)] = 0.0
-        slots.append(slot)
-        slot_weights.append(weights)
-    return slots, slot_weights
+        likely = context.log_probabilities("attribute", (slot.index, slot.index + 1), slot.contexts)
+        odds = likely - context.reading.log_probability(slot.index)
+        likely[_compatible(slot.entry, entries.names)] = -np.inf
+        weights = weigh(entries, slot.entry, likely, FLOOR)
+        candidate = partial(attribute_candidate, caption, context, slot)
+        choices.append(Choice((slot.index, slot.noun), slot.entry, False, entries.names, weights, odds, candidate))
+    return choices
 
 
 def attribute_candidate(caption: Caption, context: Context, slot: AttributeSlot, name: str) -> Candidate:

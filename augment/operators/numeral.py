@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 import numpy as np
 
 from negcap.augment.cache import cached, cached_on_context, read_only
-from negcap.augment.caption import Caption, Token
+from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
 from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits
 from negcap.augment.language.overlaps import gender, overlaps
-from negcap.augment.language.semantic_classes import ABSTRACT, is_location, is_worn, semantic_class
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.lexicon.sampling import sample
+from negcap.augment.operators.choices import Choice, draw
 from negcap.augment.slots.quantities import QuantitySlot, quantity_slots, quantity_value
-from negcap.augment.slots.verbs import subject
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -33,48 +32,26 @@ COLLECTIVE = frozenset(
 )
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
-WITHIN = frozenset("of in on at inside along down through across around into onto".split())
-# A number above one is implausible ("on ten couches"; used only if all others are rejected) below this ratio to the
-# probability of the likeliest number above one.
-MIN_RATIO = 0.1
 ENTRIES = 1024  # number of entries whose masks are cached
 
 
-def numeral(
-    caption: Caption, context: Context, rng: Random, draws: int, *, implausible: bool = False
-) -> Iterator[Candidate]:
+def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
 
     "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
-    lot of") and predicates ("the man is a doctor") are not counted. implausible: use only numbers that do not fit the
-    caption. Yields at most `draws` candidates.
+    lot of") and predicates ("the man is a doctor") are not counted. Yields at most `draws` candidates.
     """
-    names = context.lexicon.numerals.names
-    slots, weights = numeral_choices(caption, context, implausible=implausible)
-    candidate = numeral_candidates(caption, context)
-    for at, entry in sample(weights, rng, draws):
-        yield candidate(slots[at], names[entry])
-
-
-def numeral_choices(
-    caption: Caption, context: Context, *, implausible: bool = False
-) -> tuple[list[QuantitySlot], list[np.ndarray]]:
-    """The quantity slots of a caption and, for each, the sampling weight of every quantity: shape (entries,).
-
-    Implausible quantities have weight 0; if `implausible`, all other quantities have weight 0 instead.
-    """
-    slots, slot_weights, plausible = _weighted(caption, context)
-    return slots, [
-        weights * (~mask if implausible else mask) for weights, mask in zip(slot_weights, plausible, strict=True)
-    ]
+    yield from draw(numeral_choices(caption, context), rng, draws)
 
 
 @cached_on_context
-def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], list[np.ndarray], list[np.ndarray]]:
-    """The slots and, for each, the weight of every quantity and a mask of the plausible ones, both (entries,)."""
-    entries = context.lexicon.numerals
-    several = _several(entries.names)
-    slots, slot_weights, plausible = [], [], []
+def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
+    """The quantities that may replace each quantity of a caption, by the lexicon's counts.
+
+    Since other words have to agree with a quantity, negatives are read as a whole to know how plausible they are.
+    """
+    entries, choices = context.lexicon.numerals, []
+    candidate = numeral_candidates(caption, context)
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
@@ -83,12 +60,9 @@ def _weighted(caption: Caption, context: Context) -> tuple[list[QuantitySlot], l
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
         if not _may_be_one(caption, slot):
             likely[_single(entries.names)] = 0.0
-        mask = np.full(len(likely), not _is_implausible(caption, slot, context.lexicon))
-        mask[several] &= likely[several] >= MIN_RATIO * np.maximum.reduce(likely[several], initial=0.0)
-        slots.append(slot)
-        slot_weights.append(entries.balanced(likely, own))
-        plausible.append(mask)
-    return slots, slot_weights, plausible
+        weights = read_only(entries.balanced(likely, own))
+        choices.append(Choice((slot.noun,), slot.entry, False, entries.names, weights, None, partial(candidate, slot)))
+    return choices
 
 
 def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
@@ -99,41 +73,6 @@ def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
     return before is None or (
         before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
     )
-
-
-def _is_implausible(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
-    """Whether a number above one would be implausible in a slot whose value is one.
-
-    True for clothing that is worn ("a girl in two green hats"), places that one is in or on ("a man plays on three
-    courts"), wholes of one part ("the face of two clocks"), events ("two dogs have three fights"), and wearers of one
-    thing ("two girls in a hat").
-    """
-    noun = caption.tokens[slot.noun]
-    if slot.value > 1:
-        return False
-    if (noun.lemma not in lexicon.nouns.number and semantic_class(noun.lemma) == ABSTRACT) or _wears_one(caption, noun):
-        return True
-    if is_worn(noun.lemma) and not {"dobj:wear", "pobj:in", "pobj:with"}.isdisjoint(slot.contexts):
-        return True
-    preposition = caption.tokens[noun.head]
-    if noun.dep != "pobj" or preposition.lower not in WITHIN:
-        return False
-    holder = caption.tokens[preposition.head]
-    if holder.pos == "VERB":
-        holder = subject(caption, holder) or holder
-    one = holder.tag == "NN" and not any(True for _ in caption.dependents(holder.index, "conj"))
-    return one if preposition.lower == "of" else one or is_location(noun.lemma)
-
-
-def _wears_one(caption: Caption, noun: Token) -> bool:
-    """Whether a noun wears one thing: "a man in a hat", "a dog with a collar", "a girl wears a gown"."""
-    does = [caption.tokens[noun.head]] if noun.dep == "nsubj" else []
-    for child in [*does, *(caption.tokens[i] for i in caption.children[noun.index])]:
-        verb = child.pos == "VERB" and child.lemma in ("wear", "dress")
-        for thing in caption.dependents(child.index, "dobj" if verb else "pobj"):
-            if (verb or child.lower in ("in", "with")) and thing.tag == "NN" and is_worn(thing.lemma):
-                return True
-    return False
 
 
 def numeral_candidates(caption: Caption, context: Context) -> Callable[[QuantitySlot, str], Candidate]:
@@ -160,12 +99,6 @@ def _not_exchanged(entry: str, names: tuple[str, ...]) -> np.ndarray:
     """
     same = quantity_value(entry)
     return read_only(np.array([quantity_value(name) == same or name.isdigit() != entry.isdigit() for name in names]))
-
-
-@cached(ENTRIES)
-def _several(names: tuple[str, ...]) -> np.ndarray:
-    """The entry numbers of the quantities above one; read-only."""
-    return read_only(np.array([i for i, name in enumerate(names) if quantity_value(name) > 1], int))
 
 
 @cached(ENTRIES)

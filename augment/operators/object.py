@@ -14,7 +14,8 @@ from negcap.augment.language.articles import article
 from negcap.augment.language.grammar import agreement_edits
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.noun import SHARPNESS, noun_candidates, noun_choices
+from negcap.augment.operators.choices import draw
+from negcap.augment.operators.noun import known_slots, noun_choices
 from negcap.augment.slots.nouns import NounSlot
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
@@ -27,21 +28,19 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     at most `draws` candidates.
     """
     names = context.lexicon.nouns.names
-    slots, weights = noun_choices(caption, context)
-    made = [noun_candidates(caption, context, slot) for slot in slots]
-    open = [slot for slot in slots if _appends(caption, slot)]
-    replaced = sample(weights, rng, draws)
+    open = [slot for slot in known_slots(caption, context.lexicon.nouns) if _appends(caption, slot)]
+    replaced = draw(noun_choices(caption, context), rng, draws)
     appended = sample([_weights(slot, context) for slot in open], rng, draws)
     for _ in range(draws):
-        source = appended if rng.random() < 0.5 else replaced
-        drawn = next(source, None)
-        if drawn is None:
-            continue
-        at, entry = drawn
-        if source is replaced:
-            yield made[at](names[entry])
+        if rng.random() < 0.5:
+            drawn = next(appended, None)
+            if drawn is not None:
+                at, entry = drawn
+                yield _appended(caption, context, open[at], names[entry])
         else:
-            yield _appended(caption, context, open[at], names[entry])
+            made = next(replaced, None)
+            if made is not None:
+                yield made
 
 
 def _appends(caption: Caption, slot: NounSlot) -> bool:
@@ -57,7 +56,7 @@ def _appends(caption: Caption, slot: NounSlot) -> bool:
 def _weights(slot: NounSlot, context: Context) -> np.ndarray:
     """The weight of each noun as an addition to that of a slot: its probability there; 0 for another semantic class."""
     nouns = context.lexicon.nouns
-    weights = nouns.probabilities(slot.contexts[:2], _form(slot), nouns.number[slot.entry]) ** SHARPNESS
+    weights = nouns.probabilities(slot.contexts[:2], _form(slot), nouns.number[slot.entry])
     weights[context.lexicon.may_corefer(slot.entry)] = 0.0
     weights[nouns.classes != nouns.classes[nouns.number[slot.entry]]] = 0.0
     return weights

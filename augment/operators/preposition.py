@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -22,14 +23,11 @@ from negcap.augment.language.semantic_classes import (
     is_worn,
     semantic_class,
 )
-from negcap.augment.lexicon.entries import Entries
-from negcap.augment.lexicon.sampling import sample
+from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
 
-# Minimum probability of a preposition in its slot: less likely ones are implausible, so the text gives them away.
-FLOOR = 0.003
-# Minimum lift given its governor and given its object, for the same reason.
-MIN_LIFT = 0.5
+# The lowest log p(preposition | rest of the caption) of a replacement.
+FLOOR = -5.0
 WITHOUT = "without"
 
 
@@ -39,28 +37,25 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
     Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced.
     Yields at most `draws` candidates.
     """
-    slots, weights = preposition_choices(caption, context)
-    for at, entry in sample(weights, rng, draws):
-        yield preposition_candidate(caption, context, slots[at], context.lexicon.prepositions.names[entry])
+    yield from draw(preposition_choices(caption, context), rng, draws)
 
 
 @cached_on_context
-def preposition_choices(caption: Caption, context: Context) -> tuple[list[PrepositionSlot], list[np.ndarray]]:
-    """The slots of a caption and, for each, the sampling weight of every preposition: shape (entries,), read-only."""
-    entries = context.lexicon.prepositions
-    slots, slot_weights = [], []
+def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
+    """The prepositions that may replace each preposition of a caption, by their probability there."""
+    entries, choices = context.lexicon.prepositions, []
     for slot in preposition_slots(caption):
         number = entries.number.get(slot.entry)
         if number is None or not _is_visible(caption, slot, context):
             continue
+        likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
+        odds = likely - likely[number]
         exchanged = _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
-        weights = entries.sampling_weights(slot.contexts, own=number, floor=FLOOR)
-        weights *= exchanged & _fits_object(caption, slot.object, entries.names)
-        if weights.any():
-            weights[_implausible(slot, exchanged, entries)] = 0.0
-        slots.append(slot)
-        slot_weights.append(read_only(weights))
-    return slots, slot_weights
+        likely[~(exchanged & _fits_object(caption, slot.object, entries.names))] = -np.inf
+        weights = weigh(entries, slot.entry, likely, FLOOR)
+        candidate = partial(preposition_candidate, caption, context, slot)
+        choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, odds, candidate))
+    return choices
 
 
 def preposition_candidate(caption: Caption, context: Context, slot: PrepositionSlot, name: str) -> Candidate:
@@ -103,28 +98,6 @@ def _fits(names: tuple[str, ...], several: bool, described: bool) -> np.ndarray:
     """
     never = {*(() if several else ("between", "among")), *((WITHOUT,) if described else ())}
     return read_only(np.array([name not in never for name in names]))
-
-
-def _implausible(slot: PrepositionSlot, others: np.ndarray, entries: Entries) -> np.ndarray:
-    """A mask of the entries that do not fit the governor or the object of a slot: shape (entries,).
-
-    Lift is computed among `others`, a mask of the entries that may replace the preposition. A preposition of direction
-    ("into", "past") is implausible if the corpus never has it with this governor, unless it replaces another of
-    direction. A preposition that forms an idiom with the governor is implausible, too.
-    """
-    table = prepositions()
-    lifts = (entries.lift_among(slot.contexts[i : i + 2], others) for i in (0, 2))
-    implausible = np.minimum(*lifts) < MIN_LIFT
-    if slot.entry not in table.directional:
-        implausible |= _directional(entries.names) & (entries.counts_in(slot.contexts[0]) == 0)
-    own = table.owned.get(slot.contexts[0].partition(":")[2], ())
-    implausible[[entries.number[name] for name in own if name in entries.number]] = True
-    return implausible
-
-
-@cached(64)
-def _directional(names: tuple[str, ...]) -> np.ndarray:
-    return read_only(np.array([name in prepositions().directional for name in names]))
 
 
 @cached(1 << 13)

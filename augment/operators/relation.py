@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from random import Random
-from typing import NamedTuple
-
-import numpy as np
 
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
@@ -16,9 +12,10 @@ from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.noun import noun_candidates, noun_choices
-from negcap.augment.operators.preposition import preposition_candidate, preposition_choices
-from negcap.augment.operators.verb import verb_candidate, verb_choices
+from negcap.augment.operators.choices import draw
+from negcap.augment.operators.noun import noun_choices
+from negcap.augment.operators.preposition import preposition_choices
+from negcap.augment.operators.verb import verb_choices
 from negcap.augment.scene_graph import scene_graph
 from negcap.augment.slots.contexts import broader
 from negcap.augment.slots.nouns import NounSlot, noun_slots
@@ -37,45 +34,18 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     subjects = {triple.subject for triple in graph.relations}
     objects = {triple.object for triple in graph.relations}
     words = {index for triple in graph.relations for index in triple.tokens}
-    lexicon = context.lexicon
-    nouns = {
-        slot.root: Choice(lexicon.nouns.names, noun_candidates(caption, context, slot), weights)
-        for slot, weights in zip(*noun_choices(caption, context), strict=True)
-        if slot.root in subjects or slot.root in objects
-    }
-    prepositions = [
-        Choice(lexicon.prepositions.names, partial(preposition_candidate, caption, context, slot), weights)
-        for slot, weights in zip(*preposition_choices(caption, context), strict=True)
-        if slot.start in words
-    ]
-    verbs = [
-        Choice(lexicon.verbs.names, partial(verb_candidate, caption, context, slot), weights)
-        for slot, weights in zip(*verb_choices(caption, context), strict=True)
-        if slot.index in words
-    ]
-    parts: list[Iterator[Candidate | None]] = [
-        _candidates([nouns[root] for root in nouns if root in subjects], rng, draws),
-        _candidates([nouns[root] for root in nouns if root in objects], rng, draws),
-        _candidates(prepositions + verbs, rng, draws),
+    nouns = noun_choices(caption, context)
+    prepositions = [one for one in preposition_choices(caption, context) if one.tokens[0] in words]
+    verbs = [one for one in verb_choices(caption, context) if one.tokens[0] in words]
+    parts = [
+        draw([one for one in nouns if one.tokens[0] in subjects], rng, draws),
+        draw([one for one in nouns if one.tokens[0] in objects], rng, draws),
+        draw([*prepositions, *verbs], rng, draws),
     ]
     for _ in range(draws):
         made = next(rng.choice(parts), None)
         if made:
             yield made
-
-
-class Choice(NamedTuple):
-    """The replacements for one slot: entry names, their weights (entries,), and a maker of candidates."""
-
-    names: Sequence[str]
-    candidate: Callable[[str], Candidate | None]
-    weights: np.ndarray
-
-
-def _candidates(choices: Sequence[Choice], rng: Random, draws: int) -> Iterator[Candidate | None]:
-    """Candidates for several slots, sampled together."""
-    for at, entry in sample([choice.weights for choice in choices], rng, draws):
-        yield choices[at].candidate(choices[at].names[entry])
 
 
 def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

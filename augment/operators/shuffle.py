@@ -15,20 +15,15 @@ from negcap.augment.language.overlaps import gender
 from negcap.augment.language.semantic_classes import is_location, is_worn
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.entries import Entries
-from negcap.augment.operators.plausible import implausible_nouns
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# Minimum lift of a noun given the governor of the position that it moves to.
-MIN_LIFT = 0.1
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Only pairs whose heads fit each other's position: the lift of each given the other's governor is at least
-    MIN_LIFT, and both or neither name locations (negcap.augment.operators.plausible). Yields at most `draws`
-    candidates.
+    Only pairs of which both or neither name locations. Yields at most `draws` candidates.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
@@ -37,14 +32,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         for slot in noun_slots(caption)
         if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
     ]
-    implausible = {slot: implausible_nouns(caption, slot, nouns, MIN_LIFT) for slot in slots}
-    pairs = [
-        (one, other)
-        for one, other in combinations(slots, 2)
-        if _alike(one, other)
-        and not implausible[one][number[other.entry]]
-        and not implausible[other][number[one.entry]]
-    ]
+    pairs = [(one, other) for one, other in combinations(slots, 2) if _alike(one, other)]
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)

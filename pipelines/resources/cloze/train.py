@@ -56,7 +56,9 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     return [made[i] for i in generator.permutation(len(made))]
 
 
-def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_expected: Tensor) -> tuple[Tensor, Tensor]:
+def sampled_loss(
+    net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_expected: Tensor
+) -> tuple[Tensor, Tensor]:
     """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities.
 
     contexts: (n, words). targets: (n,). drawn: (samples,) distinct units; log_expected: (units,), the log of how often
@@ -97,7 +99,9 @@ def train(
         low, high = (rate, high) if float((1 - torch.exp(-weights * rate)).sum()) < samples else (low, rate)
     chance = 1 - torch.exp(-weights * low)
     log_expected = torch.log(chance.clamp_min(1e-12)).float()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(
+        net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98)
+    )
     steps_of_epoch = len(batches(captions, config.batch, np.random.default_rng(0)))
     total_steps = steps_of_epoch * config.epochs
     averaged = {name: value.detach().clone() for name, value in net.state_dict().items()}
@@ -137,8 +141,10 @@ def train(
             words += count
             if step % 200 == 0:
                 speed = step / (time.monotonic() - started)
-                report(f"epoch {epoch}, step {step}/{total_steps}: loss {losses / words:.3f}, squared log of the sum "
-                       f"{sums / words:.3f}, {(total_steps - step) / speed / 60:.0f} min left")
+                report(
+                    f"epoch {epoch}, step {step}/{total_steps}: loss {losses / words:.3f}, squared log of the sum "
+                    f"{sums / words:.3f}, {(total_steps - step) / speed / 60:.0f} min left"
+                )
         live = {name: value.detach().clone() for name, value in net.state_dict().items()}
         net.load_state_dict(averaged)
         save(net, epoch)
