@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from negcap.augment import plausibility
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Accepted, Rejected, apply
+from negcap.augment.implausible import Generated, reject_implausible
 from negcap.augment.operators import OPERATORS, PRESETS, operator
+from negcap.augment.plausibility import read
 from negcap.augment.rng import record_rng
 from negcap.augment.rows import Rows
 from negcap.augment.truth.contradiction import assess
@@ -26,14 +27,12 @@ from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.cloze.model import Reading
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.plausibility import SentenceScorer
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4
 EXTRA_DRAWS = 16
-IMPLAUSIBLE = "implausible"
 CAPTIONS = 128  # about as many captions are read by the cloze model together
 
 
@@ -64,13 +63,6 @@ class Settings:
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
         return ceil(self.per_family * OPERATORS[name].share)
-
-
-class Generated(NamedTuple):
-    """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
-
-    accepted: list[Accepted]
-    rejected: list[Rejected]
 
 
 def generate_tables(
@@ -120,7 +112,7 @@ def generate_for_images(
 ) -> list[dict[str, Generated]]:
     """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`."""
     captions = [caption for siblings in images for caption in siblings]
-    readings = plausibility.read(captions)
+    readings = read(captions)
     made: list[dict[str, Generated]] = []
     for siblings in images:
         image = truth.of_image(siblings) if truth is not None else None
@@ -129,53 +121,7 @@ def generate_for_images(
             {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
             for caption, context in zip(siblings, contexts(siblings, lexicon, own), strict=True)
         ]
-    reject_implausible(captions, readings, made, scorer)
-    return made
-
-
-def reject_implausible(
-    captions: Sequence[Caption],
-    readings: Sequence[Reading],
-    made: Sequence[Mapping[str, Generated]],
-    scorer: SentenceScorer | None = None,
-) -> None:
-    """Compute the plausibility of what operators made of captions, and reject what is below the operator's floor.
-
-    Changes `made` in place: the results of each caption by operator. readings: of the captions. scorer: a language
-    model that scores all negatives; None: the cloze model reads those whose plausibility is not known yet.
-    """
-    waiting: list[tuple[int, str, int]] = []
-    for row, generated in enumerate(made):
-        for name, (accepted, _) in generated.items():
-            if OPERATORS[name].min_plausibility is not None:
-                waiting += [
-                    (row, name, i) for i, one in enumerate(accepted) if one.plausibility is None or scorer is not None
-                ]
-    if not waiting:
-        return
-    results = [made[row][name].accepted[i] for row, name, i in waiting]
-    if scorer is None:
-        rows = [row for row, _, _ in waiting]
-        edits = [one.candidate.edits for one in results]
-        scores = plausibility.log_odds([captions[r] for r in rows], [readings[r] for r in rows], edits)
-    else:
-        texts = [one.text for one in results]
-        scores = scorer.log_likelihoods(texts) - scorer.log_likelihoods([captions[row].text for row, _, _ in waiting])
-    for (row, name, i), score in zip(waiting, scores.tolist(), strict=True):
-        made[row][name].accepted[i] = made[row][name].accepted[i]._replace(plausibility=score)
-    for generated in made:
-        for name, (accepted, rejected) in generated.items():
-            floor = OPERATORS[name].min_plausibility
-            if floor is None:
-                continue
-            kept = [one for one in accepted if one.plausibility is None or one.plausibility >= floor]
-            if len(kept) < len(accepted):
-                rejected += [
-                    Rejected(one.candidate, IMPLAUSIBLE, one.p_true, one.plausibility)
-                    for one in accepted
-                    if one.plausibility is not None and one.plausibility < floor
-                ]
-                accepted[:] = kept
+    return reject_implausible(captions, readings, made, scorer)
 
 
 def _parts(images: Sequence[list[Caption]], size: int) -> Iterator[list[list[Caption]]]:

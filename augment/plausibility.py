@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
-from negcap.augment.cloze.model import Reading, cloze_model
-from negcap.augment.edits import Edit
+from negcap.augment.cloze.model import Reading, Span, cloze_model
+from negcap.augment.cloze.units import normalised
+from negcap.augment.edits import Candidate, Edit
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.slots.prepositions import preposition_uses
@@ -39,10 +40,10 @@ class SentenceScorer(Protocol):
 
 def read(captions: Sequence[Caption]) -> list[Reading]:
     """What the cloze model reads in each caption; the more captions at once, the faster."""
-    return cloze_model().read(captions, [_phrases(caption) for caption in captions])
+    return cloze_model().read([caption.lowered for caption in captions], [_phrases(caption) for caption in captions])
 
 
-def _phrases(caption: Caption) -> list[tuple[int, int]]:
+def _phrases(caption: Caption) -> list[Span]:
     """The token spans of nouns and prepositions of several words."""
     spans = [(slot.start, slot.end) for slot in noun_slots(caption)]
     spans += [(use.start, use.end) for use in preposition_uses(caption)]
@@ -81,29 +82,79 @@ def log_probabilities(
     return found
 
 
-def words_after(caption: Caption, edits: Sequence[Edit]) -> list[str]:
-    """The words of a caption after edits, as the cloze model reads them."""
+def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], list[int]]:
+    """The words of a caption after edits, in lower case, and the number of the first word of each edit."""
     words: list[str] = []
-    pending, at = list(edits), 0
+    starts: list[int] = []
+    end = -1
     for token in caption.tokens:
-        while at < len(pending) and pending[at].start <= token.start:
-            words += WORD.findall(pending[at].new.lower())
-            at += 1
-        inside = any(edit.start <= token.start < edit.end for edit in pending[max(at - 1, 0) : at])
-        if not inside:
+        while len(starts) < len(edits) and edits[len(starts)].start <= token.start:
+            edit = edits[len(starts)]
+            starts.append(len(words))
+            words += WORD.findall(edit.new.lower())
+            end = edit.end
+        if token.start >= end:
             words.append(token.lower)
-    for edit in pending[at:]:
+    for edit in edits[len(starts) :]:
+        starts.append(len(words))
         words += WORD.findall(edit.new.lower())
-    return words
+    return words, starts
 
 
-def log_odds(captions: Sequence[Caption], readings: Sequence[Reading], edits: Sequence[Sequence[Edit]]) -> np.ndarray:
-    """The plausibility of whole negatives, from pseudo-log-likelihoods: (negatives,).
-
-    captions, readings, edits: those of each negative.
+class Change(NamedTuple):
+    """How a negative compares with its caption: its log-odds, and the most that a word which both have loses in log
+    p(word | rest); both in nats.
     """
-    texts = [words_after(caption, changes) for caption, changes in zip(captions, edits, strict=True)]
-    found = cloze_model().pseudo_log_likelihoods(texts)
-    return np.array(
-        [float(np.add.reduce(new) - np.add.reduce(reading.own)) for new, reading in zip(found, readings, strict=True)]
-    )
+
+    log_odds: float
+    drop: float
+
+
+def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
+    """Compare whole negatives with their captions, by pseudo-log-likelihoods.
+
+    captions, readings, candidates: those of each negative. Negatives of a caption that differ in a number alone are
+    read once, with the first of their numbers.
+    """
+    edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
+    texts = [words for words, _ in edited]
+    numbers = [_number_at(starts, candidate) for (_, starts), candidate in zip(edited, candidates, strict=True)]
+    first: dict[tuple, int] = {}
+    same = []
+    for i, (caption, text, number) in enumerate(zip(captions, texts, numbers, strict=True)):
+        key = (i,) if number is None else (caption.caption_id, *text[:number], None, *text[number + 1 :])
+        same.append(first.setdefault(key, i))
+    read_ones = sorted(set(same))
+    found = dict(zip(read_ones, cloze_model().read([texts[i] for i in read_ones]), strict=True))
+    drops = {i: _drop(readings[i], new) for i, new in found.items()}
+    changes = []
+    for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
+        new = found[own]
+        total = new.own.sum() if own == i or number is None else new.own_with(number, texts[i][number])
+        changes.append(Change(float(total - reading.own.sum()), drops[own]))
+    return changes
+
+
+def _drop(old: Reading, new: Reading) -> float:
+    """The most that a unit which two texts share loses in log p; of texts of unequal length, their common start and
+    end are compared.
+    """
+    before, after = np.array(old.units[1:-1]), np.array(new.units[1:-1])
+    shared = min(len(before), len(after))
+    same, same_behind = before[:shared] == after[:shared], before[-shared:] == after[-shared:]
+    lost, lost_behind = old.own[:shared] - new.own[:shared], old.own[-shared:] - new.own[-shared:]
+    if len(before) == len(after):
+        return float(lost[same].max(initial=0.0))
+    start = int(np.argmin([*same, False]))
+    end = min(int(np.argmin([*same_behind[::-1], False])), shared - start)
+    return float(max(lost[:start].max(initial=0.0), lost_behind[shared - end :].max(initial=0.0)))
+
+
+def _number_at(starts: Sequence[int], candidate: Candidate) -> int | None:
+    """The number of the word that is the new quantity, None if no quantity is replaced; starts: of the edits' words."""
+    if candidate.change != "quantity":
+        return None
+    for start, edit in zip(starts, candidate.edits, strict=True):
+        if normalised(edit.new) == candidate.replacement:
+            return start
+    return None

@@ -13,11 +13,12 @@ from functools import cache, cached_property
 import numpy as np
 
 from negcap.augment.cache import read_only
-from negcap.augment.caption import Caption
 from negcap.augment.cloze.file import read_model
 from negcap.augment.cloze.network import Network, Place
-from negcap.augment.cloze.units import Units
+from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
+
+Span = tuple[int, int]  # token numbers, the second exclusive
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +43,15 @@ class ClozeModel:
         found = (None if word is None else self.units.of(word) for word in words)
         return read_only(np.array([-1 if number is None else number for number in found], np.int64))
 
-    def read(self, captions: Sequence[Caption], spans: Sequence[Sequence[tuple[int, int]]]) -> list[Reading]:
-        """Read captions, in one pass.
+    def read(self, texts: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]] | None = None) -> list[Reading]:
+        """Read tokenised texts, all in one pass.
 
-        spans: for each caption, the token spans (start, end exclusive) that are asked for and may cover several units;
-        every single unit can be asked for in any case.
+        spans: for each text, the token spans that are asked for and may cover several units; a single unit can be asked
+        for in any case.
         """
-        encoded = [self.units.read(caption.lowered) for caption in captions]
+        encoded = [self.units.read(words) for words in texts]
         all_places, rows = [], []
-        for (units, of_token), own in zip(encoded, spans, strict=True):
+        for (units, of_token), own in zip(encoded, spans or [()] * len(texts), strict=True):
             places = [(i - 1, i + 1) for i in range(1, len(units) - 1)]
             row = {place: i for i, place in enumerate(places)}
             for start, end in own:
@@ -66,26 +67,19 @@ class ClozeModel:
             for (units, of_token), row, found in zip(encoded, rows, vectors, strict=True)
         ]
 
-    def pseudo_log_likelihoods(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """log p(unit | rest) of every unit of tokenised texts: for each text, (units,).
+    def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """log p of one unit in each context: (n,). Unknown words get the probability of the rarest unit.
 
-        Unknown words count as the unit UNKNOWN, which gets the score of the rarest known one.
+        vectors: of the contexts, (n, width). units: (n,).
         """
-        encoded = [self.units.read(words)[0] for words in texts]
-        places = [[(i - 1, i + 1) for i in range(1, len(units) - 1)] for units in encoded]
-        vectors = self.network.contexts(encoded, places)
-        return [self._scores(found, np.array(units[1:-1])) for found, units in zip(vectors, encoded, strict=True)]
-
-    def _scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """The score of one unit for each context vector: (n,)."""
         scores = np.einsum("ij,ij->i", vectors, self.embedding[units]) + self.bias[units]
-        scores[units < 3] = self.bias.min()
+        scores[units < len(SPECIAL)] = self.bias.min()
         return np.minimum(scores, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What the cloze model reads in one caption: its units, and the context vectors of places.
+    """What the cloze model reads in one text: its units, and the context vectors of places.
 
     units: their numbers, with START and END. place_of: for each token, the number of its unit. rows: the row of each
     place in `vectors`, (places, width).
@@ -113,9 +107,17 @@ class Reading:
 
     @cached_property
     def own(self) -> np.ndarray:
-        """log p(unit | rest) of each unit of the caption: (units without START and END,)."""
-        units = np.array(self.units[1:-1])
-        return self.model._scores(self.vectors[: len(units)], units)
+        """log p(unit | rest) of each unit of the text: (units without START and END,)."""
+        units = np.array(self.units[1:-1], np.int64)
+        return self.model.scores(self.vectors[: len(units)], units)
+
+    def own_with(self, token: int, word: str) -> float:
+        """The sum of `own` if `word` replaced the unit of a token, and the other words' probabilities stayed the same."""
+        at = self.place_of[token] - 1
+        number = self.model.units.of(word)
+        unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])
+        new = self.model.scores(self.vectors[at : at + 1], unit)
+        return float(np.add.reduce(self.own) - self.own[at] + new[0])
 
 
 @cache

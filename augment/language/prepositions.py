@@ -15,7 +15,8 @@ class Prepositions:
 
     entries: prepositions that may be replaced. phrases: by first word, prepositions of several words. same: variant ->
     entry. idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
-    WordNet fails to class as clothing or things. directional: entries of direction ("into"). unfit: by class of object,
+    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which only replace their
+    opposites. opposites: pairs of entries. unfit: by class of object,
     entries that do not fit it. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs
     that may both be true. only: entry -> the only entries that it may be exchanged with. places: noun -> entries that
     may all be true of it at once.
@@ -31,6 +32,7 @@ class Prepositions:
     worn: frozenset[str]
     visible: frozenset[str]
     directional: frozenset[str]
+    opposites: frozenset[tuple[str, str]]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
@@ -39,6 +41,8 @@ class Prepositions:
 
     def may_replace(self, old: str, new: str, noun: str) -> bool:
         """Whether `new` is incompatible with `old` before this noun and may replace it there."""
+        if new in self.directional and (old, new) not in self.opposites:
+            return False
         if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
         return not self.places.get(noun, frozenset()).issuperset((old, new))
@@ -82,6 +86,7 @@ def prepositions() -> Prepositions:
         frozenset(table["worn"]),
         frozenset(table["visible"]),
         frozenset(table["ways"]),
+        frozenset(pair for one, other in table["opposites"] for pair in ((one, other), (other, one))),
         {kind: frozenset(names) for kind, names in table["unfit"].items()},
         {word: tuple(numbers) for word, numbers in sets.items()},
         frozenset(pairs),

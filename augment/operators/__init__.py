@@ -1,5 +1,6 @@
 """The operators, one per module. Each yields candidates; it neither builds the text nor checks truth."""
 
+import math
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
@@ -27,6 +28,13 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
     return iter(())
 
 
+class Limits(NamedTuple):
+    """What a plausible negative keeps to, in nats; see `negcap.augment.plausibility.Change`."""
+
+    min_log_odds: float = -7.0
+    max_drop: float = math.inf
+
+
 class Operator(NamedTuple):
     """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
@@ -40,20 +48,20 @@ class Operator(NamedTuple):
     share: float
     fallback: Propose = propose_nothing
     fallback_limit: int | None = None
-    min_plausibility: float | None = -6.0
+    limits: Limits | None = Limits()
 
 
 OPERATORS: dict[str, Operator] = {
     "noun": Operator(noun, "noun", 1.0),
-    "numeral": Operator(numeral, "numeral", 1.0),
-    "shuffle": Operator(shuffle, "relation", 0.5),
+    "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-4.0, 1.0)),
+    "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-4.0)),
     "preposition": Operator(preposition, "relation", 0.5),
-    "object": Operator(object_, "object", 0.25),
-    "attribute": Operator(attribute, "attribute", 0.25, added_attribute),
+    "object": Operator(object_, "object", 0.25, limits=Limits(-6.0)),
+    "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0)),
     "relation": Operator(relation, "relation", 0.25),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
     "verb": Operator(verb, "relation", 0.25),
-    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, min_plausibility=None),
+    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
 }
 # Sets of operators by name: the attacks of a paper, or all of them.
 PRESETS: dict[str, tuple[str, ...]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import exp
 from random import Random
 
 import numpy as np
@@ -15,13 +16,21 @@ from negcap.augment.language.articles import article_before, with_article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import pronoun_edits
 from negcap.augment.language.overlaps import gender, head
+from negcap.augment.language.semantic_classes import is_worn
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.entries import Entries
 from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.nouns import NounSlot, noun_slots
+from negcap.augment.slots.prepositions import preposition_uses
 
-# The lowest log p(noun | rest of the caption) of a replacement.
+# The lowest log p(noun | rest of the caption) of a replacement, and its lowest log lift given the governor of its slot.
 FLOOR = -4.5
+MIN_LOG_LIFT = 0.5
+# Prepositions of company and neighbourhood, and the verb of clothing: another thing may be there as well.
+BESIDE = frozenset(
+    "with near by beside alongside along behind around past over above outside between among".split()
+) | {"next to", "in front of"}
+WEAR = "dobj:wear"
 
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -39,7 +48,7 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
     nouns, choices = context.lexicon.nouns, []
     for slot in known_slots(caption, nouns):
         own, prior = nouns.number[slot.entry], nouns.priors.get(slot.form)
-        if prior is None:
+        if prior is None or not _excludes_others(caption, slot):
             continue
         likely = context.log_probabilities(
             "noun", (slot.start, slot.end), slot.contexts, "nns" if slot.plural else "nn"
@@ -47,6 +56,7 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
         odds = likely - likely[own]
         likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
         likely[prior == -np.inf] = -np.inf
+        likely[nouns.lift(slot.contexts[:2]) < exp(MIN_LOG_LIFT)] = -np.inf
         weights = weigh(nouns, slot.entry, likely, FLOOR, plural=slot.plural)
         candidate = noun_candidates(caption, context, slot)
         choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, weights, odds, candidate))
@@ -90,3 +100,15 @@ def known_slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
         return known
     headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
     return [slot for slot in headed if slot.entry in nouns.number]
+
+
+def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
+    """Whether another noun in a slot would make the caption false of the photo.
+
+    Not what somebody wears or has ("a man in a shirt" may have a hat as well), and not what is beside something else
+    ("by a tree" may be by a river).
+    """
+    noun = caption.tokens[slot.root]
+    preposition = next((use.entry for use in preposition_uses(caption) if use.object.index == slot.root), "")
+    worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
+    return preposition not in BESIDE and not worn and WEAR not in slot.contexts

@@ -1,0 +1,80 @@
+"""Reject negatives that are implausible as whole captions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from negcap.augment.caption import Caption
+from negcap.augment.edits import Accepted, Rejected
+from negcap.augment.operators import OPERATORS
+from negcap.augment.plausibility import Change, SentenceScorer, compare
+
+if TYPE_CHECKING:
+    from negcap.augment.cloze.model import Reading
+
+REASON = "implausible"
+
+
+class Generated(NamedTuple):
+    """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
+
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+
+
+def reject_implausible(
+    captions: Sequence[Caption],
+    readings: Sequence[Reading],
+    made: Sequence[Mapping[str, Generated]],
+    scorer: SentenceScorer | None = None,
+) -> list[dict[str, Generated]]:
+    """The results with the plausibility of each negative; those below their operator's floor are rejected.
+
+    captions, readings: what the negatives were made of. made: for each caption, the results by operator. scorer: a
+    language model that scores all negatives instead of the cloze model. Without it, negatives whose plausibility their
+    operator knows are not read again.
+    """
+    waiting = [
+        (row, one)
+        for row, generated in enumerate(made)
+        for name, (accepted, _) in generated.items()
+        if OPERATORS[name].limits is not None
+        for one in accepted
+        if one.plausibility is None or scorer is not None
+    ]
+    scored = iter(_scored(captions, readings, waiting, scorer))
+    results = []
+    for generated in made:
+        kept: dict[str, Generated] = {}
+        for name, (accepted, rejected) in generated.items():
+            limits = OPERATORS[name].limits
+            kept[name] = Generated([], rejected)
+            for one in accepted:
+                if limits is None:
+                    kept[name].accepted.append(one)
+                    continue
+                change = (
+                    next(scored) if one.plausibility is None or scorer is not None else Change(one.plausibility, 0.0)
+                )
+                if change.log_odds >= limits.min_log_odds and change.drop <= limits.max_drop:
+                    kept[name].accepted.append(one._replace(plausibility=change.log_odds))
+                else:
+                    rejected.append(Rejected(one.candidate, REASON, one.p_true, change.log_odds))
+        results.append(kept)
+    return results
+
+
+def _scored(
+    captions: Sequence[Caption],
+    readings: Sequence[Reading],
+    waiting: Sequence[tuple[int, Accepted]],
+    scorer: SentenceScorer | None,
+) -> list[Change]:
+    """How each negative compares with its caption, whose number comes with it."""
+    if scorer is None:
+        rows = [row for row, _ in waiting]
+        return compare([captions[i] for i in rows], [readings[i] for i in rows], [one.candidate for _, one in waiting])
+    new = scorer.log_likelihoods([one.text for _, one in waiting])
+    old = scorer.log_likelihoods([captions[row].text for row, _ in waiting])
+    return [Change(float(score), 0.0) for score in new - old]
