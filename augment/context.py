@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,8 @@ from negcap.augment.language.coreference import Coreferent, union
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions, mentioned_nouns
 from negcap.augment.plausibility import entry_units, log_probabilities, read
+
+CAPTIONS = 128  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +70,27 @@ def contexts(captions: Sequence[Caption], lexicon: Lexicon, readings: Sequence[R
         Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]), reading)
         for i, (caption, reading) in enumerate(zip(captions, readings or read(captions), strict=True))
     ]
+
+
+def contexts_by_image(images: Iterable[Sequence[Caption]], lexicon: Lexicon) -> Iterator[list[Context]]:
+    """The contexts of the captions of each image; the captions of several images are read together."""
+    for part in parts(images):
+        readings = read([caption for captions in part for caption in captions])
+        start = 0
+        for captions in part:
+            yield contexts(captions, lexicon, readings[start : start + len(captions)])
+            start += len(captions)
+
+
+def parts(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
+    """Images in parts of at least CAPTIONS captions; the last may have fewer."""
+    part: list[Sequence[Caption]] = []
+    captions = 0
+    for image in images:
+        part.append(image)
+        captions += len(image)
+        if captions >= CAPTIONS:
+            yield part
+            part, captions = [], 0
+    if part:
+        yield part

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from negcap.augment.caption import Caption
-from negcap.augment.context import Context, contexts
+from negcap.augment.context import Context, contexts_by_image
 from negcap.augment.language.coreference import entry_numbers
 from negcap.augment.lexicon.balance import Exchanges
 from negcap.augment.lexicon.lexicon import Lexicon
@@ -48,9 +48,10 @@ def exchanges(
     size = len(number)
     parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
     row = 0
-    for captions in images:
+    images = list(images)
+    for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
         image = truth.of_image(captions) if truth is not None else None
-        for caption, context in zip(captions, contexts(captions, lexicon), strict=True):
+        for caption, context in zip(captions, every, strict=True):
             open = _nouns(caption, context, image) if kind == "noun" else _others(kind, caption, context, image)
             for entry, plural, weights in open:
                 (new,) = weights.nonzero()

@@ -13,11 +13,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import Context, contexts
+from negcap.augment.context import Context, contexts_by_image, parts
 from negcap.augment.edits import Accepted, Rejected, apply
 from negcap.augment.implausible import Generated, reject_implausible
 from negcap.augment.operators import OPERATORS, PRESETS, operator
-from negcap.augment.plausibility import read
 from negcap.augment.rng import record_rng
 from negcap.augment.rows import Rows
 from negcap.augment.truth.contradiction import assess
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4
 EXTRA_DRAWS = 16
-CAPTIONS = 128  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,8 @@ def generate_tables(
     captions = from_parses(parses)
     counts["captions"] = len(captions)
     row = 0
-    for images in _parts(by_image(captions), CAPTIONS):
-        for generated in generate_for_images(images, lexicon, settings, truth, scorer):
+    for part in parts(by_image(captions)):
+        for generated in generate_for_images(part, lexicon, settings, truth, scorer):
             for name, (accepted, rejected) in generated.items():
                 made = positives if OPERATORS[name].family == POSITIVE else negatives
                 made.add(row, name, accepted)
@@ -111,29 +109,16 @@ def generate_for_images(
     scorer: SentenceScorer | None = None,
 ) -> list[dict[str, Generated]]:
     """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`."""
-    captions = [caption for siblings in images for caption in siblings]
-    readings = read(captions)
+    every: list[Context] = []
     made: list[dict[str, Generated]] = []
-    for siblings in images:
+    for siblings, own in zip(images, contexts_by_image(images, lexicon), strict=True):
         image = truth.of_image(siblings) if truth is not None else None
-        own = readings[len(made) : len(made) + len(siblings)]
+        every += own
         made += [
             {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
-            for caption, context in zip(siblings, contexts(siblings, lexicon, own), strict=True)
+            for caption, context in zip(siblings, own, strict=True)
         ]
-    return reject_implausible(captions, readings, made, scorer)
-
-
-def _parts(images: Sequence[list[Caption]], size: int) -> Iterator[list[list[Caption]]]:
-    """Images in parts of at least `size` captions; the last may have fewer."""
-    part: list[list[Caption]] = []
-    for image in images:
-        part.append(image)
-        if sum(map(len, part)) >= size:
-            yield part
-            part = []
-    if part:
-        yield part
+    return reject_implausible(every, made, scorer)
 
 
 def apply_operator(

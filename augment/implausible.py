@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from negcap.augment.caption import Caption
+from negcap.augment.context import Context
 from negcap.augment.edits import Accepted, Rejected
 from negcap.augment.operators import OPERATORS
 from negcap.augment.plausibility import Change, SentenceScorer, compare
-
-if TYPE_CHECKING:
-    from negcap.augment.cloze.model import Reading
 
 REASON = "implausible"
 
@@ -24,14 +21,11 @@ class Generated(NamedTuple):
 
 
 def reject_implausible(
-    captions: Sequence[Caption],
-    readings: Sequence[Reading],
-    made: Sequence[Mapping[str, Generated]],
-    scorer: SentenceScorer | None = None,
+    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], scorer: SentenceScorer | None = None
 ) -> list[dict[str, Generated]]:
     """The results with the plausibility of each negative; those below their operator's floor are rejected.
 
-    captions, readings: what the negatives were made of. made: for each caption, the results by operator. scorer: a
+    contexts: of the captions. made: for each caption, the results by operator. scorer: a
     language model that scores all negatives instead of the cloze model. Without it, negatives whose plausibility their
     operator knows are not read again.
     """
@@ -43,7 +37,7 @@ def reject_implausible(
         for one in accepted
         if one.plausibility is None or scorer is not None
     ]
-    scored = iter(_scored(captions, readings, waiting, scorer))
+    scored = iter(_scored(contexts, waiting, scorer))
     results = []
     for generated in made:
         kept: dict[str, Generated] = {}
@@ -66,15 +60,13 @@ def reject_implausible(
 
 
 def _scored(
-    captions: Sequence[Caption],
-    readings: Sequence[Reading],
-    waiting: Sequence[tuple[int, Accepted]],
-    scorer: SentenceScorer | None,
+    contexts: Sequence[Context], waiting: Sequence[tuple[int, Accepted]], scorer: SentenceScorer | None
 ) -> list[Change]:
     """How each negative compares with its caption, whose number comes with it."""
+    captions = [contexts[row].own.captions[0] for row, _ in waiting]
     if scorer is None:
-        rows = [row for row, _ in waiting]
-        return compare([captions[i] for i in rows], [readings[i] for i in rows], [one.candidate for _, one in waiting])
+        readings = [contexts[row].reading for row, _ in waiting]
+        return compare(captions, readings, [one.candidate for _, one in waiting])
     new = scorer.log_likelihoods([one.text for _, one in waiting])
-    old = scorer.log_likelihoods([captions[row].text for row, _ in waiting])
+    old = scorer.log_likelihoods([caption.text for caption in captions])
     return [Change(float(score), 0.0) for score in new - old]

@@ -112,7 +112,7 @@ class Reading:
         return self.model.scores(self.vectors[: len(units)], units)
 
     def own_with(self, token: int, word: str) -> float:
-        """The sum of `own` if `word` replaced the unit of a token, and the other words' probabilities stayed the same."""
+        """The sum of `own` if `word` replaced the unit of a token and nothing else changed."""
         at = self.place_of[token] - 1
         number = self.model.units.of(word)
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])

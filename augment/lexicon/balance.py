@@ -14,8 +14,8 @@ y = w. They are made equal by repeating
 
     b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 
-The bound is lower for prepositions, whose exchanges are mostly in one direction: larger factors would put some into
-contexts where they are implausible.
+The bound keeps balance a choice among what is plausible: factors multiply the weights of plausible entries alone, and by
+no more than e^(2 BOUND).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
-BOUND = {"preposition": 3.0}
-DEFAULT_BOUND = 6.0
+BOUND = 2.0
 
 Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 
@@ -53,11 +52,11 @@ def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
     forms = (False, True) if kind == "noun" else (False,)
     entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
     size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
-    log_factors, bound = np.zeros(size), BOUND.get(kind, DEFAULT_BOUND)
+    log_factors = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
         weights = exchanges.weight * np.exp(log_factors[exchanges.new] - log_factors[exchanges.old])
         share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
         left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
         log_factors += STEP * np.log((left + PRIOR) / (entered + PRIOR))
-        np.clip(log_factors, -bound, bound, out=log_factors)
+        np.clip(log_factors, -BOUND, BOUND, out=log_factors)
     return dict(zip(entries, np.exp(log_factors).tolist(), strict=True))

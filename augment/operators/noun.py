@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import exp
 from random import Random
 
 import numpy as np
@@ -24,8 +23,9 @@ from negcap.augment.slots.nouns import NounSlot, noun_slots
 from negcap.augment.slots.prepositions import preposition_uses
 
 # The lowest log p(noun | rest of the caption) of a replacement, and its lowest log lift given the governor of its slot.
-FLOOR = -4.5
-MIN_LOG_LIFT = 0.5
+FLOOR = -5.0
+LIFT = 2.0
+MAX_LIFT = 1.0
 # Prepositions of company and neighbourhood, and the verb of clothing: another thing may be there as well.
 BESIDE = frozenset(
     "with near by beside alongside along behind around past over above outside between among".split()
@@ -56,7 +56,8 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
         odds = likely - likely[own]
         likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
         likely[prior == -np.inf] = -np.inf
-        likely[nouns.lift(slot.contexts[:2]) < exp(MIN_LOG_LIFT)] = -np.inf
+        lift = np.log(nouns.lift(slot.contexts[:2]) + 1e-9)
+        likely += LIFT * np.minimum(lift, MAX_LIFT)
         weights = weigh(nouns, slot.entry, likely, FLOOR, plural=slot.plural)
         candidate = noun_candidates(caption, context, slot)
         choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, weights, odds, candidate))

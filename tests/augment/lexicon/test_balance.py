@@ -11,7 +11,7 @@ from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
 from negcap.augment.exchanges import exchanges
 from negcap.augment.lexicon import balance
-from negcap.augment.lexicon.balance import DEFAULT_BOUND, Factors
+from negcap.augment.lexicon.balance import BOUND, Factors
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
@@ -57,7 +57,7 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert (lexicon.prepositions.balance == 1.0).all()
     assert factors("preposition", images[19::-1], lexicon) == pytest.approx(once)
     assert set(once) == {(name, False) for name in lexicon.prepositions.names}
-    assert np.abs(np.log(list(once.values()))).max() <= DEFAULT_BOUND + 1e-9
+    assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
 
 
 def test_without_captions_all_weigh_the_same() -> None:
