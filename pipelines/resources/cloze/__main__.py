@@ -29,11 +29,6 @@ CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given an
 def main(arguments: list[str] | None = None) -> int:
     """Train a model and write it; `arguments` defaults to sys.argv. Returns the exit status."""
     options = _options(arguments)
-    import torch
-
-    # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
-    # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
-    torch.set_num_threads(options.threads)
     try:
         _run(options)
     except (OSError, ValueError) as error:
@@ -43,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
+    import torch
+
     from negcap.augment.cloze.file import read_about
     from negcap.pipelines.resources.cloze import corpus
     from negcap.pipelines.resources.cloze.evaluation import perplexity
@@ -50,6 +47,9 @@ def _run(options: argparse.Namespace) -> None:
     from negcap.pipelines.resources.cloze.train import train
 
     config = _config(options)
+    # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
+    # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
+    torch.set_num_threads(options.threads)
     left_out = corpus.read_photo_ids(options.leave_out) if options.leave_out else frozenset[str]()
     sources = [_read(source, left_out) for source in options.captions]
     held_out = [_read(source, held_out=True) for source in options.held_out]
@@ -109,17 +109,17 @@ def _prepared(
     from negcap.pipelines.resources.cloze.train import new_network
 
     words = list(corpus.tokenised(texts))
-    if options.continued:
-        known, net = model.load(options.continued, config.dropout)
-        phrases = [*corpus.phrases(), *(name for name in known.names if " " in name)]
-        units, counts = corpus.vocabulary(words, sorted(set(phrases)), options.min_count, known.names)
-        net = model.enlarged(net, known, units, counts)
-    else:
-        sizes = {name: getattr(options, name) for name in SIZES if getattr(options, name) is not None}
-        units, counts = corpus.vocabulary(words, corpus.phrases(), options.min_count)
-        net = new_network(counts, Sizes(**sizes), config)
+    continued = model.load(options.continued, config.dropout) if options.continued else None
+    known = continued[0].names if continued else SPECIAL
+    phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
+    units, counts = corpus.vocabulary(words, phrases, options.min_count, known)
     if not counts[len(SPECIAL) :].any():
         raise ValueError(f"a word must occur at least {options.min_count} times (--min-count), none does")
+    if continued:
+        net = model.enlarged(continued[1], continued[0], units, counts)
+    else:
+        sizes = {name: getattr(options, name) for name in SIZES if getattr(options, name) is not None}
+        net = new_network(counts, Sizes(**sizes), config)
     return units, counts, net, corpus.encode(words, units)
 
 

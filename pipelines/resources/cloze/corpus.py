@@ -39,20 +39,22 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     from negcap.pipelines.readers.files import name_of
     from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
 
-    train: dict[str, None] = {}
-    other: dict[str, None] = {}
-    without, rejected = 0, 0
+    texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
+    without, rejected = Counter[bool](), 0
     for record in readers.read(source, readers.detect(source), readers.ReadOptions()):
         if isinstance(record, readers.Rejected):
             rejected += 1
-        elif photo_id(str(record.image)) in left_out:
-            without += 1
+            continue
+        train = record.split in TRAIN_SPLITS
+        known = texts.setdefault(train, {})
+        if photo_id(str(record.image)) in left_out:
+            without[train] += 1
         else:
-            (train if record.split in TRAIN_SPLITS else other).setdefault(record.text)
-    texts = other if held_out else train or other
-    if not texts:
+            known.setdefault(record.text)
+    part = not held_out and True in texts
+    if not texts.get(part):
         raise ValueError(f"{source}: must have captions to {'measure' if held_out else 'train'} on, has none")
-    return Source(name_of(source), tuple(texts), without, rejected)
+    return Source(name_of(source), tuple(texts[part]), without[part], rejected)
 
 
 def photo_id(image: str) -> str:

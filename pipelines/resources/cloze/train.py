@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes
+from negcap.pipelines.resources.cloze.sampled_softmax import Drawing, drawing, sampled_loss
 
 UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
@@ -64,38 +64,6 @@ class TrainingConfig:
             raise ValueError(f"learning_rate must be > 0, was: {self.learning_rate}")
 
 
-class Drawing(NamedTuple):
-    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own.
-
-    rates: (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
-    """
-
-    rates: Tensor
-    log_chance: Tensor
-
-    def draw(self, generator: torch.Generator) -> Tensor:
-        """Some distinct units, in ascending order."""
-        keys = torch.empty_like(self.rates).exponential_(generator=generator)
-        return (keys < self.rates).nonzero()[:, 0]
-
-
-def drawing(counts: np.ndarray, samples: int) -> Drawing:
-    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones.
-
-    counts: of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
-    """
-    weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
-    weights[: len(SPECIAL)] = 0.0
-    samples = min(samples, len(weights) - len(SPECIAL))
-    low, high = 0.0, 1e12
-    for _ in range(200):
-        scale = (low + high) / 2
-        expected = float((1 - torch.exp(-weights * scale)).sum())
-        low, high = (scale, high) if expected < samples else (low, scale)
-    chance = 1 - torch.exp(-weights * low)
-    return Drawing(weights * low, torch.log(chance.clamp_min(1e-12)).float())
-
-
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
     """Captions of equal length in batches of about `size` times MEAN_LENGTH units, in random order.
 
@@ -108,25 +76,6 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
         numbers, rows = list(group), max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
         made += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
     return [made[i] for i in generator.permutation(len(made))]
-
-
-def sampled_loss(
-    net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_chance: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities.
-
-    With s(w) for the score of unit w in a context, t for its target, D for the drawn units and q(w) for the chance that
-    w is among them, the sum of all probabilities is estimated as Z = exp s(t) + sum of exp s(w) / q(w) over D without
-    t, and the loss is log Z - s(t): Jean, Cho, Memisevic and Bengio, "On Using Very Large Target Vocabulary for Neural
-    Machine Translation", 2015. If D is the whole vocabulary, this is the softmax.
-
-    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_chance: log q, (units,).
-    """
-    true = (contexts * net.embedding(targets)).sum(-1) + net.bias[targets]
-    others = net.scores(contexts, drawn) - log_chance[drawn]
-    others = others.masked_fill(drawn[None] == targets[:, None], -torch.inf)
-    total = torch.logaddexp(true, torch.logsumexp(others, -1))
-    return (total - true).mean(), (total**2).mean()
 
 
 def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
@@ -175,30 +124,35 @@ def _train(
     after_epoch: Callable[[Cloze, int], None],
 ) -> Cloze:
     order, generator = np.random.default_rng(config.seed), torch.Generator().manual_seed(config.seed)
-    drawn = drawing(counts, config.samples)
+    sampling = drawing(counts, config.samples)
     optimizer = torch.optim.AdamW(
         net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98)
     )
     steps = config.epochs * len(batches(captions, config.batch, np.random.default_rng(0)))
     average = {name: value.detach().clone() for name, value in net.state_dict().items()}
-    progress = _Progress(steps, report)
-    step = 0
+    step, started = 0, time.monotonic()
     for epoch in range(1, config.epochs + 1):
         net.train()
-        progress.start(epoch)
+        sums = np.zeros(3)  # of the loss and the squared log over the targets of this epoch, and their number
         for batch in batches(captions, config.batch, order):
             if (batch[:, 1:-1] == UNKNOWN_UNIT).all():
                 continue  # nothing to predict
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * rate(step, steps, config.warm_up)
-            loss, normal, words = _losses(net, torch.from_numpy(batch).long(), drawn, config, generator)
+            loss, normal, words = _losses(net, torch.from_numpy(batch).long(), sampling, config, generator)
             optimizer.zero_grad(set_to_none=True)
             (loss + config.normalise * normal).backward()
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
             step += 1
             _move(average, net, min(config.average, (1 + step) / (10 + step)))
-            progress.add(step, loss.item(), normal.item(), words)
+            sums += np.array([loss.item() * words, normal.item() * words, words])
+            if step % REPORT_EVERY == 0:
+                minutes = (time.monotonic() - started) / step * (steps - step) / 60
+                report(
+                    f"epoch {epoch}, step {step}/{steps}: loss {sums[0] / sums[2]:.3f}, squared log of the sum "
+                    f"{sums[1] / sums[2]:.3f}, {minutes:.0f} min left"
+                )
         with _weights(net, average):
             after_epoch(net, epoch)
     net.load_state_dict(average)
@@ -212,7 +166,7 @@ def rate(step: int, steps: int, warm_up: int) -> float:
 
 
 def _losses(
-    net: Cloze, units: Tensor, drawing: Drawing, config: TrainingConfig, generator: torch.Generator
+    net: Cloze, units: Tensor, sampling: Drawing, config: TrainingConfig, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, int]:
     """What `sampled_loss` returns for a batch of captions, (captions, length), and the number of targets."""
     read = units
@@ -222,10 +176,10 @@ def _losses(
         read = units.masked_fill(forgotten, UNKNOWN_UNIT)
     targets = units[:, 1:-1].flatten()
     known = targets != UNKNOWN_UNIT
-    drawn = drawing.draw(generator)
+    drawn = sampling.draw(generator)
     with torch.autocast("cpu", torch.bfloat16, enabled=config.half):
         contexts = net.contexts(read).flatten(0, 1)
-        loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, drawing.log_chance)
+        loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
     return loss, normal, int(known.sum())
 
 
@@ -245,26 +199,3 @@ def _weights(net: Cloze, weights: dict[str, Tensor]) -> Iterator[None]:
         yield
     finally:
         net.load_state_dict(own)
-
-
-class _Progress:
-    """The mean losses of an epoch so far, reported every REPORT_EVERY steps."""
-
-    def __init__(self, steps: int, report: Callable[[str], None]) -> None:
-        self._steps, self._report, self._started = steps, report, time.monotonic()
-
-    def start(self, epoch: int) -> None:
-        """Begin an epoch."""
-        self._epoch, self._loss, self._normal, self._words = epoch, 0.0, 0.0, 0
-
-    def add(self, step: int, loss: float, normal: float, words: int) -> None:
-        """Count the mean losses of `words` targets; step: the number of steps done."""
-        self._loss += loss * words
-        self._normal += normal * words
-        self._words += words
-        if step % REPORT_EVERY == 0:
-            minutes = (time.monotonic() - self._started) / step * (self._steps - step) / 60
-            self._report(
-                f"epoch {self._epoch}, step {step}/{self._steps}: loss {self._loss / self._words:.3f}, squared log "
-                f"of the sum {self._normal / self._words:.3f}, {minutes:.0f} min left"
-            )
