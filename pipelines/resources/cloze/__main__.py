@@ -65,6 +65,8 @@ def _run(options: argparse.Namespace) -> None:
             found, log_sum = perplexity(net, measured)
             _report(f"epoch {epoch}: perplexity {found:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    after_epoch(net, 0)  # what cannot be measured is said before training
     train(net, captions, counts, config, _report, after_epoch)
     facts = {
         "source": options.source or ", ".join(source.name for source in sources),
