@@ -45,7 +45,7 @@ def save(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)  # an archive without times: its members' date is always 1980
+        np.savez(file, **arrays)  # an archive without times: its members' date is always 1980
     os.replace(temporary, path)
     return about
 

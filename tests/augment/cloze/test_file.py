@@ -90,7 +90,7 @@ def test_a_damaged_file_is_refused(model: Path, cut: int) -> None:
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "array.npy", np.zeros(3))
     (tmp_path / "text.npz").write_text("not an archive", "utf-8")
-    np.savez(tmp_path / "objects.npz", units=np.array([{}], object), allow_pickle=True)
+    np.savez(tmp_path / "objects.npz", units=np.array([{}], object))
     torch.save({"bias": torch.zeros(3)}, tmp_path / "model.pt")
     for name in ("array.npy", "text.npz", "objects.npz", "model.pt"):
         with pytest.raises(ValueError, match="cloze model"):
