@@ -16,7 +16,7 @@ SMALL ?= --joint 256 --epochs 8 --decay-every 6
 WORDNET ?= /usr/share/wordnet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet reference clean
+.PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -90,6 +90,10 @@ reference: $(VENV)/installed ## build the shipped reference lexicon from CAPTION
 	@test -n "$(SOURCE)" || { echo 'make reference needs SOURCE="what the captions are", for its metadata' >&2; exit 2; }
 	$(BIN)/negcap build "$(CAPTIONS)" --output outputs/reference --lexicon own
 	$(BIN)/python -m negcap.pipelines.resources.reference outputs/reference --source "$(SOURCE)"
+
+cloze: $(VENV)/installed-dev ## train the cloze model: CAPTIONS="sources" [ARGS="--held-out source --continue model.npz"]
+	@test "$(origin CAPTIONS)" != file || { echo 'make cloze needs CAPTIONS="sources of captions"' >&2; exit 2; }
+	$(BIN)/python -m negcap.pipelines.resources.cloze $(CAPTIONS) $(ARGS)
 
 clean: ## remove caches and the virtualenv; never outputs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info

@@ -1,16 +1,103 @@
-"""Temporary."""
+"""The file of a cloze model: one NumPy archive (`.npz`) with the network's parameters, its units and its provenance.
 
+Each parameter is an array of half precision under its name in the PyTorch module. `units` holds the names of the units
+(UTF-8, one a line), and `about` what the model was trained on (a JSON object); both are arrays of bytes (uint8).
+"""
+
+from __future__ import annotations
+
+import json
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from negcap.augment.cloze.units import Units
+from negcap.augment.cloze.units import SPECIAL, Units
+
+UNITS, ABOUT = "units", "about"
 
 
 def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
-    """Read."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    units = Units(tuple(arrays.pop("units").tobytes().decode().split("\n")))
-    arrays.pop("about")
-    return units, {name: np.ascontiguousarray(value, np.float32) for name, value in arrays.items()}
+    """The units of a model, and its parameters by name in single precision.
+
+    Raises FileNotFoundError if there is no such file, and ValueError, with one line that names the file, if it is no
+    archive, lacks an array or has one of another shape than the units and the other arrays require.
+    """
+    stored = _read(path)
+    units = Units(tuple(_text(path, stored, UNITS).split("\n")))
+    arrays = {name: array.astype(np.float32) for name, array in stored.items() if name not in (UNITS, ABOUT)}
+    if units.names[: len(SPECIAL)] != SPECIAL or len(units.number) != len(units.names):
+        raise ValueError(f"{path}: units must be distinct and begin with {', '.join(SPECIAL)}")
+    try:
+        expected = shapes(arrays, len(units.names))
+    except (KeyError, IndexError, ValueError):
+        expected = {}
+    different = sorted(arrays.keys() ^ expected.keys())
+    different += [name for name in expected if name in arrays and arrays[name].shape != expected[name]]
+    if different:
+        raise ValueError(
+            f"{path}: must hold the parameters of a cloze model of {len(units.names)} units; missing, unknown or of "
+            f"another shape: {', '.join(different)}"
+        )
+    return units, arrays
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What a model was trained on and how, as its maker recorded it. Raises as `read_model`."""
+    try:
+        about = json.loads(_text(path, _read(path), ABOUT))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: {ABOUT} must be JSON: {error}") from None
+    return dict(about)
+
+
+def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
+    """The shape that each parameter must have, by name, given the number of units.
+
+    The sizes are taken from `embedding.weight`, `query.bias`, `hidden.bias` and `distance`. Raises KeyError if one of
+    these is missing, IndexError or ValueError if one has another number of dimensions.
+    """
+    words = arrays["embedding.weight"].shape[1]
+    (states,), (hidden,) = arrays["query.bias"].shape, arrays["hidden.bias"].shape
+    heads, _, distances = arrays["distance"].shape
+    linear = {
+        "query": (states, 2 * states),
+        "memory.0": (2 * states, states),
+        "memory.1": (2 * states, states),
+        "hidden": (hidden, 3 * states),
+        "output": (words, hidden),
+    }
+    if states % heads:
+        raise ValueError(f"states must be a multiple of heads, was: {states} states, {heads} heads")
+    made: dict[str, tuple[int, ...]] = {
+        "embedding.weight": (units, words),
+        "bias": (units,),
+        "distance": (heads, 2, distances),
+    }
+    for gru in ("forward_gru", "backward_gru"):
+        made |= {f"{gru}.weight_ih_l0": (3 * states, words), f"{gru}.weight_hh_l0": (3 * states, states)}
+        made |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
+    for name, shape in linear.items():
+        made |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return made
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an archive by name."""
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("is a single array")
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path}: must be a cloze model in an .npz archive: {error}") from None
+
+
+def _text(path: Path, stored: dict[str, np.ndarray], name: str) -> str:
+    """The text of an array of bytes."""
+    array = stored.get(name)
+    if array is None or array.dtype != np.uint8:
+        raise ValueError(f"{path}: must hold an array of bytes named {name}, as the archive of a cloze model does")
+    return array.tobytes().decode("utf-8")

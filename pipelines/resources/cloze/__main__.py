@@ -1,1 +1,168 @@
-"""Train the shipped cloze model: `python -m negcap.pipelines.resources.cloze CAPTIONS…`."""
+"""Train the shipped cloze model: `python -m negcap.pipelines.resources.cloze CAPTIONS… [--held-out CAPTIONS]`.
+
+CAPTIONS are files, folders or URLs that `negcap build` reads. The model is one file of half-precision weights, without
+a sentence of the captions. The same captions, options and PyTorch on the same kind of processor give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from negcap.augment.cloze.units import Units
+    from negcap.pipelines.resources.cloze.corpus import Source
+    from negcap.pipelines.resources.cloze.network import Cloze
+    from negcap.pipelines.resources.cloze.train import TrainingConfig
+
+DEFAULT_OUTPUT = Path(__file__).parents[3] / "augment" / "data" / "cloze" / "model.npz"
+SIZES = ("words", "states", "hidden", "heads")
+CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given and they are not
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train a model and write it; `arguments` defaults to sys.argv. Returns the exit status."""
+    options = _options(arguments)
+    try:
+        _run(options)
+    except (OSError, ValueError) as error:
+        print(f"cloze: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    import torch
+
+    from negcap.augment.cloze.file import read_about
+    from negcap.pipelines.resources.cloze import corpus
+    from negcap.pipelines.resources.cloze.evaluation import perplexity
+    from negcap.pipelines.resources.cloze.model import save
+    from negcap.pipelines.resources.cloze.train import train
+
+    config = _config(options)
+    # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
+    # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
+    torch.set_num_threads(options.threads)
+    left_out = corpus.read_photo_ids(options.leave_out) if options.leave_out else frozenset[str]()
+    sources = [_read(source, left_out) for source in options.captions]
+    held_out = [_read(source, held_out=True) for source in options.held_out]
+    texts, kept_apart = _distinct(sources), _distinct(held_out)
+    if kept_apart and set(kept_apart) <= set(texts):
+        raise ValueError("the captions held out must differ from those to train on, all of them are among these")
+    units, counts, net, captions = _prepared(options, config, texts)
+    measured = corpus.encode(corpus.tokenised(kept_apart), units)
+    _report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(kept_apart)} captions held out")
+
+    def after_epoch(net: Cloze, epoch: int) -> None:
+        if measured:
+            found, log_sum = perplexity(net, measured)
+            _report(f"epoch {epoch}: perplexity {found:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
+
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    after_epoch(net, 0)  # what cannot be measured is said before training
+    train(net, captions, counts, config, _report, after_epoch)
+    facts = {
+        "source": options.source or ", ".join(source.name for source in sources),
+        "captions": len(texts),
+        "captions_left_out": sum(source.left_out for source in sources),
+        "held_out": ", ".join(source.name for source in held_out),
+        "held_out_captions": len(kept_apart),
+        "min_count": options.min_count,
+        "training": asdict(config),
+        "continues": read_about(options.continued) if options.continued else None,
+    }
+    about = save(options.output, net, units, measured, facts)
+    size = options.output.stat().st_size / 1e6
+    _report(f"{options.output}: {size:.1f} MB, perplexity {about.get('perplexity', '-')}")
+
+
+def _config(options: argparse.Namespace) -> TrainingConfig:
+    """The schedule that the options ask for. Raises ValueError for values out of range or that do not go together."""
+    from negcap.pipelines.resources.cloze.train import TrainingConfig
+
+    sizes = [f"--{name}" for name in SIZES if getattr(options, name) is not None]
+    if options.continued and sizes:
+        raise ValueError(f"{', '.join(sizes)} must not be given with --continue: the model has its sizes")
+    for name in ("threads", "min_count", *SIZES):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be >= 1, was: {value}")
+    chosen: dict[str, Any] = dict(CONTINUED) if options.continued else {}
+    for name in ("seed", "epochs", "batch", "learning_rate"):
+        if getattr(options, name) is not None:
+            chosen[name] = getattr(options, name)
+    return TrainingConfig(**chosen)
+
+
+def _prepared(
+    options: argparse.Namespace, config: TrainingConfig, texts: list[str]
+) -> tuple[Units, np.ndarray, Cloze, list[np.ndarray]]:
+    """The vocabulary, how often each unit occurs, the network to train, and the encoded captions."""
+    from negcap.augment.cloze.units import SPECIAL
+    from negcap.pipelines.resources.cloze import corpus, model
+    from negcap.pipelines.resources.cloze.network import Sizes
+    from negcap.pipelines.resources.cloze.train import new_network
+
+    words = list(corpus.tokenised(texts))
+    continued = model.load(options.continued, config.dropout) if options.continued else None
+    known = continued[0].names if continued else SPECIAL
+    phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
+    units, counts = corpus.vocabulary(words, phrases, options.min_count, known)
+    if not counts[len(SPECIAL) :].any():
+        raise ValueError(f"a word must occur at least {options.min_count} times (--min-count), none does")
+    if continued:
+        net = model.enlarged(continued[1], continued[0], units, counts)
+    else:
+        sizes = {name: getattr(options, name) for name in SIZES if getattr(options, name) is not None}
+        net = new_network(counts, Sizes(**sizes), config)
+    return units, counts, net, corpus.encode(words, units)
+
+
+def _read(source: str, left_out: Iterable[str] = (), held_out: bool = False) -> Source:
+    from negcap.pipelines.resources.cloze.corpus import read_source
+
+    read = read_source(source, frozenset(left_out), held_out)
+    _report(
+        f"{source}: {len(read.texts)} distinct captions, {read.left_out} left out for their photos, "
+        f"{read.rejected} unreadable"
+    )
+    return read
+
+
+def _distinct(sources: list[Source]) -> list[str]:
+    return list(dict.fromkeys(text for source in sources for text in source.texts))
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m negcap.pipelines.resources.cloze", description=__doc__)
+    add = parser.add_argument
+    add("captions", nargs="+", metavar="CAPTIONS", help="of each: its train splits if it has any, else all")
+    add("--held-out", nargs="+", default=[], metavar="CAPTIONS", help="for the perplexity; splits other than train")
+    add("--leave-out", type=Path, metavar="FILE", help="ids of photos (names up to _ or .) not to train on")
+    add("--source", help="what the captions are, for the model's metadata (default: their names)")
+    add("--continue", dest="continued", type=Path, metavar="MODEL", help="train this model on; it gets new words")
+    add("--output", type=Path, default=DEFAULT_OUTPUT, help="default: %(default)s")
+    add("--seed", type=int, default=1)
+    add("--epochs", type=int, help=f"default: 14, {CONTINUED['epochs']} with --continue")
+    add("--learning-rate", type=float, help=f"default: 2e-3, {CONTINUED['learning_rate']} with --continue")
+    add("--batch", type=int, help="captions in a batch (default: 256)")
+    add("--min-count", type=int, default=4, help="occurrences from which a word is a unit (default: %(default)s)")
+    add("--threads", type=int, default=1, help="default: %(default)s, the fastest on shared cores")
+    for name, default in zip(SIZES, (160, 256, 384, 4), strict=True):
+        add(f"--{name}", type=int, help=f"size of a new network (default: {default})")
+    return parser.parse_args(arguments)
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

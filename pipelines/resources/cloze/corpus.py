@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +15,68 @@ from negcap.augment.cloze.units import SPECIAL, Units, by_first_word, joined, no
 MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
 
-def read_captions(sources: Iterable[str]) -> list[str]:
-    """The distinct captions of some sources in any format that `negcap build` reads, in the order of the sources.
+@dataclass(frozen=True)
+class Source:
+    """What was read from a source. name: its file or folder, without the path. texts: its distinct captions in order.
 
-    Raises ValueError or FileNotFoundError as `negcap.pipelines.readers.read`.
+    left_out, rejected: how many captions were left out for their image, and could not be read.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    left_out: int
+    rejected: int
+
+
+def read_source(source: str, left_out: Collection[str] = (), held_out: bool = False) -> Source:
+    """Read captions in any format that `negcap build` reads, to train on or, with `held_out`, to measure on.
+
+    Of a source with train splits, those are read to train on and the other splits to measure on; of a source without,
+    everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
+    FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
     from negcap.pipelines import readers
+    from negcap.pipelines.readers.files import name_of
+    from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
 
-    texts: dict[str, None] = {}
-    for source in sources:
-        options = readers.ReadOptions()
-        for record in readers.read(source, readers.detect(source), options):
-            if not isinstance(record, readers.Rejected):
-                texts.setdefault(record.text)
-    return list(texts)
+    texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
+    without, rejected = Counter[bool](), 0
+    for record in readers.read(source, readers.detect(source), readers.ReadOptions()):
+        if isinstance(record, readers.Rejected):
+            rejected += 1
+            continue
+        train = record.split in TRAIN_SPLITS
+        known = texts.setdefault(train, {})
+        if photo_id(str(record.image)) in left_out:
+            without[train] += 1
+        else:
+            known.setdefault(record.text)
+    part = not held_out and True in texts
+    if not texts.get(part):
+        raise ValueError(f"{source}: must have captions to {'measure' if held_out else 'train'} on, has none")
+    return Source(name_of(source), tuple(texts[part]), without[part], rejected)
 
 
-def tokenised(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The normalised words of each caption, as the embedded parser splits it."""
-    from negcap.augment.language.parse import load_parser
+def photo_id(image: str) -> str:
+    """The part of an image's name that says which photo it is: `images/1000268201_693b08cb0e.jpg` -> `1000268201`."""
+    from negcap.pipelines.readers.record import image_id
 
-    tokenizer = load_parser().tokenizer
+    return re.split("[_.]", image_id(image), maxsplit=1)[0]
+
+
+def read_photo_ids(path: Path) -> frozenset[str]:
+    """The ids of photos in a text file, separated by white space. Raises ValueError if there are none."""
+    ids = frozenset(path.read_text("utf-8").split())
+    if not ids:
+        raise ValueError(f"{path}: must list ids of photos, was empty")
+    return ids
+
+
+def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The normalised words of each caption, as the shipped parser splits it."""
+    from negcap.augment.language.parse import load
+
+    tokenizer = load().tokenizer
     for text in texts:
         yield [normalised(token.text) for token in tokenizer(text) if not token.is_space]
 
@@ -54,27 +97,33 @@ def phrases() -> list[str]:
         for entry, place in zip(surfaces["entry"].to_pylist(), surfaces["place"].to_pylist(), strict=True)
         if entry in nouns and " " in entry and place.startswith(("nn:", "nns:"))
     }
-    several = {entry for entry in prepositions().entries if " " in entry}
-    return sorted(several | {name for name in compounds if " " in name})
+    return sorted(name for name in compounds | prepositions().entries if " " in name)
 
 
-def vocabulary(captions: Iterable[Sequence[str]], phrases: Iterable[str], min_count: int) -> tuple[Units, np.ndarray]:
-    """The units that occur at least `min_count` times, most frequent first, and their counts, (units,).
+def vocabulary(
+    captions: Iterable[Sequence[str]], phrases: Iterable[str], min_count: int, known: Sequence[str] = SPECIAL
+) -> tuple[Units, np.ndarray]:
+    """The units of a model of some tokenised captions, and how often each occurs in them, (units,).
 
-    The count of UNKNOWN is that of all rarer words together; START and END have the number of captions.
+    known: the names of units that it has in any case. After these come the other words and phrases that occur at least
+    `min_count` times, the most frequent first. The count of UNKNOWN is that of all rarer words together; START and END
+    have the number of captions.
     """
     first, counter, total = by_first_word(phrases), Counter[str](), 0
     for words in captions:
         counter.update(" ".join(unit) for unit in joined(words, first) if unit)
         total += 1
-    kept = sorted((name for name, n in counter.items() if n >= min_count), key=lambda name: (-counter[name], name))
-    rest = sum(counter.values()) - sum(counter[name] for name in kept)
-    counts = np.array([total, total, rest, *(counter[name] for name in kept)])
-    return Units((*SPECIAL, *kept)), counts
+    frequent = {name for name, n in counter.items() if n >= min_count}.difference(known)
+    names = [*known, *sorted(frequent, key=lambda name: (-counter[name], name))]
+    kept = [counter[name] for name in names[len(SPECIAL) :]]
+    return Units(tuple(names)), np.array([total, total, sum(counter.values()) - sum(kept), *kept])
 
 
 def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
-    """Each caption as the numbers of its units, with START and END: int32; captions without a word are left out."""
+    """Each tokenised caption as the numbers of its units, with START and END: int32.
+
+    Captions without a word are left out, those of more than MAX_UNITS units are cut into several.
+    """
     encoded = []
     for words in captions:
         numbers, _ = units.read(words)
@@ -82,8 +131,3 @@ def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
             piece = numbers[start : min(start + MAX_UNITS, len(numbers) - 1)]
             encoded.append(np.array([0, *piece, 1], np.int32))
     return encoded
-
-
-def write_lines(path: Path, texts: Iterable[str]) -> None:
-    """Write one caption per line."""
-    path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8")

@@ -22,15 +22,20 @@ class Sizes(NamedTuple):
     """
 
     words: int = 160
-    states: int = 224
+    states: int = 256
     hidden: int = 384
     heads: int = 4
 
 
 class Cloze(nn.Module):
-    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file."""
+    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file.
 
-    def __init__(self, units: int, sizes: Sizes = Sizes(), dropout: float = 0.1) -> None:
+    Raises ValueError if the states are no multiple of the heads.
+    """
+
+    def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
+        if sizes.states % sizes.heads:
+            raise ValueError(f"states must be a multiple of heads, was: {sizes.states} states, {sizes.heads} heads")
         super().__init__()
         self.sizes = sizes
         self.embedding = nn.Embedding(units, sizes.words)
@@ -45,14 +50,13 @@ class Cloze(nn.Module):
         self.output = nn.Linear(sizes.hidden, sizes.words)
         self.dropout = nn.Dropout(dropout)
 
-    def contexts(self, units: Tensor, words: Tensor | None = None) -> Tensor:
+    def contexts(self, units: Tensor) -> Tensor:
         """The context vectors of all places but START and END.
 
-        units: (captions, length), captions of equal length with START and END; words: their vectors where they differ
-        from those of the units. Returns (captions, length - 2, words).
+        units: (captions, length), captions of equal length with START and END. Returns (captions, length - 2, words).
         """
         sizes, length = self.sizes, units.shape[1]
-        vectors = self.dropout(self.embedding(units) if words is None else words)
+        vectors = self.dropout(self.embedding(units))
         before, _ = self.forward_gru(vectors[:, :-2])
         after, _ = self.backward_gru(vectors.flip(1)[:, :-2])
         after = after.flip(1)  # row i: the state after reading END back to place i + 2

@@ -1,0 +1,84 @@
+"""Write a trained cloze network as the file that is shipped, read it back, and enlarge its vocabulary."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from negcap.augment.cloze.file import ABOUT, UNITS, read_model
+from negcap.augment.cloze.units import UNKNOWN, Units
+from negcap.pipelines.resources.cloze.evaluation import perplexity
+from negcap.pipelines.resources.cloze.network import Cloze, Sizes
+from negcap.pipelines.resources.cloze.train import log_frequencies
+
+
+def save(
+    path: Path, net: Cloze, units: Units, held_out: list[np.ndarray], facts: Mapping[str, object]
+) -> dict[str, Any]:
+    """Write a model in the form that `negcap.augment.cloze.file` reads, and return what it records about itself.
+
+    The parameters of `net` are rounded to half precision first, in place, so that the perplexity recorded is that of
+    what is written. held_out: encoded captions to measure it on; none: no perplexity is recorded. facts: what else to
+    record (what the model was trained on and how), as JSON has it. The same arguments give the same bytes. Raises
+    ValueError if a parameter is not finite in half precision.
+    """
+    with torch.no_grad():
+        for name, value in net.state_dict().items():
+            value.copy_(value.half())
+            if not value.isfinite().all():
+                raise ValueError(f"{name} must be finite, is not: the training has diverged")
+    about: dict[str, Any] = {**facts, "negcap_version": version("negcap"), "units": len(units.names)}
+    if held_out:
+        measured, log_sum = perplexity(net, held_out)
+        about |= {"perplexity": round(measured, 3), "mean_log_sum": round(log_sum, 4)}
+    arrays = {name: value.half().numpy() for name, value in net.state_dict().items()}
+    arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
+    arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as file:
+        np.savez(file, **arrays)  # an archive without times: its members' date is always 1980
+    os.replace(temporary, path)
+    return about
+
+
+def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
+    """The units and the network of a model that `save` has written. Raises as `read_model`."""
+    units, arrays = read_model(path)
+    sizes = Sizes(
+        words=arrays["embedding.weight"].shape[1],
+        states=len(arrays["query.bias"]),
+        hidden=len(arrays["hidden.bias"]),
+        heads=len(arrays["distance"]),
+    )
+    net = Cloze(len(units.names), sizes, dropout)
+    net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return units, net
+
+
+def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
+    """A network of the units `new`, which begin with the units `old` that `net` has, and the parameters of `net`.
+
+    The vector of a new word is that of UNKNOWN, and the vector of a new phrase is the mean of those of its words, so
+    that the network reads new words as it did before. Their biases are the logs of their relative frequencies. counts:
+    of each unit of `new`, (units,).
+    """
+    made = Cloze(len(new.names), net.sizes, net.dropout.p)
+    parameters = dict(net.state_dict())
+    added = new.names[len(old.names) :]
+    if added:
+        vectors, unknown = parameters["embedding.weight"], old.number[UNKNOWN]
+        rows = [vectors[[old.number.get(word, unknown) for word in name.split(" ")]].mean(0) for name in added]
+        biases: Tensor = log_frequencies(counts)[len(old.names) :].float()
+        parameters["embedding.weight"] = torch.cat([vectors, torch.stack(rows)])
+        parameters["bias"] = torch.cat([parameters["bias"], biases])
+    made.load_state_dict(parameters)
+    return made

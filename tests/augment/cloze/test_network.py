@@ -1,0 +1,102 @@
+"""The cloze network in NumPy says what the one in PyTorch says that was trained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from negcap.augment.cloze.network import Network, Place
+from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
+
+LENGTHS = (1, 2, 5, 11, 23)  # of captions, without START and END
+
+
+def random_network(seed: int = 1) -> Cloze:
+    """Random weights, those included that are zero before training."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = Cloze(50, Sizes(words=12, states=16, hidden=20, heads=4)).eval()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.normal_(std=0.4)
+    return net
+
+
+def in_numpy(net: Cloze) -> Network:
+    return Network({name: value.numpy() for name, value in net.state_dict().items()})
+
+
+def random_captions() -> list[list[int]]:
+    numbers = np.random.default_rng(2)
+    return [[0, *numbers.integers(2, 50, length).tolist(), 1] for length in LENGTHS]
+
+
+def singles(caption: list[int]) -> list[Place]:
+    return [(i - 1, i + 1) for i in range(1, len(caption) - 1)]
+
+
+@torch.no_grad()
+def context(net: Cloze, caption: list[int], place: Place) -> Tensor:
+    """The context of one place, computed from the units before it and those after it alone: (words,)."""
+    before, after = place
+    sizes, vectors = net.sizes, net.embedding(torch.tensor(caption))
+    forward = net.forward_gru(vectors[None, : before + 1])[0][0]
+    backward = net.backward_gru(vectors[None, after:].flip(1))[0][0].flip(0)
+    both = torch.cat([forward[-1], backward[0]])
+    memory = torch.cat([net.memory[0](forward), net.memory[1](backward)]).view(-1, sizes.heads, 2, sizes.states // 4)
+    distance = torch.cat([before - torch.arange(before + 1), torch.arange(len(caption) - after)]).clamp(max=FARTHEST)
+    side = torch.tensor([0] * len(forward) + [1] * len(backward))
+    query = net.query(both).view(sizes.heads, -1)
+    weights = torch.einsum("hw,nhw->hn", query, memory[:, :, 0]) / query.shape[1] ** 0.5
+    weights = (weights + net.distance[:, side, distance]).softmax(-1)
+    found = torch.einsum("hn,nhw->hw", weights, memory[:, :, 1]).flatten()
+    return net.output(nn.functional.gelu(net.hidden(torch.cat([both, found])), approximate="tanh"))
+
+
+@torch.no_grad()
+def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
+    net, captions = random_network(), random_captions()
+    found = in_numpy(net).contexts(captions, [singles(caption) for caption in captions])
+    for caption, vectors in zip(captions, found, strict=True):
+        expected = net.contexts(torch.tensor([caption]))[0].numpy()
+        assert vectors.shape == (len(caption) - 2, 12)
+        np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=2e-6)
+
+
+def test_a_place_may_hold_several_units_or_none() -> None:
+    net, captions = random_network(), random_captions()
+    places = [
+        [(before, after) for before in range(len(caption) - 1) for after in range(before + 1, len(caption))]
+        for caption in captions[:-1]
+    ]
+    for caption, own, vectors in zip(captions, places, in_numpy(net).contexts(captions[:-1], places), strict=False):
+        expected = torch.stack([context(net, caption, place) for place in own]).numpy()
+        np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=2e-6)
+
+
+def test_what_is_asked_of_other_captions_changes_nothing() -> None:
+    network, captions = in_numpy(random_network()), random_captions()
+    together = network.contexts(captions, [singles(caption) for caption in captions])
+    for caption, vectors in zip(captions, together, strict=True):
+        assert np.array_equal(network.contexts([caption], [singles(caption)])[0], vectors)
+
+
+def test_nothing_asked_is_nothing_answered() -> None:
+    network = in_numpy(random_network())
+    assert network.contexts([], []) == []
+    assert [len(vectors) for vectors in network.contexts([[0, 5, 1], [0, 1]], [[], []])] == [0, 0]
+
+
+@pytest.mark.parametrize("changed", [1, 4, 9])
+@torch.no_grad()
+def test_no_context_has_seen_the_word_at_its_place(changed: int) -> None:
+    net = random_network()
+    caption = [0, *range(10, 19), 1]
+    other = [*caption[:changed], 40, *caption[changed + 1 :]]
+    torch_rows = net.contexts(torch.tensor([caption, other])).numpy()
+    numpy_rows = np.stack(in_numpy(net).contexts([caption, other], [singles(caption)] * 2))
+    for rows in (torch_rows, numpy_rows):
+        same = np.isclose(rows[0], rows[1], rtol=0, atol=1e-5).all(1)
+        assert same.tolist() == [i == changed for i in range(1, len(caption) - 1)]
