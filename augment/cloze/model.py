@@ -102,8 +102,9 @@ class Reading:
         return np.where(units < 0, -np.inf, np.minimum(scores, 0.0))
 
     def log_probability(self, token: int) -> float:
-        """log p(unit | rest) of the unit that a token belongs to."""
-        return float(self.own[self.place_of[token] - 1])
+        """log p(unit | rest) of the unit that a token belongs to; 0 for the final full stop."""
+        place = self.place_of[token] - 1
+        return float(self.own[place]) if place < len(self.own) else 0.0
 
     @cached_property
     def own(self) -> np.ndarray:

@@ -45,7 +45,8 @@ class Network:
     @cached_property
     def _gru(self) -> dict[str, tuple[np.ndarray, ...]]:
         """Of each GRU: what each unit adds to its gates, (units, 3 states), and its recurrent weights and bias."""
-        a, made = self.arrays, {}
+        a = self.arrays
+        made: dict[str, tuple[np.ndarray, ...]] = {}
         for name in ("forward_gru", "backward_gru"):
             inputs = _transposed(a[f"{name}.weight_ih_l0"]), a[f"{name}.bias_ih_l0"]
             made[name] = (*inputs, _transposed(a[f"{name}.weight_hh_l0"]), a[f"{name}.bias_hh_l0"])
@@ -77,11 +78,11 @@ class Network:
         units, reversed_units = (np.zeros((BLOCK, size), np.int64) for _ in range(2))
         at = np.zeros((2, BLOCK, size), np.int64)
         at[1] = 1
-        for row, (caption, own) in enumerate(zip(captions, places, strict=True)):
-            units[row, : len(caption)] = caption
-            reversed_units[row, : len(caption)] = caption[::-1]
+        for number, (caption, own) in enumerate(zip(captions, places, strict=True)):
+            units[number, : len(caption)] = caption
+            reversed_units[number, : len(caption)] = caption[::-1]
             if own:
-                at[:, row, : len(own)] = np.array(own).T
+                at[:, number, : len(own)] = np.array(own).T
         before = self._states("forward_gru", units)
         after = self._states("backward_gru", reversed_units)
         mirrored = lengths[:, None] - 1 - np.arange(size)  # where a unit stands in the reversed caption
