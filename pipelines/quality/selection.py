@@ -73,11 +73,13 @@ def pool(
     negatives: Sequence[Sequence[str]],
     corpus: Sequence[tuple[str, str]] = (),
     seed: int = 0,
+    plausibility: Sequence[Sequence[float]] = (),
 ) -> Pool:
     """Score all candidates by rules and language models.
 
     negatives: the candidates of each caption, at least one; images: the image_id of each caption; corpus: (text,
-    image_id) of true captions that the language models are trained on, empty: on `captions`. Raises ValueError if there
+    image_id) of true captions that the language models are trained on, empty: on `captions`; plausibility: the log-odds
+    of each candidate to its caption, empty: not balanced. Raises ValueError if there
     are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
@@ -100,6 +102,8 @@ def pool(
     single = np.flatnonzero(np.isin(found.keys, words(found).keys))
     gaps = [_expected(likely)]
     gaps += [_squashed(_gaps(measure, captions, texts, of)) for measure in (len, format_faults)]
+    if plausibility:
+        gaps.append(_squashed(-np.array([odds for some in plausibility for odds in some])))
     return Pool(start, found.matrix, single, np.concatenate(gaps, axis=1), images)
 
 

@@ -38,7 +38,8 @@ class RefineConfig:
 
     operators, splits: refine only these; empty: all. candidates: how many negatives per caption and operator to select
     from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
-    replacements A by B and B by A are kept equally often. Raises ValueError for candidates or rounds below 1, or a seed
+    replacements A by B and B by A are kept equally often. min_plausibility: the lowest log-odds of a negative to its
+    caption, in nats; None: no limit. Raises ValueError for candidates or rounds below 1, or a seed
     below 0.
     """
 
@@ -48,6 +49,7 @@ class RefineConfig:
     candidates: int = 10
     rounds: int = 8
     flows: tuple[str, ...] = ("numeral",)
+    min_plausibility: float | None = None
 
     def __post_init__(self) -> None:
         at_least(self, 0, ["seed"])
@@ -58,7 +60,8 @@ class Rows(NamedTuple):
     """The negatives of an operator, grouped by caption. All fields have one entry per caption.
 
     numbers: the rows of its negatives in the table negatives, from 0. captions: its text. images: its image_id. texts:
-    its negatives. flows: for each negative, (replaced, replacement).
+    its negatives. flows: for each negative, (replaced, replacement). plausibility: of each negative, 0 if it is not
+    known.
     """
 
     numbers: list[list[int]]
@@ -66,6 +69,7 @@ class Rows(NamedTuple):
     images: list[str]
     texts: list[list[str]]
     flows: list[list[tuple[str, str]]]
+    plausibility: list[list[float]]
 
 
 def refine(
@@ -137,7 +141,7 @@ def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[in
     rows = read_rows(run, operator, config)
     if len(set(rows.images)) < LEAST_IMAGES:
         return len(rows.captions), []
-    candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run), config.seed)
+    candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run), config.seed, rows.plausibility)
     chosen = select(candidates, config.seed, config.rounds)
     kept = [(i, draw) for i, draw in enumerate((chosen - candidates.start[:-1]).tolist()) if draw >= 0]
     if operator in config.flows:
@@ -165,18 +169,20 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
     """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn."""
     import pyarrow.compute as pc
 
-    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str]]]] = {}
+    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str], float]]] = {}
     sources: dict[str, tuple[str, str]] = {}
     first = 0
-    names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement")
+    names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
     for table in columns_of(run, "negatives", (*names, "split", "operator")):
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()
         rows = table.filter(mine).to_pydict()
         for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
-            negative_id, caption_id, image, caption, text, old, new = row
+            negative_id, caption_id, image, caption, text, old, new, odds = row
+            if config.min_plausibility is not None and odds is not None and odds < config.min_plausibility:
+                continue
             draw = int(negative_id.rpartition(":")[2])
-            by_caption.setdefault(caption_id, []).append((draw, first + number, text, (old, new)))
+            by_caption.setdefault(caption_id, []).append((draw, first + number, text, (old, new), odds or 0.0))
             sources[caption_id] = (caption, image)
         first += table.num_rows
     drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
@@ -187,6 +193,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
         list(images),
         [[row[2] for row in some] for some in drawn],
         [[row[3] for row in some] for some in drawn],
+        [[row[4] for row in some] for some in drawn],
     )
 
 
