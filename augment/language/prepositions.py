@@ -15,9 +15,8 @@ class Prepositions:
 
     entries: prepositions that may be replaced. phrases: by first word, prepositions of several words. same: variant ->
     entry. idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
-    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which only replace their
-    opposites. opposites: pairs of entries. unfit: by class of object,
-    entries that do not fit it. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs
+    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
+    for their opposites. opposites: pairs of entries. unfit: by class of object, entries that do not fit it. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs
     that may both be true. only: entry -> the only entries that it may be exchanged with. places: noun -> entries that
     may all be true of it at once.
     """
@@ -41,7 +40,7 @@ class Prepositions:
 
     def may_replace(self, old: str, new: str, noun: str) -> bool:
         """Whether `new` is incompatible with `old` before this noun and may replace it there."""
-        if new in self.directional and (old, new) not in self.opposites:
+        if not self.directional.isdisjoint((old, new)) and (old, new) not in self.opposites:
             return False
         if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False

@@ -14,7 +14,7 @@ y = w. They are made equal by repeating
 
     b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 
-The bound keeps balance a choice among what is plausible: factors multiply the weights of plausible entries alone, and by
+The bound keeps balance a choice among what is plausible: factors multiply the weights of plausible entries alone, by
 no more than e^(2 BOUND).
 """
 

@@ -32,6 +32,8 @@ COLLECTIVE = frozenset(
 )
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
+# Quantities below this ratio to the likeliest one in a slot are not tried.
+MIN_RATIO = 0.02
 ENTRIES = 1024  # number of entries whose masks are cached
 
 
@@ -58,6 +60,7 @@ def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
         own = entries.number[slot.entry]
         likely = entries.probabilities(slot.contexts, own=own)
         likely[_not_exchanged(slot.entry, entries.names)] = 0.0
+        likely[likely < MIN_RATIO * np.maximum.reduce(likely, initial=0.0)] = 0.0
         if not _may_be_one(caption, slot):
             likely[_single(entries.names)] = 0.0
         weights = read_only(entries.balanced(likely, own))

@@ -45,16 +45,14 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
     """The prepositions that may replace each preposition of a caption, by their probability there."""
     entries, choices = context.lexicon.prepositions, []
     for slot in preposition_slots(caption):
-        number = entries.number.get(slot.entry)
-        if number is None or not _is_visible(caption, slot, context):
+        if slot.entry not in entries.number or not _is_visible(caption, slot, context):
             continue
         likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
-        odds = likely - likely[number]
         exchanged = _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
         likely[~(exchanged & _fits_object(caption, slot.object, entries.names))] = -np.inf
         weights = weigh(entries, slot.entry, likely, FLOOR)
         candidate = partial(preposition_candidate, caption, context, slot)
-        choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, odds, candidate))
+        choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, None, candidate))
     return choices
 
 

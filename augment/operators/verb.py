@@ -17,7 +17,7 @@ from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.verbs import VerbSlot, are_incompatible, inflected, verb_slots
 
 # The lowest log p(verb | rest of the caption) of a replacement.
-FLOOR = -5.0
+FLOOR = -4.0
 
 
 def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
