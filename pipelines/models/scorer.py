@@ -51,6 +51,7 @@ class LanguageModelScorer:
     def __init__(self, parts: Parts, model: torch.nn.Module) -> None:
         self.kind, self.config, self.tokenizer = parts
         self.model = model
+        self._device = next(model.parameters()).device
         self._known: dict[str, float] = {}
         self._lock = Lock()
 
@@ -84,7 +85,7 @@ class LanguageModelScorer:
         lengths = np.array([len(query.ids) for query in queries], int)
         for length in np.unique(lengths[lengths > 0]).tolist():
             rows = np.flatnonzero(lengths == length)
-            size = max(1, BATCH_TOKENS[self.model.device.type] // length)
+            size = max(1, BATCH_TOKENS[self._device.type] // length)
             for start in range(0, len(rows), size):
                 batch = rows[start : start + size]
                 scores[batch] = self._forward([queries[row] for row in batch], size)[: len(batch)]
@@ -95,8 +96,8 @@ class LanguageModelScorer:
         import torch
 
         rows = [*batch, *[batch[0]] * (size - len(batch))]
-        ids = torch.tensor([row.ids for row in rows], device=self.model.device)
-        labels = torch.tensor([row.labels for row in rows], device=self.model.device)
+        ids = torch.tensor([row.ids for row in rows], device=self._device)
+        labels = torch.tensor([row.labels for row in rows], device=self._device)
         wanted = labels != IGNORED
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
@@ -162,7 +163,7 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
 
     from negcap.pipelines.models.device import choose_device
 
-    type = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
+    type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
     place = choose_device(device)
     with _reading(path, "weights"):
         model, found = type.from_pretrained(
