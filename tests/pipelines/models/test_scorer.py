@@ -27,7 +27,6 @@ import negcap
 from negcap.pipelines.cli import main
 from negcap.pipelines.models import scorer
 from negcap.pipelines.models.scorer import LanguageModelScorer, check_scorer, load_scorer
-from negcap.pipelines.stages import negatives
 
 TEXTS = [
     "A dog sleeps on a red couch.",
@@ -313,26 +312,22 @@ def captions(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_a_build_scores_with_the_model_wherever_its_folder_lies(
-    folders: dict[str, Path], captions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, folders: dict[str, Path], captions: Path, tmp_path: Path
 ) -> None:
-    given: list[Any] = []
-    make = negatives.generate_tables
-
-    def noting(*values: Any, **named: Any) -> Any:
-        given.extend(value for value in (*values, *named.values()) if isinstance(value, LanguageModelScorer))
-        return make(*values, **named)
-
-    monkeypatch.setattr(negatives, "generate_tables", noting)
     run = tmp_path / "run"
     build = ["build", str(captions), "--output", str(run), "--scheduler", "synchronous", "--quiet"]
-    assert main([*build, "--scorer", str(folders["masked"])]) == 0
-    assert [one.kind for one in given] == ["masked"]
+    assert main([*build, "--scorer", str(folders[kind])]) == 0
+    made = negcap.read(run)
+    model = load_scorer(folders[kind])
+    expected = model.log_likelihoods(list(made.text)) - model.log_likelihoods(list(made.caption))
+    assert len(made) > 3
+    np.testing.assert_allclose(made.plausibility, expected, atol=1e-5)
     manifest = json.loads((run / "_receipts" / "negatives" / "manifest.json").read_bytes())
-    assert manifest["identity"]["config"]["scorer"].startswith("masked sha256:")
-    elsewhere = shutil.copytree(folders["masked"], tmp_path / "elsewhere" / "masked")
+    assert manifest["identity"]["config"]["scorer"].startswith(f"{kind} sha256:")
+    elsewhere = shutil.copytree(folders[kind], tmp_path / "elsewhere" / kind)
     assert main([*build, "--scorer", str(elsewhere)]) == 0
-    assert len(given) == 1
     assert main(["negatives", str(run), "--scheduler", "synchronous", "--quiet"]) == 2
 
 
@@ -349,7 +344,7 @@ def test_a_scorer_that_is_missing_is_a_line_and_writes_nothing(
 
 def test_the_api_takes_a_scorer(folders: dict[str, Path]) -> None:
     captions = ["Two dogs run on the beach."]
-    made = negcap.negatives(captions, scorer=folders["causal"], operators="numeral")
-    assert len(made)
+    made = [negcap.negatives(captions, scorer=scorer, per_family=4) for scorer in (None, *folders.values())]
+    assert len({tuple(frame.text) for frame in made}) == 3
     with pytest.raises(FileNotFoundError, match="scorer must be a folder"):
         negcap.negatives(captions, scorer="nowhere")
