@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from negcap.augment.caption import Caption, by_image, from_parses
@@ -40,14 +41,16 @@ class Settings:
 
     seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
     operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
-    probability that a negative is true of its image. Raises ValueError for an unknown or repeated operator, per_family
-    below 1, or max_true not between 0 and 1.
+    probability that a negative is true of its image. scorer: the folder of a language model that judges plausibility,
+    loaded by the caller; None: the cloze model judges. Raises ValueError for an unknown or repeated operator,
+    per_family below 1, or max_true not between 0 and 1.
     """
 
     seed: int = 0
     operators: tuple[str, ...] = PRESETS["vse-c"]
     per_family: int = 20
     max_true: float = MAX_P_TRUE
+    scorer: Path | None = None
 
     def __post_init__(self) -> None:
         for name in self.operators:

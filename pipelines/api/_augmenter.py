@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from negcap.augment.edits import Accepted, Rejected
@@ -66,7 +66,7 @@ class Augmenter:
             configure(verb, {"lexicon": fspath(lexicon)})
         self.n = n
         self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
-        given = {} if max_true is None else {"max_true": max_true}
+        given: dict[str, Any] = {} if max_true is None else {"max_true": max_true}
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")

@@ -56,7 +56,7 @@ def negatives(
             says how to count them, else `reference`.
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, spacy_model, limit, strict …
+            caption_column, split_column, spacy_model, scorer, limit, strict …
 
     Returns:
         A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of

@@ -50,6 +50,12 @@ truth_sample = click.option(
 max_true = click.option(
     "--max-true", type=float, help="Refuse a candidate whose estimated p(true) is above this; default: 0.025."
 )
+scorer = click.option(
+    "--scorer",
+    metavar="FOLDER",
+    help="Folder of a Hugging Face language model, causal or masked, that judges how plausible a negative is; default: "
+    "the model shipped with negcap.",
+)
 balance_sample = click.option("--sample", type=int, help="Captions on which the weights are fitted; default: 10000.")
 choosing = options.together(
     options.one_of("--preset", PRESETS, "Operators of a paper, or all operators; default: vse-c."),
@@ -72,6 +78,7 @@ choosing = options.together(
 @max_true
 @balance_sample
 @choosing
+@scorer
 @options.workers
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
     """Make negatives of a caption file, folder or URL.
@@ -213,6 +220,7 @@ def balance(run: Path, **given: Any) -> None:
 @options.run
 @choosing
 @max_true
+@scorer
 @options.workers
 def negatives(run: Path, **given: Any) -> None:
     """Make the negatives of the parsed captions.

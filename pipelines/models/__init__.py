@@ -1,4 +1,5 @@
-"""PyTorch models trained on a run's captions and image features: visual-semantic embeddings and a captioner.
+"""PyTorch models trained on a run's captions and image features: visual-semantic embeddings and a captioner; and other
+people's language models, which score negatives (`scorer`).
 
 This folder holds the code that all models share: configuration, vocabulary, a run's tables as tensors, encoders,
 losses, sampling, checkpoints. A folder of the following list may import from this one and from the folders listed

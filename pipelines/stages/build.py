@@ -57,7 +57,8 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     """The config of a stage, from those options that it has and that are not None.
 
     The path of a norm list or a model folder becomes a Path, so that provenance depends on its content and not its
-    place. Raises ValueError for an invalid value, FileNotFoundError for a missing file.
+    place. Raises ValueError for an invalid value, FileNotFoundError for a missing file, ImportError for a missing
+    library.
     """
     type = getattr(import_module(f"negcap.pipelines.stages.{verb}"), CONFIGS[verb])
     known = {item.name for item in fields(type)}
@@ -79,6 +80,10 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         if counting:
             raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
         values = {"lexicon": _given(lexicon, verb)}
+    if verb == "negatives" and "scorer" in values:
+        from negcap.pipelines.models.scorer import check_scorer
+
+        values["scorer"] = check_scorer(Path(values["scorer"]))
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")

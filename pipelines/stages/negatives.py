@@ -14,6 +14,8 @@ from negcap.schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from negcap.augment.plausibility import SentenceScorer
+
 __all__ = ["STAGE", "NegativesConfig", "make"]
 
 
@@ -22,7 +24,16 @@ def make(
 ) -> StageResult:
     """The negatives, positives and rejections of one shard, with the counters that `generate_tables` describes."""
     known = load_truth(lexicon, truth, config.max_true)
-    return StageResult(*generate_tables(parses, load_balanced(lexicon, balance), config, known))
+    return StageResult(*generate_tables(parses, load_balanced(lexicon, balance), config, known, _scorer(config)))
+
+
+def _scorer(config: NegativesConfig) -> SentenceScorer | None:
+    """The language model of the config, if it names one."""
+    if config.scorer is None:
+        return None
+    from negcap.pipelines.models.scorer import load_scorer
+
+    return load_scorer(config.scorer)
 
 
 STAGE = Stage(

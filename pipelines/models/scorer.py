@@ -1,0 +1,250 @@
+"""The log-likelihood of texts under any causal or masked language model of Hugging Face, from a local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+NEEDED = "a scorer needs PyTorch, transformers and safetensors: pip install negcap[scorer]"
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.txt", "vocab.json")
+CAUSAL, MASKED = "causal", "masked"
+IGNORED = -1  # the label of a position whose token is not scored
+BATCH_TOKENS = {"cpu": 128, "cuda": 4096}
+MAX_TOKENS = 4096  # of a text, also where the model sets no limit
+DECIMALS = 3
+KEPT = 200_000  # texts whose scores are remembered, about 30 MB
+
+
+class Parts(NamedTuple):
+    """A language model without its weights. kind: CAUSAL or MASKED; config, tokenizer: objects of transformers."""
+
+    kind: str
+    config: Any
+    tokenizer: Any
+
+
+class Query(NamedTuple):
+    """One row of a model's input. ids: tokens; labels: at each position the token whose log p is wanted, or IGNORED."""
+
+    ids: Sequence[int]
+    labels: Sequence[int]
+
+
+class LanguageModelScorer:
+    """A language model with its tokenizer, as a SentenceScorer (see negcap.augment.plausibility).
+
+    A score depends on the text and the model only, not on the texts beside it: a batch holds rows of one length, which
+    need no padding, and always the same number of them (it is filled up by repetition), because matrix products of
+    another shape round differently. Scores are rounded to 0.001 nats, so that those of another machine, where float32
+    sums differ by about 0.00001, are nearly always equal.
+    """
+
+    def __init__(self, parts: Parts, model: torch.nn.Module) -> None:
+        self.kind, self.config, self.tokenizer = parts
+        self.model = model
+        self._device = next(model.parameters()).device
+        self._known: dict[str, float] = {}
+        self._lock = Lock()
+
+    def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
+        """The log-likelihood of each text in nats, (texts,) float64. Fastest with many texts in one call.
+
+        Of a text with more tokens than the model can read, those that fit are scored.
+        """
+        with self._lock:
+            if len(self._known) > KEPT:
+                self._known.clear()
+            new = [text for text in dict.fromkeys(texts) if text not in self._known]
+            if new:
+                self._known.update(zip(new, self._score(new).tolist(), strict=True))
+            return np.array([self._known[text] for text in texts], np.float64)
+
+    def _score(self, texts: list[str]) -> np.ndarray:
+        queries = (causal_queries if self.kind == CAUSAL else masked_queries)(self.tokenizer, texts, self._limit())
+        owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in queries])
+        scores = self._log_probabilities([query for rows in queries for query in rows])
+        return np.round(np.bincount(owners, scores, minlength=len(texts)), DECIMALS)
+
+    def _limit(self) -> int:
+        """The number of tokens that the model can read. RoBERTa counts two positions that no token of a text has."""
+        positions = getattr(self.config, "max_position_embeddings", None) or MAX_TOKENS + 2
+        return int(min(self.tokenizer.model_max_length, positions - 2, MAX_TOKENS))
+
+    def _log_probabilities(self, queries: Sequence[Query]) -> np.ndarray:
+        """The sum of log p over the labelled positions of each query, (queries,) float64."""
+        scores = np.zeros(len(queries))
+        lengths = np.array([len(query.ids) for query in queries], int)
+        for length in np.unique(lengths[lengths > 0]).tolist():
+            rows = np.flatnonzero(lengths == length)
+            size = max(1, BATCH_TOKENS[self._device.type] // length)
+            for start in range(0, len(rows), size):
+                batch = rows[start : start + size]
+                scores[batch] = self._forward([queries[row] for row in batch], size)[: len(batch)]
+        return scores
+
+    def _forward(self, batch: Sequence[Query], size: int) -> np.ndarray:
+        """The scores, (size,) float64, of queries of one length, of which the first stands in for those missing."""
+        import torch
+
+        rows = [*batch, *[batch[0]] * (size - len(batch))]
+        ids = torch.tensor([row.ids for row in rows], device=self._device)
+        labels = torch.tensor([row.labels for row in rows], device=self._device)
+        wanted = labels != IGNORED
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+            log_p = torch.log_softmax(logits[wanted].float(), dim=-1).gather(1, labels[wanted][:, None])[:, 0]
+            sums = torch.zeros(wanted.shape, dtype=torch.float64, device=ids.device)
+            sums[wanted] = log_p.double()
+            return sums.sum(1).cpu().numpy()
+
+
+def causal_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Query]]:
+    """One query for each text: log p(text) = sum over i of log p(token i | tokens before i).
+
+    Before the first token stands the start token of the tokenizer, or its end token if it has no other; after the last,
+    the end token is scored too, if there is one. limit: of tokens in a query.
+    """
+    end = tokenizer.eos_token_id
+    start = end if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    queries = []
+    for tokens in tokenizer(texts, add_special_tokens=False, truncation=True, max_length=limit)["input_ids"]:
+        labels = [*tokens, *([] if end is None else [end])][:limit]
+        queries.append([Query([start, *tokens][: len(labels)], labels)])
+    return queries
+
+
+def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Query]]:
+    """For each text, one query per token: its pseudo-log-likelihood is the sum of log p(token | the rest of the text).
+
+    The pseudo-log-likelihood of Salazar et al. (2020), equation 1, as changed by Kauf and Ivanova (2023), PLL-word-l2r:
+    while a token of a word is predicted, the later tokens of the word are masked too, because they would give it away.
+    limit: of tokens in a query.
+    """
+    encoded = tokenizer(texts, truncation=True, max_length=limit)
+    mask = tokenizer.mask_token_id
+    queries = []
+    for row, ids in enumerate(encoded["input_ids"]):
+        words = encoded.word_ids(row)
+        made = []
+        for place, word in enumerate(words):
+            if word is None:  # a special token, such as [CLS]
+                continue
+            hidden = [at >= place and other == word for at, other in enumerate(words)]
+            seen = [mask if hide else token for token, hide in zip(ids, hidden, strict=True)]
+            made.append(Query(seen, [token if at == place else IGNORED for at, token in enumerate(ids)]))
+        queries.append(made)
+    return queries
+
+
+def load_scorer(path: Path, device: str | None = None) -> LanguageModelScorer:
+    """The scorer for a model folder, in float32; loaded once per process, and again if the folder has changed.
+
+    device: cpu, cuda, or auto (also None): a GPU if there is one. Raises as `check_scorer`, and ValueError for weights
+    that cannot be read or lack a part of the model.
+    """
+    files = sorted(path.iterdir()) if path.is_dir() else []
+    return _load(path, device or "auto", tuple((file.name, file.stat().st_mtime_ns) for file in files))
+
+
+@lru_cache(maxsize=1)
+def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> LanguageModelScorer:
+    """See `load_scorer`. files: names and times of modification."""
+    parts = read_parts(path)
+    import transformers
+
+    from negcap.pipelines.models.device import choose_device
+
+    type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
+    place = choose_device(device)
+    with _reading(path, "weights"):
+        model, found = type.from_pretrained(
+            path,
+            config=parts.config,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    if missing := sorted(found["missing_keys"]):
+        raise ValueError(f"the weights in {path} must be those of the whole model, lack: {', '.join(missing[:3])}")
+    model.config.use_cache = False
+    return LanguageModelScorer(parts, model.float().eval().to(place))
+
+
+def check_scorer(path: Path) -> Path:
+    """The absolute path of a model folder, checked without reading the weights.
+
+    Raises FileNotFoundError if the folder or a file is missing, ValueError for a model that is neither causal nor
+    masked or has an unsuitable tokenizer, ImportError if a library is missing.
+    """
+    read_parts(path)
+    return path.absolute()
+
+
+def read_parts(path: Path) -> Parts:
+    """The config and the tokenizer in a model folder; raises as `check_scorer`. Code in the folder is never run."""
+    if not path.is_dir():
+        raise FileNotFoundError(f"scorer must be a folder with a language model, was: {path}")
+    for names in (("config.json",), TOKENIZERS, ("*.safetensors",)):
+        if not any(file for name in names for file in path.glob(name)):
+            raise FileNotFoundError(f"scorer {path} must be a folder with {' or '.join(names)}, has none")
+    try:
+        import safetensors  # noqa: F401
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    with _reading(path, "config"):
+        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    kind = _kind(path, config)
+    with _reading(path, "tokenizer"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    if kind == CAUSAL and tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
+        raise ValueError(f"the tokenizer in {path} must have a start or an end token (bos_token, eos_token), has none")
+    if kind == MASKED and (tokenizer.mask_token_id is None or not tokenizer.is_fast):
+        raise ValueError(f"the tokenizer in {path} must be a fast one (tokenizer.json) with a mask_token")
+    return Parts(kind, config, tokenizer)
+
+
+def _kind(path: Path, config: Any) -> str:
+    """CAUSAL or MASKED, by the architecture that the config names, or else by what there is for its type of model."""
+    import transformers
+
+    kinds = {MASKED: transformers.MODEL_FOR_MASKED_LM_MAPPING, CAUSAL: transformers.MODEL_FOR_CAUSAL_LM_MAPPING}
+    named = config.architectures
+    for kind, models in kinds.items():
+        if type(config) in models and not getattr(config, "is_encoder_decoder", False):
+            known = models[type(config)]
+            classes = known if isinstance(known, tuple) else (known,)
+            if not named or {found.__name__ for found in classes if found} & set(named):
+                return kind
+    what = ", ".join(named or [config.model_type])
+    raise ValueError(f"scorer must be a causal or a masked language model, was: {what} in {path}")
+
+
+@contextmanager
+def _reading(path: Path, what: str) -> Iterator[None]:
+    """Silence transformers while it reads a part of a folder; errors become a ValueError that names both."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except Exception as error:  # of many types, by the library that reads the file
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"the {what} in {path} cannot be read: {why}") from error
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,350 @@
+"""Scores of sentences by language models, made here with random weights and loaded from disk as a user's are."""
+
+import json
+import shutil
+import socket
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+)
+
+import negcap
+from negcap.pipelines.cli import main
+from negcap.pipelines.models import scorer
+from negcap.pipelines.models.scorer import LanguageModelScorer, check_scorer, load_scorer
+
+TEXTS = [
+    "A dog sleeps on a red couch.",
+    "Two men ride horses on a beach.",
+    "The woman is unbelievably tall!",
+    "A dog",
+    "dog",
+]
+BERT_SPECIAL = {name: f"[{name[:-6].upper()}]" for name in ("pad_token", "unk_token", "cls_token", "sep_token")}
+BERT_SPECIAL["mask_token"] = "[MASK]"
+
+
+def causal_model(folder: Path, seed: int = 0, **special: str) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
+    """Save a GPT-2 of two layers and its byte-level tokenizer with these special tokens; returns both."""
+    learned = Tokenizer(models.BPE())
+    learned.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    names = ["<s>", "</s>"]
+    learned.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=280, special_tokens=names, initial_alphabet=alphabet, show_progress=False)
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned, **special)
+    torch.manual_seed(seed)
+    sizes = dict(vocab_size=len(tokenizer), n_positions=40, n_embd=32, n_layer=2, n_head=2, initializer_range=0.5)
+    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=0, eos_token_id=1)).eval()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+def masked_model(folder: Path, **special: str) -> tuple[BertForMaskedLM, PreTrainedTokenizerFast]:
+    """Save a BERT of two layers and its WordPiece tokenizer, whose vocabulary is small; returns both."""
+    special = special or BERT_SPECIAL
+    names = list(BERT_SPECIAL.values())
+    learned = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    learned.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    learned.train_from_iterator(
+        TEXTS, trainers.WordPieceTrainer(vocab_size=70, special_tokens=names, show_progress=False)
+    )
+    ends = [(name, learned.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    learned.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned, **special)
+    torch.manual_seed(0)
+    model = BertForMaskedLM(bert_config(len(tokenizer))).eval()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+def bert_config(words: int) -> BertConfig:
+    return BertConfig(
+        vocab_size=words,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=40,
+        initializer_range=0.5,
+    )
+
+
+@torch.no_grad()
+def log_p(model: Any, ids: list[int], place: int, token: int) -> float:
+    """log p(token) at a place of one sequence, computed alone and in double precision."""
+    logits = model.double()(input_ids=torch.tensor([ids])).logits[0, place]
+    return float(torch.log_softmax(logits, -1)[token])
+
+
+def causal_score(model: Any, tokenizer: Any, text: str, start: int, end: int | None) -> float:
+    ids = [start, *tokenizer.encode(text, add_special_tokens=False), *([] if end is None else [end])]
+    return sum(log_p(model, ids[:place], place - 1, ids[place]) for place in range(1, len(ids)))
+
+
+def masked_score(model: Any, tokenizer: Any, text: str) -> float:
+    """Each piece of a word is predicted with its later pieces hidden; `##` marks the pieces that continue a word."""
+    ids = tokenizer.encode(text)
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    total = 0.0
+    for place in range(1, len(ids) - 1):
+        hidden = ids.copy()
+        hidden[place] = tokenizer.mask_token_id
+        after = place + 1
+        while pieces[after].startswith("##"):
+            hidden[after] = tokenizer.mask_token_id
+            after += 1
+        total += log_p(model, hidden, place, ids[place])
+    return total
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folders of a causal and a masked model."""
+    folder = tmp_path_factory.mktemp("models")
+    causal_model(folder / "causal", bos_token="<s>", eos_token="</s>")
+    masked_model(folder / "masked")
+    return {"causal": folder / "causal", "masked": folder / "masked"}
+
+
+@pytest.fixture(params=["causal", "masked"])
+def fresh(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Callable[[], LanguageModelScorer]:
+    """Load a model anew, with nothing remembered."""
+
+    def load() -> LanguageModelScorer:
+        scorer._load.cache_clear()
+        return load_scorer(folders[request.param])
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("special", "start", "end"),
+    [
+        ({"bos_token": "<s>", "eos_token": "</s>"}, 0, 1),
+        ({"eos_token": "</s>"}, 1, 1),
+        ({"bos_token": "<s>"}, 0, None),
+    ],
+    ids=["both", "end only", "start only"],
+)
+def test_a_causal_score_is_the_sum_over_tokens_given_those_before(
+    special: dict[str, str], start: int, end: int | None, tmp_path: Path
+) -> None:
+    model, tokenizer = causal_model(tmp_path, **special)
+    expected = [causal_score(model, tokenizer, text, start, end) for text in TEXTS]
+    scores = load_scorer(tmp_path).log_likelihoods(TEXTS)
+    assert scores.dtype == np.float64
+    np.testing.assert_allclose(scores, expected, atol=6e-4)
+
+
+def test_a_masked_score_is_the_sum_over_tokens_given_the_rest_but_not_the_later_pieces_of_a_word(
+    tmp_path: Path,
+) -> None:
+    model, tokenizer = masked_model(tmp_path)
+    assert "##" in " ".join(tokenizer.tokenize("unbelievably"))
+    expected = [masked_score(model, tokenizer, text) for text in TEXTS]
+    np.testing.assert_allclose(load_scorer(tmp_path).log_likelihoods(TEXTS), expected, atol=6e-4)
+
+
+def test_a_score_does_not_depend_on_the_texts_beside_it(
+    fresh: Callable[[], LanguageModelScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scorer.BATCH_TOKENS, "cpu", 30)
+    texts = [f"{text} {more}".strip() for text in TEXTS for more in ("", "a dog", "two horses", "on a couch")]
+    together = fresh().log_likelihoods(texts)
+    assert len(set(together)) == len(texts)
+    assert fresh().log_likelihoods(texts[::-1]).tolist() == together[::-1].tolist()
+    alone = fresh()
+    assert [alone.log_likelihoods([text])[0] for text in texts] == together.tolist()
+    assert alone.log_likelihoods([*texts, *texts]).tolist() == [*together, *together]
+    assert alone.log_likelihoods([]).shape == (0,)
+
+
+def test_inputs_of_one_length_have_one_shape(
+    fresh: Callable[[], LanguageModelScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scorer.BATCH_TOKENS, "cpu", 60)
+    loaded = fresh()
+    shapes = defaultdict(set)
+
+    def note(module: torch.nn.Module, given: tuple, named: dict[str, torch.Tensor]) -> None:
+        rows, length = named["input_ids"].shape
+        shapes[length].add(rows)
+
+    loaded.model.register_forward_pre_hook(note, with_kwargs=True)
+    loaded.log_likelihoods(TEXTS)
+    loaded.log_likelihoods([f"{text} dog" for text in TEXTS])
+    assert len(shapes) > 3
+    assert shapes == {length: {60 // length} for length in shapes}
+
+
+def test_of_a_text_longer_than_the_model_the_beginning_is_scored(fresh: Callable[[], LanguageModelScorer]) -> None:
+    scores = fresh().log_likelihoods(["dog " * 100, "dog " * 200, "dog " * 3])
+    assert scores[0] == scores[1] < scores[2]
+
+
+def test_weights_in_half_precision_are_computed_in_single(tmp_path: Path) -> None:
+    model, tokenizer = causal_model(tmp_path, bos_token="<s>")
+    model.half().save_pretrained(tmp_path)
+    loaded = load_scorer(tmp_path)
+    assert {weights.dtype for weights in loaded.model.parameters()} == {torch.float32}
+    expected = [causal_score(model, tokenizer, text, 0, None) for text in TEXTS]
+    np.testing.assert_allclose(loaded.log_likelihoods(TEXTS), expected, atol=6e-4)
+
+
+def test_a_model_is_loaded_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    causal_model(tmp_path, bos_token="<s>")
+    first = load_scorer(tmp_path)
+    assert load_scorer(tmp_path) is first
+    causal_model(tmp_path, seed=1, bos_token="<s>")
+    assert (load_scorer(tmp_path).log_likelihoods(TEXTS) != first.log_likelihoods(TEXTS)).all()
+
+
+def test_without_an_architecture_the_type_of_model_decides(folders: dict[str, Path], tmp_path: Path) -> None:
+    for kind, path in folders.items():
+        copy = shutil.copytree(path, tmp_path / kind)
+        changed(copy, architectures=None)
+        assert load_scorer(copy).kind == kind
+        assert load_scorer(copy).log_likelihoods(TEXTS).tolist() == load_scorer(path).log_likelihoods(TEXTS).tolist()
+
+
+def test_loading_asks_no_network_and_runs_no_code_of_the_folder(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, lambda self, address: asked.append(address) or 1)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *host, **more: asked.append(host) or [])
+    copy = shutil.copytree(folders["causal"], tmp_path / "own")
+    (copy / "own.py").write_text("raise SystemExit('was run')", "utf-8")
+    changed(copy, auto_map={"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"})
+    assert load_scorer(copy).log_likelihoods(["A dog"])[0] < 0
+    assert not asked
+
+
+def changed(folder: Path, **values: object) -> None:
+    """Change values of a model's config."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | values), "utf-8")
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    return lambda folder: [(folder / name).unlink() for name in names] and None
+
+
+def only_the_encoder(folder: Path) -> None:
+    BertModel(bert_config(70)).save_pretrained(folder)
+    changed(folder, architectures=["BertForMaskedLM"])
+
+
+FAULTS = {
+    "no config": ("causal", without("config.json"), "must be a folder with config.json, has none"),
+    "no tokenizer": ("masked", without("tokenizer.json"), "must be a folder with tokenizer.json or .*, has none"),
+    "no safetensors": ("causal", without("model.safetensors"), r"must be a folder with \*.safetensors, has none"),
+    "no JSON": ("causal", lambda folder: (folder / "config.json").write_text("{"), "the config in .* cannot be read: "),
+    "no known type": ("causal", lambda folder: changed(folder, model_type="x"), "the config in .* cannot be read: "),
+    "an encoder": ("masked", lambda folder: changed(folder, architectures=["BertModel"]), "was: BertModel in "),
+    "T5": ("causal", lambda folder: T5Config(architectures=["T5"]).save_pretrained(folder), "was: T5 in "),
+    "no start": ("causal", lambda folder: causal_model(folder), "must have a start or an end token .*, has none"),
+    "no mask": ("masked", lambda folder: masked_model(folder, unk_token="[UNK]"), "fast one .* with a mask_token"),
+}
+
+
+@pytest.mark.parametrize(("kind", "spoil", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_folder_that_cannot_score_is_refused_before_its_weights_are_read(
+    kind: str, spoil: Callable[[Path], object], message: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(folders[kind], tmp_path / "spoilt")
+    spoil(copy)
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as found:
+        check_scorer(copy)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (only_the_encoder, "must be those of the whole model, lack: cls.predictions"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 100), "the weights in .* cannot be read: "),
+        (lambda folder: changed(folder, vocab_size=50), "the weights in .* cannot be read: "),
+    ],
+    ids=["the head is missing", "damaged", "of another size"],
+)
+def test_weights_that_do_not_fit_are_refused(
+    spoil: Callable[[Path], object], message: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(folders["masked"], tmp_path / "spoilt")
+    spoil(copy)
+    assert check_scorer(copy) == copy
+    with pytest.raises(ValueError, match=message):
+        load_scorer(copy)
+
+
+def test_without_transformers_the_extra_is_named(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match=r"pip install negcap\[scorer\]"):
+        check_scorer(folders["causal"])
+
+
+@pytest.fixture
+def captions(tmp_path: Path) -> Path:
+    path = tmp_path / "captions.csv"
+    rows = ["1.jpg,A dog sleeps on a red couch.", "2.jpg,Two men ride horses on a beach.", "3.jpg,A girl holds a cat."]
+    path.write_text("\n".join(["image,caption", *rows]), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_a_build_scores_with_the_model_wherever_its_folder_lies(
+    kind: str, folders: dict[str, Path], captions: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    build = ["build", str(captions), "--output", str(run), "--scheduler", "synchronous", "--quiet"]
+    assert main([*build, "--scorer", str(folders[kind])]) == 0
+    made = negcap.read(run)
+    model = load_scorer(folders[kind])
+    expected = model.log_likelihoods(list(made.text)) - model.log_likelihoods(list(made.caption))
+    assert len(made) > 3
+    np.testing.assert_allclose(made.plausibility, expected, atol=1e-5)
+    manifest = json.loads((run / "_receipts" / "negatives" / "manifest.json").read_bytes())
+    assert manifest["identity"]["config"]["scorer"].startswith(f"{kind} sha256:")
+    elsewhere = shutil.copytree(folders[kind], tmp_path / "elsewhere" / kind)
+    assert main([*build, "--scorer", str(elsewhere)]) == 0
+    assert main(["negatives", str(run), "--scheduler", "synchronous", "--quiet"]) == 2
+
+
+def test_a_scorer_that_is_missing_is_a_line_and_writes_nothing(
+    captions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert main(["build", str(captions), "--output", str(run), "--scorer", str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err == (
+        f"negcap: scorer must be a folder with a language model, was: {tmp_path / 'none'}\n"
+    )
+    assert not run.exists()
+
+
+def test_the_api_takes_a_scorer(folders: dict[str, Path]) -> None:
+    captions = ["Two dogs run on the beach."]
+    made = [negcap.negatives(captions, scorer=scorer, per_family=4) for scorer in (None, *folders.values())]
+    assert len({tuple(frame.text) for frame in made}) == 3
+    with pytest.raises(FileNotFoundError, match="scorer must be a folder"):
+        negcap.negatives(captions, scorer="nowhere")
