@@ -27,7 +27,11 @@ from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
 
 # The lowest log p(preposition | rest of the caption) of a replacement.
-FLOOR = -5.0
+FLOOR = -5.5
+# Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
+# lift of at least MIN_LIFT, given the governor and given the object. Readers called 57 % of the others odd, with it 20 %.
+HOLDING = frozenset("in on under behind inside underneath beneath below above atop".split()) | {"on top of"}
+MIN_LIFT = 1.0
 WITHOUT = "without"
 
 
@@ -50,6 +54,8 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
         likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
         exchanged = _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
         likely[~(exchanged & _fits_object(caption, slot.object, entries.names))] = -np.inf
+        for contexts in (slot.contexts[:2], slot.contexts[2:4]):
+            likely[_holding(entries.names) & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
         weights = weigh(entries, slot.entry, likely, FLOOR)
         candidate = partial(preposition_candidate, caption, context, slot)
         choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, None, candidate))
@@ -87,6 +93,12 @@ def _fits_object(caption: Caption, object: int, names: tuple[str, ...]) -> np.nd
     several = noun.tag == "NNS" or any(True for _ in caption.dependents(object, "conj"))
     described = any(True for _ in caption.dependents(object, "amod", "nummod"))
     return _fits(names, several, described)
+
+
+@cached(64)
+def _holding(names: tuple[str, ...]) -> np.ndarray:
+    """A mask of the entries in HOLDING; read-only."""
+    return read_only(np.array([name in HOLDING for name in names], bool))
 
 
 @cached(64)

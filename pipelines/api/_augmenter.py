@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from negcap.augment.edits import Accepted, Rejected
     from negcap.augment.generate import Settings
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
@@ -100,8 +99,7 @@ class Augmenter:
         import pyarrow as pa
 
         from negcap.augment.caption import from_parses
-        from negcap.augment.context import contexts
-        from negcap.augment.generate import checked_candidates
+        from negcap.augment.generate import generate_for_images
         from negcap.augment.language.parse import parse_table
 
         lexicon, truth = _load(self._lexicon, self._settings.max_true)
@@ -112,12 +110,10 @@ class Augmenter:
         for row, image in enumerate(range(len(texts)) if images is None else images):
             groups.setdefault(image, []).append(row)
         made: list[list[str]] = [[] for _ in texts]
-        for rows in groups.values():
-            siblings = [captions[row] for row in rows]
-            image = truth.of_image(siblings)
-            for row, caption, context in zip(rows, siblings, contexts(siblings, lexicon), strict=True):
-                operators = (checked_candidates(name, caption, context, settings, image) for name in settings.operators)
-                made[row] = _in_turn(operators, self.n)
+        siblings = [[captions[row] for row in rows] for rows in groups.values()]
+        results = generate_for_images(siblings, lexicon, settings, truth)
+        for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
+            made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
         return made
 
     def __repr__(self) -> str:
@@ -126,18 +122,16 @@ class Augmenter:
         return f"Augmenter(lexicon={self._lexicon!r}, operators=({operators}), n={self.n}, seed={settings.seed})"
 
 
-def _in_turn(operators: Iterable[Iterator[Accepted | Rejected]], n: int) -> list[str]:
-    """At most n different texts of accepted candidates, taken from the operators in turn."""
-    from negcap.augment.edits import Accepted
-
+def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
+    """At most n different texts, taken from the operators in turn."""
     made: dict[str, str] = {}
-    waiting = deque((one.text for one in operator if isinstance(one, Accepted)) for operator in operators)
+    waiting = deque(map(iter, operators))
     while waiting and len(made) < n:
-        operator = waiting.popleft()
-        text = next(operator, None)
+        texts = waiting.popleft()
+        text = next(texts, None)
         if text is not None:
             made.setdefault(text.lower(), text)
-            waiting.append(operator)
+            waiting.append(texts)
     return list(made.values())
 
 
