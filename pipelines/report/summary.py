@@ -162,7 +162,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     if without is not None:
         share = percent(without, counts.get("captions", 0))
         console.print(f"captions without any negative: {without:,} ({share})", markup=False)
-    if families and not any(counts[f"{name}.rows"] for name in families):
+    if not any(counts[f"{name}.rows"] for name in families):
         console.print(_why_no_negatives(run, counts, tuple(families)), soft_wrap=True, markup=False)
     refusals = rejections_table(counts, families)
     if refusals is not None:
