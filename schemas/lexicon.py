@@ -8,7 +8,7 @@ KINDS = ("noun", "preposition", "numeral", "attribute", "verb", "surface")
 
 LEXICON = schema(
     "lexicon",
-    1,
+    2,
     field("kind", pa.string(), "one of: " + ", ".join(KINDS)),
     field(
         "entry",
@@ -21,5 +21,9 @@ LEXICON = schema(
         "syntactic context (`pobj:sit in`, `dobj:throw`) or what it backs off to (`pobj:in`, "
         "`dobj kind:verb.contact`), or the written form (`nns:dogs`); empty: the total count of the entry",
     ),
-    field("count", pa.int64(), "number of occurrences in the counted captions"),
+    field(
+        "count",
+        pa.float64(),
+        "number of occurrences in the counted captions; if a reference lexicon is blended in, plus its scaled count",
+    ),
 )

@@ -228,7 +228,7 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     ratio = _class_lift(found, classes, np.bincount(classes, counts, CLASSES if nouns else 1) / total)
     expected = SMOOTHING * _expected(found, counts / total, classes, ratio) * ratio[context, classes[found.entry]]
     gain = DISCOUNT * np.log1p(found.often / expected)
-    without = DISCOUNT * np.array([log1p(x) for x in ((found.often - 1) / expected).tolist()]) - gain
+    without = DISCOUNT * np.array([log1p(x) for x in (np.maximum(found.often - 1, 0) / expected).tolist()]) - gain
     return Entries(
         names,
         read_only(counts),
@@ -265,7 +265,7 @@ def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float
     often = np.zeros(len(counts))
     often[entry] = seen
     with np.errstate(divide="ignore"):
-        return np.where((often >= least * counts) & (often >= 2), np.log(often / total), -np.inf)
+        return np.where((often >= least * counts) & (often > 0), np.log(often / total), -np.inf)
 
 
 def _class_lift(found: _Seen, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -108,13 +108,15 @@ class Truth:
 
 
 def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
-    """The associations of one kind of word, from its counts."""
+    """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    known = pa.array(["", *entries], pa.string())
+    rows = rows.filter(pc.is_in(rows["entry"], known)).combine_chunks()
     words = sorted(set(pc.unique(rows["said"]).to_pylist()) - {""})
     word = pc.index_in(rows["said"], pa.array(["", *words], pa.string())).to_numpy()
-    entry = pc.index_in(rows["entry"], pa.array(["", *entries], pa.string())).to_numpy()
+    entry = pc.index_in(rows["entry"], known).to_numpy()
     counts = np.zeros((len(words) + 1, len(entries) + 1))
     counts[word, entry] = rows["count"].to_numpy()
     return Associations(Pairs(counts[1:, 1:], counts[1:, 0], counts[0, 1:], float(counts[0, 0])), words, entries)

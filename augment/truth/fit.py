@@ -22,7 +22,7 @@ from negcap.augment.rng import record_rng
 from negcap.augment.truth import transitions
 from negcap.augment.truth.calibration import fit
 from negcap.augment.truth.contradiction import check
-from negcap.augment.truth.counts import FOLDS, WORDS, EntailedEntries, add, count, encoded, fold, total
+from negcap.augment.truth.counts import FOLDS, KEYS, PAIRS, WORDS, EntailedEntries, add, count, encoded, fold, total
 from negcap.augment.truth.estimates import EXPECTED, KIND_OF_CHANGE, Truth
 from negcap.augment.truth.transitions import ASSERTIONS
 from negcap.schemas.truth import KINDS, TRUTH
@@ -49,6 +49,25 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
     fitted_on = by_fold(parses, images[:IMAGES])
     labelled = spread(label, [[fitted_on[number], total(counts, number)] for number in range(FOLDS)])
     return calibrated(counts, labelled)
+
+
+def extend(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
+    """A `truth` table with the counts of some more images; the calibration stays as it is.
+
+    It is for images that are too few for a calibration of their own. `parses` and `spread`: as for `estimate`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parses = with_siblings(parses)
+    if not len(parses):
+        return truth
+    is_count = pc.is_null(truth["coefficients"])
+    fitted = truth.filter(pc.invert(is_count))
+    known = pa.table(truth.filter(is_count).select([*KEYS, "count"]).columns, [*KEYS, PAIRS])
+    folds = spread(tally, [[part] for part in by_fold(parses, parses["image_id"].unique())])
+    coefficients = dict(zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True))
+    return _with_coefficients(total(add([known, *folds])), coefficients)
 
 
 def in_turn(lexicon: Lexicon) -> Spread:

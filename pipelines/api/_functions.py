@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -52,8 +53,8 @@ def negatives(
             one of them says is never made a negative of another.
         operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
-            shipped with negcap; or the folder of a run. `auto` means `own` for 5,000 captions or more, or if a setting
-            says how to count them, else `reference`.
+            shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
+            the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count.
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
             caption_column, split_column, spacy_model, scorer, limit, strict …
@@ -72,14 +73,17 @@ def negatives(
         True
     """
     from negcap._captions import captions_table
+    from negcap.pipelines.report.no_negatives import explain_no_negatives
     from negcap.pipelines.stages import build as verbs
 
     options = {**settings, "lexicon": lexicon, "operators": operator_names(operators)}
     verbs.check_options(options)
     made = verbs.make_in_memory(captions_table(captions, verbs.configure("ingest", options)), options)
     frame = made["negatives"].to_pandas()
-    if frame.empty:
-        warnings.warn(verbs.explain_no_negatives(made), stacklevel=2)
+    if frame.empty and not made["positives"].num_rows:
+        entries = len(set(made["lexicon"]["entry"].to_pylist()))
+        refused = Counter(made["rejections"]["reason"].to_pylist())
+        warnings.warn(explain_no_negatives(made["parses"], entries, refused, options["operators"]), stacklevel=2)
     return (frame, made["rejections"].to_pandas()) if rejections else frame
 
 

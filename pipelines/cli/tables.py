@@ -36,7 +36,8 @@ lexicon_choice = click.option(
     "--lexicon",
     metavar="own|reference|RUN",
     help="Where replacements come from: own: the counts of these captions; reference: the lexicon shipped with negcap; "
-    "RUN: the lexicon of another run. Default: own, but reference for fewer than 5,000 captions.",
+    "RUN: the lexicon of another run. Default: own counts, plus those of the reference with the weight of 5,000 "
+    "captions.",
 )
 simple = click.option(
     "--simple",
@@ -244,7 +245,5 @@ def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
 
     with with_workers(given) as (executor, progress):
         overwrite = given.pop("overwrite")
-        if verb in verbs.LEXICON_VERBS:
-            given["lexicon"] = verbs.choose_lexicon(given, verbs.count_captions(run))
         verbs.make(verb, run, verbs.configure(verb, given), executor, progress, overwrite)
         return progress.timings

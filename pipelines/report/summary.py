@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from negcap.augment.lexicon.blend import REFERENCE_CAPTIONS
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.progress import Timing
 
@@ -58,7 +60,9 @@ def corpus_lines(run: Path) -> list[str]:
         kinds = ", ".join(f"{lexicon[name]:,} {name}" for name in LEXICON_KINDS if name in lexicon)
         split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
         least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
-        counted = f"counted on {split} ({lexicon.get('captions', 0):,} captions)"
+        counted = f"counted on {split} ({number_of(lexicon.get('captions', 0), 'caption')})"
+        if lexicon.get("blended"):
+            counted += f" and blended with the reference lexicon, which weighs as much as {REFERENCE_CAPTIONS:,}"
         origin = "from another source, not counted on these captions" if lexicon.get("given") else counted
         lines.append(f"lexicon of {kinds}{least}; {origin}")
     return lines
@@ -158,6 +162,8 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     if without is not None:
         share = percent(without, counts.get("captions", 0))
         console.print(f"captions without any negative: {without:,} ({share})", markup=False)
+    if not any(counts[f"{name}.rows"] for name in families):
+        console.print(_why_no_negatives(run, counts, tuple(families)), soft_wrap=True, markup=False)
     refusals = rejections_table(counts, families)
     if refusals is not None:
         print_table(console, refusals)
@@ -166,6 +172,20 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     for operator in families:
         if counts.get(f"{operator}.rows"):
             print_rows(sample(run, table_of([operator]), examples, wanted={"operator": [operator]}), stream)
+
+
+def _why_no_negatives(run: Path, counts: Mapping[str, int], operators: Sequence[str]) -> str:
+    """Why a run has no negatives, from its counters and its first parses."""
+    from negcap.pipelines.engine.shards import read_table
+    from negcap.pipelines.report.no_negatives import explain_no_negatives
+    from negcap.schemas.parses import PARSES
+
+    refused: Counter[str] = Counter()
+    for operator in operators:
+        refused.update(counts_below(counts, f"rejected.{operator}"))
+    lexicon = counts_of(run, "lexicon")
+    parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
+    return explain_no_negatives(parses, sum(lexicon.get(kind, 0) for kind in LEXICON_KINDS), refused, operators)
 
 
 def console_of(stream: TextIO) -> Console:

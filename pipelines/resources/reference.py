@@ -20,18 +20,24 @@ PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 def ship(run: Path, output: Path, source: str) -> None:
     """Write `output`/{lexicon,truth,balance}.parquet from a run's tables.
 
-    source: what the captions are, for the files' metadata. Raises FileNotFoundError if the run lacks a table.
+    source: what the captions are, for the files' metadata, which also have the number of captions that were counted.
+    Raises FileNotFoundError if the run lacks a table, ValueError if one has not been counted on its own captions alone.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from negcap.pipelines.engine.shards import read_table
+    from negcap.pipelines.report.summary import counts_of
 
     output.mkdir(parents=True, exist_ok=True)
     for name in LEXICON_VERBS:
+        counts = counts_of(run, name)
+        if "given" in counts or "blended" in counts:
+            raise ValueError(f"{run} must be built with --lexicon own, its table {name} was not")
         table = pa.concat_tables(read_table(run, name)).combine_chunks()
         kept = {key: value for key, value in (table.schema.metadata or {}).items() if key in PROVENANCE}
-        table = table.replace_schema_metadata({**kept, b"source": source.encode()})
+        kept |= {b"source": source.encode(), b"captions": str(counts["captions"]).encode()}
+        table = table.replace_schema_metadata(kept)
         pq.write_table(table, output / f"{name}.parquet", compression="zstd", compression_level=19)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from negcap.augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
+MIN_OWN_CAPTIONS = 5_000  # with fewer, the factors (and the calibration of truth) would fit chance
 PART = 500  # number of captions of the sample in one call of a worker
 
 
@@ -30,12 +31,14 @@ class BalanceConfig:
 
     max_true: the highest estimated probability that a negative is true; see negcap.augment.generate.Settings. lexicon:
     "own" to fit the factors, or the path of a balance table (a Parquet file, or the folder `balance` of a run) to use
-    as it is. Raises ValueError if sample is below 1 or max_true is not between 0 and 1.
+    as it is. backoff: the path of a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample. Raises
+    ValueError if sample is below 1 or max_true is not between 0 and 1.
     """
 
     sample: int = 10_000
     max_true: float = MAX_P_TRUE
     lexicon: Path | Literal["own"] = "own"
+    backoff: Path | None = None
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -137,13 +140,16 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    table = in_train_splits(table)
+    given = config.backoff if len(table) < MIN_OWN_CAPTIONS else None
     if config.lexicon != "own":
-        return StageResult({"balance": given_table(config.lexicon, BALANCE)}, {"captions": 0, "given": 1})
+        given = config.lexicon
+    if given is not None:
+        return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     from negcap.augment.exchanges import BALANCED
     from negcap.augment.lexicon import balance
     from negcap.augment.lexicon.balance import Exchanges
 
-    table = in_train_splits(table)
     parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.data import data_path
 from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.manifest import read_manifest, receipts
+from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.memory import run_in_memory
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import list_shards
@@ -39,8 +39,6 @@ LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
-# With fewer captions, counts by context are too sparse: `auto` then uses the reference lexicon.
-MIN_OWN_CAPTIONS = 5_000
 
 
 def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -56,9 +54,11 @@ def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
 def configure(verb: str, options: Mapping[str, Any]) -> Any:
     """The config of a stage, from those options that it has and that are not None.
 
-    The path of a norm list or a model folder becomes a Path, so that provenance depends on its content and not its
-    place. Raises ValueError for an invalid value, FileNotFoundError for a missing file, ImportError for a missing
-    library.
+    The option `lexicon` says where the tables of LEXICON_VERBS come from: `own`, `reference` or the folder of a run.
+    `auto`, also the default, means `own` if an option says how to count (COUNTING_OPTIONS), else the own counts blended
+    with the reference. The path of a norm list or a model folder becomes a Path, so that provenance depends on its
+    content and not its place. Raises ValueError for an invalid value, FileNotFoundError for a missing file,
+    ImportError for a missing library.
     """
     type = getattr(import_module(f"negcap.pipelines.stages.{verb}"), CONFIGS[verb])
     known = {item.name for item in fields(type)}
@@ -74,12 +74,15 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         for name in ("concreteness", "attributes"):
             if name in values:
                 values[name] = _existing(Path(values[name]), name)
-    lexicon = values.pop("lexicon", None)
-    if lexicon not in (None, AUTO, OWN):
-        counting = next((name for name in COUNTING_OPTIONS if name in values), None)
-        if counting:
-            raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
-        values = {"lexicon": _given(lexicon, verb)}
+    if verb in LEXICON_VERBS:
+        lexicon = values.pop("lexicon", AUTO)
+        counting = next((name for name in COUNTING_OPTIONS if options.get(name) is not None), None)
+        if lexicon == AUTO and counting is None:
+            values["backoff"] = _given(REFERENCE, verb)
+        elif lexicon not in (AUTO, OWN):
+            if counting:
+                raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
+            values = {"lexicon": _given(lexicon, verb)}
     if verb == "negatives" and "scorer" in values:
         from negcap.pipelines.models.scorer import check_scorer
 
@@ -89,19 +92,6 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
             raise ValueError("preset and operators exclude each other: give one of them")
         values["operators"] = import_module("negcap.augment.operators").preset(options["preset"])
     return type(**values)
-
-
-def choose_lexicon(options: Mapping[str, Any], captions: int) -> str:
-    """The lexicon to use: `own`, `reference` or a run's folder, as the options say; `auto` is resolved here.
-
-    `auto`, also the default, means `own` if an option says how to count it or if there are at least 5,000 captions,
-    else `reference`.
-    """
-    lexicon = options.get("lexicon")
-    if lexicon not in (None, AUTO):
-        return str(lexicon)
-    own = captions >= MIN_OWN_CAPTIONS or any(options.get(name) is not None for name in COUNTING_OPTIONS)
-    return OWN if own else REFERENCE
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
@@ -161,16 +151,8 @@ def build(
     if source is not None:
         warnings = ingest(source, run, configs["ingest"], progress, overwrite).warnings
     for verb in verbs[1:]:
-        if verb == LEXICON_VERBS[0]:
-            options = {**options, "lexicon": choose_lexicon(options, count_captions(run))}
-        config = configure(verb, options) if verb in LEXICON_VERBS else configs[verb]
-        make(verb, run, config, executor, progress, overwrite)
+        make(verb, run, configs[verb], executor, progress, overwrite)
     return warnings
-
-
-def count_captions(run: Path) -> int:
-    """The number of captions in a run, from its receipts."""
-    return sum(receipt.rows for receipt in receipts(run, "captions"))
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -187,24 +169,10 @@ def check_options(options: Mapping[str, Any]) -> None:
 def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:
     """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
-    options = {**options, "lexicon": choose_lexicon(options, captions.num_rows)}
     for verb in ("parse", *LEXICON_VERBS, "negatives"):
         stage = import_module(f"negcap.pipelines.stages.{verb}").STAGE
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables
-
-
-def explain_no_negatives(tables: Mapping[str, pa.Table]) -> str:
-    """A message why a build made no negatives, and what helps."""
-    if not tables["parses"].num_rows:
-        return "no negatives: none of the captions is in English"
-    if rejected := tables["rejections"].num_rows:
-        return f"no negatives: all {rejected:,} candidates were rejected, see the rejections for the reasons"
-    entries = len(set(tables["lexicon"]["entry"].to_pylist()))
-    return (
-        "no negatives: no operator applies to the captions with a lexicon of "
-        f"{entries:,} words; lexicon='reference' knows more than a small corpus"
-    )
 
 
 def is_built(run: Path) -> bool:

@@ -26,7 +26,8 @@ class LexiconConfig:
     on the scale of the published norms, which the shipped score predicts. concreteness: a file of norms to use instead
     of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the frequent ones.
     lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a run) to use as
-    it is. Raises ValueError if min_count is below 1.
+    it is. backoff: the path of a reference lexicon (negcap.pipelines.resources.reference writes it) to blend the own
+    counts with; see negcap.augment.lexicon.blend. Raises ValueError if min_count is below 1.
     """
 
     min_count: int | None = None
@@ -34,6 +35,7 @@ class LexiconConfig:
     concreteness: Path | None = None
     attributes: Path | None = None
     lexicon: Path | Literal["own"] = "own"
+    backoff: Path | None = None
 
     def __post_init__(self) -> None:
         if self.min_count is not None and self.min_count < 1:
@@ -75,7 +77,8 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     """The lexicon: frequent, usable entries of the train captions, or of all captions if none is in a train split.
 
     Counters: captions (that were counted), train_only (1 if only train captions), min_count, given (1 for a lexicon
-    that was not counted), and the number of usable nouns, prepositions, numerals, attributes and verbs.
+    that was not counted), blended (1 with a backoff), and the number of usable nouns, prepositions, numerals,
+    attributes and verbs.
     """
     import pyarrow.compute as pc
 
@@ -83,20 +86,35 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
     from negcap.augment.language.concreteness import Concreteness
+    from negcap.augment.lexicon.blend import REFERENCE_CAPTIONS, blend
     from negcap.augment.lexicon.lexicon import default_min_count, select
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
-    trained = pc.sum(total.filter(total["train"])["count"]).as_py() or 0
+    trained = int(pc.sum(total.filter(total["train"])["count"]).as_py() or 0)
     counts = counts.filter(pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
-    counts = counts.drop_columns("train")
-    captions = trained or pc.sum(total["count"]).as_py() or 0
+    counts = counts.drop_columns("train").cast(LEXICON)
+    captions = trained or int(pc.sum(total["count"]).as_py() or 0)
     min_count = config.min_count or default_min_count(captions)
     norms = Concreteness.load(config.concreteness)
-    table = select(counts.cast(LEXICON), min_count, norms, config.theta, _words(config.attributes))
-    return StageResult(
-        {"lexicon": table},
-        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **_entries(table)},
-    )
+    table = select(counts, min_count, norms, config.theta, _words(config.attributes))
+    counted = {"captions": captions, "train_only": int(trained > 0), "min_count": min_count}
+    if config.backoff is not None:
+        weight = REFERENCE_CAPTIONS / captions_counted(config.backoff)
+        table, counted["blended"] = blend(counts, table, given_table(config.backoff, LEXICON), weight), 1
+    return StageResult({"lexicon": table}, {**counted, **_entries(table)})
+
+
+def captions_counted(reference: Path) -> int:
+    """The number of captions that a reference lexicon was counted on, from its file's metadata.
+
+    Raises ValueError if the file does not say it.
+    """
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_schema(reference).metadata or {}
+    if CAPTIONS.encode() not in metadata:
+        raise ValueError(f"{reference} must have {CAPTIONS}, the number that was counted, in its metadata")
+    return int(metadata[CAPTIONS.encode()])
 
 
 def _entries(table: pa.Table) -> dict[str, int]:

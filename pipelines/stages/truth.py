@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
-from negcap.pipelines.stages.balance import first_images, in_train_splits, sample_images
+from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
 from negcap.pipelines.tables.corpus import given_table, load_lexicon
 from negcap.schemas.truth import TRUTH
 
@@ -23,11 +23,13 @@ class TruthConfig:
     """What is counted: a random sample of images with about `truth_sample` captions in all.
 
     lexicon: "own" to count, or the path of a truth table (a Parquet file, or the folder `truth` of a run) to use as it
-    is. Raises ValueError if truth_sample is below 1.
+    is. backoff: the path of a truth table that the own counts are added to if fewer than MIN_OWN_CAPTIONS captions with
+    siblings are in the sample. Raises ValueError if truth_sample is below 1.
     """
 
     truth_sample: int = 15_000
     lexicon: Path | Literal["own"] = "own"
+    backoff: Path | None = None
 
     def __post_init__(self) -> None:
         if self.truth_sample < 1:
@@ -45,14 +47,23 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """Count and calibrate, on train captions if there are any. Counter: captions, the number that was counted."""
+    """Count and calibrate, on train captions if there are any.
+
+    Counters: captions (that were counted), given (1 if none were), blended (1 if they were added to a reference).
+    """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
     from negcap.augment.truth import fit
 
     table = fit.with_siblings(in_train_splits(table))
-    truth = fit.estimate(table, lambda function, calls: spread(partial(call_with_lexicon, function), calls))
-    return StageResult({"truth": truth}, {"captions": len(table)})
+
+    def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        return spread(partial(call_with_lexicon, function), calls)
+
+    if config.backoff is not None and len(table) < MIN_OWN_CAPTIONS:
+        truth = fit.extend(given_table(config.backoff, TRUTH), table, with_lexicon)
+        return StageResult({"truth": truth}, {"captions": len(table), "blended": 1})
+    return StageResult({"truth": fit.estimate(table, with_lexicon)}, {"captions": len(table)})
 
 
 def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:

@@ -92,7 +92,7 @@ def test_captions_that_cannot_be_kept_are_told() -> None:
 
 
 def test_nothing_made_is_told() -> None:
-    with pytest.warns(UserWarning, match="no negatives: no operator applies"):
+    with pytest.warns(UserWarning, match="no negatives: noun, numeral, shuffle, preposition found nothing"):
         assert negcap.negatives(["Hello."]).empty
 
 

@@ -77,7 +77,7 @@ def read_corpus_counts(run: Path) -> dict[Word, int]:
     if list_shards(run / "lexicon"):
         for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]):
             plain = rows.filter(pc.equal(rows["place"], "")).to_pydict()
-            counts |= zip(zip(plain["entry"], plain["kind"], strict=True), plain["count"], strict=True)
+            counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
     return counts
 
 

@@ -1,0 +1,119 @@
+"""Which counts the tables lexicon, truth and balance of a run are made of."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import negcap
+from negcap.augment.data import data_path
+from negcap.augment.lexicon.blend import REFERENCE_CAPTIONS
+from negcap.pipelines.resources.reference import ship
+from negcap.pipelines.sample import path
+from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS
+from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
+from negcap.pipelines.stages.lexicon import CAPTIONS, captions_counted
+from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
+from negcap.schemas.lexicon import LEXICON
+
+REFERENCE = {verb: data_path("reference_lexicon") / f"{verb}.parquet" for verb in LEXICON_VERBS}
+
+
+def captions(sentences: list[str], per_image: int = 1) -> pa.Table:
+    rows = [
+        {
+            **dict.fromkeys(CAPTIONS_SCHEMA.names, ""),
+            "caption_id": f"{n:03}",
+            "image_id": f"{n // per_image:03}",
+            "language": "en",
+            "text": text,
+        }
+        for n, text in enumerate(sentences)
+    ]
+    return pa.Table.from_pylist(rows, schema=CAPTIONS_SCHEMA)
+
+
+def count_of(table: pa.Table, entry: str) -> float:
+    """The total count of a noun; 0 if the lexicon does not have it."""
+    rows = table.filter(
+        pc.and_(pc.equal(table["kind"], "noun"), pc.and_(pc.equal(table["entry"], entry), pc.equal(table["place"], "")))
+    )
+    return sum(rows["count"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "backed_off"),
+    [
+        ({}, True, True),
+        ({"lexicon": "auto"}, True, True),
+        ({"lexicon": "own"}, True, False),
+        ({"min_count": 3}, True, False),
+        ({"lexicon": "auto", "sample": 500}, True, False),
+        ({"lexicon": "reference"}, False, False),
+    ],
+)
+def test_what_the_option_lexicon_means(options: dict[str, Any], own: bool, backed_off: bool) -> None:
+    for verb in LEXICON_VERBS:
+        config = configure(verb, options)
+        assert config.lexicon == ("own" if own else REFERENCE[verb])
+        assert config.backoff == (REFERENCE[verb] if backed_off else None)
+
+
+def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
+    reference = pq.read_table(REFERENCE["lexicon"])
+    sentences = ["A panda eats bamboo.", "A panda sits on a rock.", "The panda sleeps in a tree."] * 2
+    made = make_in_memory(captions(sentences, per_image=3), {"operators": ("noun",)})
+    assert made["lexicon"].schema.equals(LEXICON)
+    weight = REFERENCE_CAPTIONS / captions_counted(REFERENCE["lexicon"])
+    assert count_of(reference, "panda") == 0 and count_of(made["lexicon"], "panda") == 6
+    assert count_of(made["lexicon"], "rock") == pytest.approx(2 + weight * count_of(reference, "rock"))
+    assert count_of(made["lexicon"], "bamboo") == count_of(reference, "bamboo") == 0  # 2 uses do not suffice
+    assert count_of(made["lexicon"], "dog") == pytest.approx(weight * count_of(reference, "dog"))
+    truth = made["truth"].to_pandas()
+    together = truth[(truth["said"] == "panda") & (truth["entry"] == "panda")]
+    assert together["count"].sum() == 0  # said in fewer than 20 pairs of captions
+    counted = truth[(truth["kind"] == "noun") & (truth["said"] == "") & (truth["entry"] == "panda")]
+    assert list(counted["count"]) == [12]  # ordered pairs of captions, two images of three
+    shipped = pq.read_table(REFERENCE["truth"]).to_pandas()
+    for fitted, known in zip(truth["coefficients"].dropna(), shipped["coefficients"].dropna(), strict=True):
+        assert list(fitted) == list(known)
+    assert made["balance"].to_pydict() == pq.read_table(REFERENCE["balance"]).to_pydict()
+    assert made["negatives"].num_rows
+
+
+def test_captions_without_siblings_leave_the_estimates_of_the_reference() -> None:
+    made = make_in_memory(captions(["A dog sleeps on a couch.", "A man rides a bicycle."]), {"operators": ("noun",)})
+    assert made["truth"].to_pydict() == pq.read_table(REFERENCE["truth"]).to_pydict()
+
+
+def test_from_a_number_of_captions_on_truth_and_balance_are_the_corpus_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"]).sort_values(["image_id", "id"])
+    table = captions(list(notes["caption"])[:60], per_image=5)
+    assert len(table) < MIN_OWN_CAPTIONS
+    for stage in ("truth", "balance"):
+        monkeypatch.setattr(f"negcap.pipelines.stages.{stage}.MIN_OWN_CAPTIONS", 60)
+    large = make_in_memory(table, {"operators": ("noun",)})
+    assert large["truth"].num_rows < pq.read_metadata(REFERENCE["truth"]).num_rows / 10
+    entries = set(large["balance"]["entry"].to_pylist())
+    assert entries >= set(pq.read_table(REFERENCE["balance"])["entry"].to_pylist())
+    assert large["balance"].to_pydict() != pq.read_table(REFERENCE["balance"]).to_pydict()
+
+
+def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: Path, tmp_path: Path) -> None:
+    ship(sample_run, tmp_path, "the sample")
+    assert captions_counted(tmp_path / "lexicon.parquet") == 200
+    assert pq.read_schema(tmp_path / "truth.parquet").metadata[b"source"] == b"the sample"
+    pq.write_table(pq.read_table(tmp_path / "lexicon.parquet").replace_schema_metadata(None), tmp_path / "bare.parquet")
+    with pytest.raises(ValueError, match=f"bare.parquet must have {CAPTIONS}"):
+        captions_counted(tmp_path / "bare.parquet")
+
+
+def test_a_blended_lexicon_is_not_shipped(tmp_path: Path) -> None:
+    run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
+    with pytest.raises(ValueError, match="must be built with --lexicon own, its table lexicon was not"):
+        ship(run, tmp_path / "out", "one sentence")
