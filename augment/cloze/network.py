@@ -8,6 +8,7 @@ units: one unit, several, or none.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,28 +89,39 @@ class Network:
         mirrored = lengths[:, None] - 1 - np.arange(size)  # where a unit stands in the reversed caption
         row = np.arange(BLOCK)[:, None]
         after = after[row, np.maximum(mirrored, 0)]
-        both = np.concatenate([before[row, at[0]], after[row, at[1]]], -1)
-        found = self._attend(both, before, after, at, lengths)
-        weight, bias = self._linear["hidden"]
-        hidden = np.concatenate([both, found], -1).reshape(BLOCK * size, -1) @ weight
-        hidden += bias
-        weight, bias = self._linear["output"]
-        return (_gelu(hidden) @ weight + bias).reshape(BLOCK, size, -1)
+        states = before.shape[2]
+        joined = _buffer("joined", (BLOCK, size, 3 * states))
+        joined[..., :states] = before[row, at[0]]
+        joined[..., states : 2 * states] = after[row, at[1]]
+        joined[..., 2 * states :] = self._attend(joined[..., : 2 * states], before, after, at, lengths)
+        hidden = self._apply("hidden", joined.reshape(BLOCK * size, -1))
+        return self._apply("output", _gelu(hidden)).reshape(BLOCK, size, -1).copy()
+
+    def _apply(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """A linear layer: (rows, outputs), in a buffer of its own."""
+        weight, bias = self._linear[name]
+        made = np.matmul(rows, weight, out=_buffer(name, (len(rows), weight.shape[1])))
+        made += bias
+        return made
 
     def _states(self, name: str, units: np.ndarray) -> np.ndarray:
         """The states of one GRU after each unit: (captions, length, states)."""
         inputs, input_bias, recurrent, bias = self._gru[name]
         count, length = units.shape
-        gates = (self.arrays["embedding.weight"][units.T.reshape(-1)] @ inputs + input_bias).reshape(length, count, -1)
         size = recurrent.shape[0]
-        states = np.empty((length, count, size), np.float32)
-        state = np.zeros((count, size), np.float32)
+        vectors = _buffer("vectors", (length * count, inputs.shape[0]))
+        np.take(self.arrays["embedding.weight"], units.T.reshape(-1), axis=0, out=vectors)
+        gates = np.matmul(vectors, inputs, out=_buffer("gates", (length * count, 3 * size)))
+        gates += input_bias
+        gates = gates.reshape(length, count, -1)
+        states = _buffer(name, (length, count, size))
+        own, state = _buffer("own", (count, 3 * size)), np.zeros((count, size), np.float32)
         for step in range(length):
-            given, own = gates[step], state @ recurrent + bias
-            mixed = _sigmoid(given[:, : 2 * size] + own[:, : 2 * size])
-            new = np.tanh(given[:, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
-            state = new + mixed[:, size:] * (state - new)
-            states[step] = state
+            np.matmul(state, recurrent, out=own)
+            own += bias
+            mixed = _sigmoid(gates[step, :, : 2 * size] + own[:, : 2 * size])
+            new = np.tanh(gates[step, :, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
+            state = np.add(new, mixed[:, size:] * (state - new), out=states[step])
         return states.transpose(1, 0, 2)
 
     def _attend(
@@ -119,15 +131,14 @@ class Network:
         count, most, _ = both.shape
         longest, size = before.shape[1], before.shape[2]
         heads, width = self.heads, size // self.heads
-        weight, bias = self._linear["query"]
-        query = (both.reshape(count * most, -1) @ weight + bias).reshape(count, most, heads, width)
-        memory = np.concatenate(
-            [
-                (side.reshape(count * longest, size) @ w + b).reshape(count, longest, heads, 2 * width)
-                for side, (w, b) in zip((before, after), self._memory, strict=True)
-            ],
-            1,
-        )
+        query = self._apply("query", both.reshape(count * most, -1)).reshape(count, most, heads, width)
+        memory = _buffer("memory", (count, 2 * longest, 2 * size))
+        for start, side, (weight, bias) in zip((0, longest), (before, after), self._memory, strict=True):
+            made = np.matmul(
+                side.reshape(count * longest, size), weight, out=_buffer("side", (count * longest, 2 * size))
+            )
+            np.add(made.reshape(count, longest, -1), bias, out=memory[:, start : start + longest])
+        memory = memory.reshape(count, 2 * longest, heads, 2 * width)
         query = query.transpose(0, 2, 1, 3)
         keys = memory[..., :width].transpose(0, 2, 3, 1)
         values = memory[..., width:].transpose(0, 2, 1, 3)
@@ -145,6 +156,17 @@ class Network:
         np.exp(weights, out=weights)
         weights /= weights.sum(-1, keepdims=True)
         return (weights @ values).transpose(0, 2, 1, 3).reshape(count, most, size)
+
+
+_buffers = threading.local()
+
+
+def _buffer(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """An array for intermediate results, used again by the next block: fresh memory costs more than filling it."""
+    known: dict[tuple[str, tuple[int, ...]], np.ndarray] = _buffers.__dict__
+    if (name, shape) not in known:
+        known[name, shape] = np.empty(shape, np.float32)
+    return known[name, shape]
 
 
 def _transposed(matrix: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
 # An attribute may be added to a noun if at least this many occurrences are expected by chance, and there is none.
-EXPECTED = 5.0
+EXPECTED = 0.18
 # Dimensions that are visible in photos; size and age are a matter of opinion.
 ADDED = frozenset("colour pattern material hair curl shape".split())
 # The lowest log p(attribute | rest of the caption) of a replacement.
