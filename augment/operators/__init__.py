@@ -55,7 +55,7 @@ OPERATORS: dict[str, Operator] = {
     "noun": Operator(noun, "noun", 1.0),
     "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-4.5, 2.0)),
     "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 2.5)),
-    "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 2.0)),
+    "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 3.0)),
     "object": Operator(object_, "object", 0.25, limits=Limits(-6.0)),
     "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0)),
     "relation": Operator(relation, "relation", 0.25),

@@ -29,7 +29,7 @@ from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
 # The lowest log p(preposition | rest of the caption) of a replacement.
 FLOOR = -5.5
 # Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
-# lift of at least MIN_LIFT, given the governor and given the object. Readers called 57 % of the others odd, with it 20 %.
+# lift of at least MIN_LIFT, given the governor and given the object. Readers called half of the others odd.
 HOLDING = frozenset("in on under behind inside underneath beneath below above atop".split()) | {"on top of"}
 MIN_LIFT = 1.0
 WITHOUT = "without"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import combinations
 from random import Random
@@ -17,13 +18,15 @@ from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.entries import Entries
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
+# The lowest sum of the log-odds of both nouns in each other's place, before the negative is read as a whole.
+FLOOR = -8.0
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 
 
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Only pairs of which both or neither name locations. Yields at most `draws` candidates.
+    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place. Yields at most `draws` candidates.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
@@ -32,7 +35,11 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         for slot in noun_slots(caption)
         if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
     ]
-    pairs = [(one, other) for one, other in combinations(slots, 2) if _alike(one, other)]
+    pairs = [
+        (one, other)
+        for one, other in combinations(slots, 2)
+        if _alike(one, other) and _log_odds(caption, context, one, other) >= FLOOR
+    ]
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         edits = _edits(caption, chunks[one.root], chunks[other.root], one, other)
@@ -49,6 +56,18 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             first_sense(other.entry),
             rejected,
         )
+
+
+def _log_odds(caption: Caption, context: Context, one: NounSlot, other: NounSlot) -> float:
+    """The log-odds of two nouns in each other's place to where they are, each given the caption as it is."""
+    reading = context.reading
+    words = [" ".join(caption.lowered[slot.start : slot.end]) for slot in (one, other)]
+    units = reading.model.numbers(words)
+    if (units < 0).any():
+        return -math.inf
+    here = reading.log_probabilities(one.start, one.end, units)
+    there = reading.log_probabilities(other.start, other.end, units)
+    return float(here[1] - here[0] + there[0] - there[1])
 
 
 def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
