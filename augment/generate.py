@@ -149,10 +149,7 @@ def checked_candidates(
     rng = record_rng(settings.seed, name, caption.caption_id)
     own: set[str] = set()
     operator = OPERATORS[name]
-    for propose, limit in (
-        (operator.propose, quota),
-        (operator.fallback, min(quota, operator.fallback_limit or quota)),
-    ):
+    for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
             reason, p_true = assess(candidate, caption, context, image)
             if reason is None:
@@ -163,7 +160,7 @@ def checked_candidates(
                 if lower not in context.texts:
                     own.add(lower)
                     yield Accepted(candidate, text, p_true, candidate.plausibility)
-                    if len(own) == limit:
+                    if len(own) == quota:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None

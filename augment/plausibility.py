@@ -26,7 +26,7 @@ from negcap.augment.slots.verbs import inflected
 if TYPE_CHECKING:
     from negcap.augment.lexicon.entries import Entries
 
-WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
+WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
 LEXICONS = 4  # number of lexicons whose units are cached
 
 

@@ -45,12 +45,6 @@ def is_animal(noun: str) -> bool:
 
 
 @cache
-def is_food(noun: str) -> bool:
-    """Whether a noun names something to eat or drink."""
-    return _is_below(noun, "food.n.01", "food.n.02")
-
-
-@cache
 def is_building(noun: str) -> bool:
     """Whether a noun names a building."""
     return _is_below(noun, "building.n.01")

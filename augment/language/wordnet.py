@@ -141,10 +141,6 @@ class WordNet:
         """The lexicographer file of a synset: "noun.artifact"."""
         return self._lexnames[self._lexname[synset]]
 
-    def lemmas(self, synset: int) -> tuple[str, ...]:
-        """The lemmas of a synset; words are separated by a space."""
-        return tuple(self._lemmas[code] for code in self._lemma[self._first[synset] : self._first[synset + 1]].tolist())
-
     def relation(self, name: str, synset: int) -> tuple[int, ...]:
         """The synsets to which `synset` has the relation `name`. Raises ValueError for a name not in `RELATIONS`."""
         if name not in self._relations:
@@ -168,15 +164,6 @@ class WordNet:
             self._upward(a, pos).isdisjoint(self.senses_in_use(b, pos))
             and self._upward(b, pos).isdisjoint(self.senses_in_use(a, pos))
         )
-
-    def is_a(self, lemma: str, synset: str, pos: str = "n") -> bool:
-        """Whether a sense in use of the lemma is the named synset or below it: "dog", "animal.n.01"."""
-        return self.synset(synset) in self._upward(lemma, pos)
-
-    def synonyms(self, lemma: str, pos: str) -> frozenset[str]:
-        """The other lemmas of the lemma's senses in use."""
-        found = {other for synset in self.senses_in_use(lemma, pos) for other in self.lemmas(synset)}
-        return frozenset(found - {_normal(lemma)})
 
     def antonyms(self, lemma: str, pos: str, *, indirect: bool = False) -> frozenset[str]:
         """The antonyms of the lemma in any sense: "big" -> "little".

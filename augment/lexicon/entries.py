@@ -117,11 +117,6 @@ class Entries:
         ratio = np.exp(self.gains(contexts))
         return read_only(ratio / (ratio @ self._shares))
 
-    def lift_among(self, contexts: tuple[str, ...], among: np.ndarray) -> np.ndarray:
-        """`lift`, with probabilities normalised over the entries where `among` (a mask) is true: shape (entries,)."""
-        ratio, shares = self.lift(contexts), self._shares * among
-        return ratio * (np.add.reduce(shares) / max(ratio @ shares, 1e-300))
-
     @cached_property
     def _shares(self) -> np.ndarray:
         shares = np.exp(self.priors[""])
@@ -153,19 +148,6 @@ class Entries:
         weights = np.exp(logits, out=logits)
         weights /= np.add.reduce(weights)
         return weights
-
-    def sampling_weights(
-        self, contexts: tuple[str, ...], form: str = "", own: int | None = None, floor: float = 0.0
-    ) -> np.ndarray:
-        """Sampling weights of replacements in a slot: shape (entries,). Probabilities up to `floor` become 0.
-
-        The rest is multiplied by the balance factors. own: the number of the entry that is in the slot now, as in
-        `gains`.
-        """
-        probabilities = self.probabilities(contexts, form, own)
-        if floor:
-            probabilities[probabilities <= floor] = 0.0
-        return self.balanced(probabilities, own)
 
     def balanced(self, probabilities: np.ndarray, own: int | None, *, plural: bool = False) -> np.ndarray:
         """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors."""

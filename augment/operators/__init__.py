@@ -39,15 +39,14 @@ class Operator(NamedTuple):
     """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
     propose(caption, context, rng, draws) yields at most `draws` candidates. fallback: another such function with the
-    same random stream, used only if no candidate of `propose` is accepted. fallback_limit: the maximum number of its
-    candidates to accept; None: as many as from `propose`.
+    same random stream, used only if no candidate of `propose` is accepted. limits: what a negative must keep to; None
+    if it is not compared with its caption.
     """
 
     propose: Propose
     family: str
     share: float
     fallback: Propose = propose_nothing
-    fallback_limit: int | None = None
     limits: Limits | None = Limits()
 
 

@@ -57,12 +57,12 @@ def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
         odds = likely - context.reading.log_probability(slot.index)
         likely[_compatible(slot.entry, entries.names)] = -np.inf
         weights = weigh(entries, slot.entry, likely, FLOOR)
-        candidate = partial(attribute_candidate, caption, context, slot)
+        candidate = partial(attribute_candidate, caption, slot)
         choices.append(Choice((slot.index, slot.noun), slot.entry, False, entries.names, weights, odds, candidate))
     return choices
 
 
-def attribute_candidate(caption: Caption, context: Context, slot: AttributeSlot, name: str) -> Candidate:
+def attribute_candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
     """The candidate that puts the attribute `name` in a slot, with a/an adjusted."""
     return Candidate("attribute", attribute_edits(caption, slot, name), (slot.index, slot.noun), slot.entry, name)
 

@@ -19,6 +19,7 @@ from negcap.augment.language.semantic_classes import is_worn
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.entries import Entries
 from negcap.augment.operators.choices import Choice, draw, weigh
+from negcap.augment.slots.contexts import first_conjunct
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 from negcap.augment.slots.prepositions import preposition_uses
 
@@ -110,6 +111,7 @@ def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
     ("by a tree" may be by a river).
     """
     noun = caption.tokens[slot.root]
-    preposition = next((use.entry for use in preposition_uses(caption) if use.object.index == slot.root), "")
+    object = first_conjunct(caption, noun)
+    preposition = next((use.entry for use in preposition_uses(caption) if use.object.index == object.index), "")
     worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     return preposition not in BESIDE and not worn and WEAR not in slot.contexts

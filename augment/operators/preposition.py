@@ -57,12 +57,12 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
             likely[_holding(entries.names) & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
         weights = weigh(entries, slot.entry, likely, FLOOR)
-        candidate = partial(preposition_candidate, caption, context, slot)
+        candidate = partial(preposition_candidate, caption, slot)
         choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, None, candidate))
     return choices
 
 
-def preposition_candidate(caption: Caption, context: Context, slot: PrepositionSlot, name: str) -> Candidate:
+def preposition_candidate(caption: Caption, slot: PrepositionSlot, name: str) -> Candidate:
     """The candidate that puts the preposition `name` in a slot."""
     table = prepositions()
     first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]

@@ -13,14 +13,13 @@ from negcap.augment.caption import Caption, Token
 from negcap.augment.data import data_path
 from negcap.augment.language.grammar import third_person
 from negcap.augment.language.prepositions import prepositions
-from negcap.augment.language.semantic_classes import LIVING, is_food, semantic_class
+from negcap.augment.language.semantic_classes import LIVING, semantic_class
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.slots.contexts import after, before, broader
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
-FOOD = "food"
 # A verb with one of these dependents is not replaced: particles, clauses, a second object, negation.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
@@ -45,8 +44,7 @@ class Verbs:
 
     vague: verbs that are never replaced. body: intransitive verbs of the whole body; two of them are incompatible
     unless in `body_pairs`. objects: transitive verbs; two of them are incompatible unless in `object_pairs`. postures:
-    verbs that are only replaced if their subject is alive. takes: for some verbs, the only nouns that can be their
-    object.
+    verbs that are only replaced if their subject is alive.
     """
 
     vague: frozenset[str]
@@ -55,12 +53,6 @@ class Verbs:
     objects: frozenset[str]
     body_pairs: frozenset[tuple[str, str]]
     object_pairs: frozenset[tuple[str, str]]
-    takes: Mapping[str, frozenset[str]]
-
-    def takes_object(self, verb: str, noun: str) -> bool:
-        """Whether a verb can have this noun as its object; True for verbs that the table does not restrict."""
-        known = self.takes.get(verb)
-        return known is None or noun in known or (FOOD in known and is_food(noun))
 
 
 @cache
@@ -77,7 +69,6 @@ def verbs() -> Verbs:
         frozenset(verb for group in (*table["object"], holding, held) for verb in group),
         body | _pairs([pair.split() for pair in table["together"]]),
         object,
-        {verb: frozenset(nouns) for verb, nouns in table["takes"].items()},
     )
 
 

@@ -1,6 +1,6 @@
 """Candidates become rows with their caption's keys, a number each, and their edits."""
 
-from negcap.augment.edits import Candidate, Edit
+from negcap.augment.edits import Accepted, Candidate, Edit, Rejected
 from negcap.augment.rows import Rows
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
@@ -13,10 +13,10 @@ def test_rows_of_several_captions_and_operators() -> None:
     noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
     swap = Candidate("swap", (), (1, 2), "a | b", "b | a")
     rows = Rows()
-    rows.add(0, "noun", [(noun, "one", 0.5), (noun, "two", None)])
+    rows.add(0, "noun", [Accepted(noun, "one", 0.5, -1.0), Accepted(noun, "two", None, -2.5)])
     rows.add(0, "shuffle", [])
-    rows.add(2, "noun", [(noun, "three", 0.25)])
-    rows.add(2, "shuffle", [(swap, "four", None)])
+    rows.add(2, "noun", [Accepted(noun, "three", 0.25, None)])
+    rows.add(2, "shuffle", [Accepted(swap, "four", None, 0.5)])
     table = rows.table(parses, NEGATIVES)
     check(table, NEGATIVES)
     first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
@@ -28,6 +28,7 @@ def test_rows_of_several_captions_and_operators() -> None:
     ]
     assert table["text"].to_pylist() == ["one", "two", "three", "four"]
     assert table["p_true"].to_pylist() == [0.5, None, 0.25, None]
+    assert table["plausibility"].to_pylist() == [-1.0, -2.5, None, 0.5]
     assert table["caption"].to_pylist() == [texts[0], texts[0], texts[2], texts[2]]
     assert table["family"].to_pylist() == ["noun", "noun", "noun", "relation"]
     assert table["edits"].to_pylist()[2:] == [
@@ -43,7 +44,7 @@ def test_rows_of_several_captions_and_operators() -> None:
 def test_no_rows() -> None:
     check(Rows().table(sample_parses(), REJECTIONS), REJECTIONS)
     only_empty = Rows()
-    only_empty.add(0, "shuffle", [(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
+    only_empty.add(0, "shuffle", [Rejected(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
     table = only_empty.table(sample_parses(), REJECTIONS)
     check(table, REJECTIONS)
     assert table["edits"].to_pylist() == [[]]

@@ -129,7 +129,6 @@ def test_lexical_relations() -> None:
     assert "small" not in WORDNET.antonyms("huge", "a")
     assert "small" in WORDNET.antonyms("huge", "a", indirect=True)
     assert WORDNET.antonyms("inside", "r") == {"outside"}
-    assert WORDNET.synonyms("couch", "n") == {"sofa", "lounge"}
     assert "rider" in WORDNET.derived("ride", "v", "n")
 
 
@@ -141,9 +140,7 @@ def test_entails(verb: str, other: str, expected: bool) -> None:
     assert WORDNET.entails(verb, other) is expected
 
 
-def test_is_a_and_lexname() -> None:
-    assert WORDNET.is_a("dog", "animal.n.01")
-    assert not WORDNET.is_a("dog", "person.n.01")
+def test_lexname() -> None:
     assert WORDNET.lexname(WORDNET.synset("table.n.02")) == "noun.artifact"
 
 

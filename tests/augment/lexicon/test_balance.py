@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts
+from negcap.augment.context import contexts_by_image
 from negcap.augment.exchanges import exchanges
 from negcap.augment.lexicon import balance
 from negcap.augment.lexicon.balance import BOUND, Factors
@@ -28,8 +28,8 @@ def images() -> list[list[Caption]]:
 def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> float:
     """The sum over words of how much oftener one side has it than the other, among first negatives, as a share."""
     left, entered = Counter[str](), Counter[str]()
-    for captions in images:
-        for caption, context in zip(captions, contexts(captions, lexicon), strict=True):
+    for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
+        for caption, context in zip(captions, every, strict=True):
             rng = record_rng(7, operator, caption.caption_id)
             for one in proposed(operator, caption, context, rng, 24):
                 if check(one, caption, context) is None:

@@ -62,5 +62,3 @@ def test_the_mean_lift_is_one() -> None:
     usual = np.exp(entries.priors[""])
     context = next(context for context in sorted(entries.contexts) if context.startswith("obj kind:"))
     assert (entries.lift((context,)) @ usual) / usual.sum() == pytest.approx(1.0)
-    among = np.arange(len(usual)) < 5
-    assert (entries.lift_among((context,), among) @ (usual * among)) / (usual * among).sum() == pytest.approx(1.0)

@@ -5,6 +5,8 @@ from negcap.augment.language.parse import parse
 from negcap.augment.slots.attributes import attribute_slots
 from tests.augment.fixtures import accepted, proposals
 
+pytestmark = pytest.mark.usefixtures("without_floors")
+
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),

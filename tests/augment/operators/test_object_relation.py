@@ -2,6 +2,8 @@ import pytest
 
 from tests.augment.fixtures import accepted, proposals
 
+pytestmark = pytest.mark.usefixtures("without_floors")
+
 
 def test_object_replaces_and_appends_alike() -> None:
     text = "A dog is lying on a couch."

@@ -4,6 +4,8 @@ from negcap.augment.language.parse import parse
 from negcap.augment.slots.verbs import are_incompatible, inflected, verb_slots
 from tests.augment.fixtures import accepted, proposals
 
+pytestmark = pytest.mark.usefixtures("without_floors")
+
 
 @pytest.mark.parametrize(
     ("one", "other", "pattern", "expected"),

@@ -1,0 +1,13 @@
+"""Fixtures of the tests of operators."""
+
+import math
+from importlib import import_module
+
+import pytest
+
+
+@pytest.fixture
+def without_floors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let operators propose implausible replacements too, so that a test does not depend on the cloze model."""
+    for name in ("attribute", "noun", "preposition", "verb"):
+        monkeypatch.setattr(import_module(f"negcap.augment.operators.{name}"), "FLOOR", -math.inf)

@@ -1,0 +1,42 @@
+"""The contexts of captions, read one image at a time or together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from negcap.augment.caption import by_image, from_parses
+from negcap.augment.context import CAPTIONS, contexts, contexts_by_image, parts
+from negcap.augment.operators.attribute import attribute_choices
+from negcap.augment.operators.noun import noun_choices
+from negcap.augment.operators.preposition import preposition_choices
+from negcap.augment.operators.verb import verb_choices
+from tests.augment.fixtures import sample_lexicon, sample_parses
+
+
+def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
+    lexicon, images = sample_lexicon(), by_image(from_parses(sample_parses()))
+    together = list(contexts_by_image(images, lexicon))
+    assert [len(one) for one in together] == [len(image) for image in images]
+    for captions, every in list(zip(images, together, strict=True))[::7]:
+        for one, caption, context in zip(contexts(captions, lexicon), captions, every, strict=True):
+            assert np.array_equal(one.reading.vectors, context.reading.vectors)
+            assert np.array_equal(one.reading.own, context.reading.own)
+            assert one.texts == context.texts
+            assert context.own.captions == (caption,)
+            assert set(context.siblings.captions) == set(captions) - {caption}
+            for choices in (noun_choices, preposition_choices, attribute_choices, verb_choices):
+                for a, b in zip(choices(caption, one), choices(caption, context), strict=True):
+                    assert np.array_equal(a.weights, b.weights)
+                    assert a.log_odds is not None and b.log_odds is not None
+                    assert np.array_equal(a.log_odds, b.log_odds)
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [1] * 300, [5] * 60, [CAPTIONS, 1, CAPTIONS + 3, 2]])
+def test_parts_are_of_whole_images_in_order(sizes: list[int]) -> None:
+    captions = iter(range(1000))
+    images = [[next(captions) for _ in range(size)] for size in sizes]
+    found = list(parts(images))  # type: ignore[arg-type]
+    assert [image for part in found for image in part] == images
+    assert all(sum(map(len, part)) >= CAPTIONS > sum(map(len, part[:-1])) for part in found[:-1])
+    assert all(found)

@@ -1,0 +1,139 @@
+"""Negatives that are implausible as whole captions are rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from negcap.augment.context import Context, contexts
+from negcap.augment.edits import Accepted, Candidate, Edit, apply
+from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.implausible import REASON, Generated, reject_implausible
+from negcap.augment.language.parse import parse
+from negcap.augment.operators import OPERATORS, PRESETS, Limits
+from negcap.augment.plausibility import compare
+from negcap.schemas.negatives import REASONS
+from tests.augment.fixtures import sample_lexicon, sample_parses
+
+TEXT = "A dog is lying on a couch."
+
+
+class Lengths:
+    """A scorer that prefers short texts: -1 for each word."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
+        """-1 for each word: (texts,)."""
+        self.texts += texts
+        return np.array([-float(len(text.split())) for text in texts])
+
+
+def context() -> Context:
+    return contexts(parse([TEXT]), sample_lexicon())[0]
+
+
+def accepted(start: int, end: int, new: str, plausibility: float | None) -> Accepted:
+    candidate = Candidate("noun", (Edit(start, end, new),), (1,), "dog", new, plausibility=plausibility)
+    return Accepted(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
+
+
+def set_limits(monkeypatch: pytest.MonkeyPatch, name: str, limits: Limits | None) -> None:
+    monkeypatch.setitem(OPERATORS, name, OPERATORS[name]._replace(limits=limits))
+
+
+def test_the_reason_is_enumerated() -> None:
+    assert REASON in REASONS
+
+
+def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, "noun", Limits(-2.0))
+    kept, at_limit, bad = (accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", -2.5)))
+    (made,) = reject_implausible([context()], [{"noun": Generated([kept, bad, at_limit], [])}])
+    assert made["noun"].accepted == [kept, at_limit]
+    (rejected,) = made["noun"].rejected
+    assert rejected == (bad.candidate, REASON, 0.01, -2.5)
+
+
+def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = context()
+    known, unknown = accepted(2, 5, "cat", 1.0), accepted(5, 5, " and a cat", None)
+    (change,) = compare(own.own.captions, [own.reading], [unknown.candidate])
+    for limits, passes in (
+        (Limits(change.log_odds - 0.01), True),
+        (Limits(change.log_odds + 0.01), False),
+        (Limits(change.log_odds - 0.01, change.drop + 0.01), True),
+        (Limits(change.log_odds - 0.01, change.drop - 0.01), False),
+    ):
+        set_limits(monkeypatch, "object", limits)
+        (made,) = reject_implausible([own], [{"object": Generated([known, unknown], [])}])
+        assert (unknown._replace(plausibility=change.log_odds) in made["object"].accepted) == passes
+        assert [one.plausibility for one in made["object"].rejected if one.candidate == unknown.candidate] == (
+            [] if passes else [change.log_odds]
+        )
+
+
+def test_an_operator_without_limits_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, "noun", None)
+    some = [accepted(2, 5, "cat", None), accepted(2, 5, "car", -99.0)]
+    (made,) = reject_implausible([context()], [{"noun": Generated(some, [])}])
+    assert made["noun"] == Generated(some, [])
+
+
+def test_a_scorer_replaces_the_cloze_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, "noun", Limits(-1.0))
+    set_limits(monkeypatch, "object", Limits(-1.0))
+    scorer = Lengths()
+    one, longer = accepted(2, 5, "cat", -99.0), accepted(5, 5, " and a cat", None)
+    (made,) = reject_implausible(
+        [context()], [{"noun": Generated([one], []), "object": Generated([longer], [])}], scorer
+    )
+    assert made["noun"].accepted == [one._replace(plausibility=0.0)]
+    assert [rejected.plausibility for rejected in made["object"].rejected] == [-3.0]
+    assert set(scorer.texts) == {TEXT, one.text, longer.text}
+
+
+def test_every_caption_is_compared_with_its_own_negatives() -> None:
+    texts = ["A dog is lying on a couch.", "A man rides a horse in a long and narrow street."]
+    every = [contexts([one], sample_lexicon())[0] for one in parse(texts)]
+    longer = [
+        Candidate("noun", (Edit(text.index(" a "), text.index(" a "), " today"),), (1,), "", "today") for text in texts
+    ]
+    made = [
+        {"object": Generated([Accepted(one, apply(text, one.edits), None, None)], [])}
+        for text, one in zip(texts, longer, strict=True)
+    ]
+    together = reject_implausible(every, made)
+    alone = [reject_implausible([own], [one])[0] for own, one in zip(every, made, strict=True)]
+    assert together == alone
+
+
+def test_a_scorer_changes_no_candidate_but_its_plausibility() -> None:
+    parses = sample_parses().slice(0, 15)
+    config = Settings(operators=PRESETS["all"], per_family=4)
+    scorer = Lengths()
+    tables, _ = generate_tables(parses, sample_lexicon(), config, scorer=scorer)
+    rows = tables["negatives"].to_pylist()
+    assert rows and scorer.texts
+    for row in rows:
+        assert row["plausibility"] == len(row["caption"].split()) - len(row["text"].split())
+        assert row["plausibility"] >= OPERATORS[row["operator"]].limits.min_log_odds  # type: ignore[union-attr]
+
+
+def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
+    tables, counts = generate_tables(sample_parses().slice(0, 60), sample_lexicon(), Settings())
+    found = {"negatives": 0, "implausible": 0}
+    for row in tables["negatives"].to_pylist():
+        limits = OPERATORS[row["operator"]].limits
+        assert limits is None or row["plausibility"] >= limits.min_log_odds - 1e-5
+        found["negatives"] += 1
+    for row in tables["rejections"].to_pylist():
+        limits = OPERATORS[row["operator"]].limits
+        if row["reason"] == REASON and limits is not None and limits.max_drop == np.inf:
+            assert row["plausibility"] < limits.min_log_odds + 1e-5
+        found["implausible"] += row["reason"] == REASON
+    assert all(found.values())
+    assert sum(n for name, n in counts.items() if name.endswith(f".{REASON}")) == found["implausible"]

@@ -1,0 +1,250 @@
+"""How likely words and whole negatives are by the cloze model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from negcap.augment.caption import Caption, from_parses
+from negcap.augment.cloze.model import Reading, cloze_model
+from negcap.augment.context import contexts
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.language.parse import parse
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.operators import PRESETS
+from negcap.augment.plausibility import compare, entry_units, log_probabilities, read, words_after
+from tests.augment.fixtures import sample_lexicon, sample_parses
+
+
+def caption(text: str) -> Caption:
+    return parse([text])[0]
+
+
+def words_read(words: Sequence[str]) -> Reading:
+    (reading,) = cloze_model().read([list(words)])
+    return reading
+
+
+def log_likelihood(text: str) -> float:
+    """The pseudo-log-likelihood of a caption."""
+    return float(words_read(caption(text).lowered).own.sum())
+
+
+def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Candidate:
+    """The candidate that replaces some words of a text, each the first time it is there."""
+    edits = tuple(sorted(Edit(text.index(old), text.index(old) + len(old), new) for old, new in exchanges))
+    old, new = exchanges[0]
+    return Candidate(change, edits, (0,), old.lower(), new.lower())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "edits", "words", "starts"),
+    [
+        ("A dog on a couch.", [], "a dog on a couch .", []),
+        ("A dog on a couch.", [Edit(0, 1, "Two"), Edit(2, 5, "dogs")], "two dogs on a couch .", [0, 1]),
+        ("A dog on a couch", [Edit(11, 16, "red bench")], "a dog on a red bench", [4]),
+        ("A dog on a couch.", [Edit(5, 5, " and a cat")], "a dog and a cat on a couch .", [2]),
+        ("A dog.", [Edit(5, 5, " on a couch")], "a dog on a couch .", [2]),
+        ("A dog", [Edit(5, 5, " on a couch")], "a dog on a couch", [2]),
+        ("A dog on a couch.", [Edit(0, 5, "A man's cat"), Edit(9, 16, "a dog")], "a man 's cat on a dog .", [0, 5]),
+        ("A dog in front of a car.", [Edit(6, 17, "on")], "a dog on a car .", [2]),
+        ("A dog on a couch.", [Edit(2, 5, "T-shirt"), Edit(5, 5, "!")], "a t - shirt ! on a couch .", [1, 4]),
+    ],
+)
+def test_the_words_of_a_caption_after_edits(text: str, edits: list[Edit], words: str, starts: list[int]) -> None:
+    assert words_after(caption(text), edits) == (words.split(), starts)
+
+
+def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
+    for one in from_parses(sample_parses()):
+        assert words_after(one, [Edit(0, len(one.text), one.text)])[0] == list(one.lowered)
+
+
+@pytest.mark.parametrize(
+    ("text", "exchanges"),
+    [
+        ("A dog is lying on a couch.", [("dog", "cat")]),
+        ("A boy throws a ball to a dog.", [("boy", "dog"), ("dog", "boy")]),
+        ("A boy is holding a kite.", [("boy", "boy and a girl"), ("is", "are")]),
+        ("A woman in a red shirt holds a blue cup.", [("red", "blue"), ("blue", "red")]),
+        ("A dog runs", [("runs", "runs in the snow")]),
+        ("A dog and a zebrafinch.", [("zebrafinch", "cat")]),
+    ],
+)
+def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
+    one, candidate = caption(text), replaced(text, *exchanges)
+    (change,) = compare([one], read([one]), [candidate])
+    after = " ".join(words_after(one, candidate.edits)[0])
+    assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
+    assert change.drop >= 0.0
+
+
+def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
+    texts = ["A boy throws a ball to a dog.", "A cat on a couch.", "A long train on a bridge over a wide river."]
+    captions = parse(texts)
+    candidates = [
+        replaced(text, (old, new))
+        for text, old, new in zip(texts, ("ball", "cat", "river"), ("hat", "dog", "street"), strict=True)
+    ]
+    together = compare(captions, read(captions), candidates)
+    alone = [compare([one], read([one]), [candidate])[0] for one, candidate in zip(captions, candidates, strict=True)]
+    assert together == alone
+    assert compare([], [], []) == []
+
+
+def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "A dog runs past two cats."
+    one = caption(text)
+    several = [replaced(text, ("A", number), ("dog", "dogs"), ("runs", "run"), change="quantity") for number in
+               ("Two", "Five", "Three")]  # fmt: skip
+    other = [replaced(text, ("two", number), change="quantity") for number in ("four", "three")]
+    candidates, captions = [*several, *other], [one] * 5
+    model, asked = cloze_model(), list[int]()
+    plain = type(model).read
+
+    def counting(self: object, texts: Sequence[Sequence[str]], *spans: object) -> list[Reading]:
+        asked.append(len(texts))
+        return plain(model, texts, *spans)  # type: ignore[arg-type]
+
+    readings = read([one]) * 5
+    monkeypatch.setattr(type(model), "read", counting)
+    changes = compare(captions, readings, candidates)
+    monkeypatch.undo()
+    assert asked == [2]
+    for candidate, change in zip(candidates[:1] + candidates[3:4], [changes[0], changes[3]], strict=True):
+        assert change == compare([one], read([one]), [candidate])[0]
+    # The others differ from the one that was read by their own number alone.
+    (own,) = cloze_model().read([words_after(one, several[0].edits)[0]])
+    for number, change in zip(("five", "three"), changes[1:3], strict=True):
+        units = np.array([cloze_model().units.of(number), cloze_model().units.of("two")])
+        likely = own.log_probabilities(0, 1, units)
+        assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
+        assert change.drop == changes[0].drop
+
+
+def test_drop_is_the_most_that_a_word_loses_which_both_texts_have() -> None:
+    text = "Two dogs are lying on a red couch."
+    one, candidate = caption(text), replaced(text, ("dogs", "dog"), ("Two", "Five"))
+    (change,) = compare([one], read([one]), [candidate])
+    old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
+    assert change.drop == pytest.approx(max(0.0, float((old - new)[2:].max())), abs=1e-5)
+
+
+def test_drop_of_texts_of_unequal_length_compares_their_common_start_and_end() -> None:
+    text = "A dog is lying on a couch."
+    one = caption(text)
+    candidate = replaced(text, ("is", "with a big green hat is"))
+    (change,) = compare([one], read([one]), [candidate])
+    old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
+    lost = np.concatenate([old[:2] - new[:2], old[2:] - new[-len(old) + 2 :]])
+    assert change.drop == pytest.approx(max(0.0, float(lost.max())), abs=1e-5)
+
+
+def test_a_negative_that_is_its_caption_has_no_change() -> None:
+    text = "A dog is lying on a couch."
+    (change,) = compare([caption(text)], read([caption(text)]), [replaced(text, ("dog", "dog"))])
+    assert change == (0.0, 0.0)
+
+
+def test_entries_have_the_unit_of_their_form() -> None:
+    lexicon, units = sample_lexicon(), cloze_model().units
+    dog, sit = lexicon.nouns.number["dog"], lexicon.verbs.number["sit"]
+    assert entry_units(lexicon, "noun", "nn")[dog] == units.of("dog")
+    assert entry_units(lexicon, "noun", "nns")[dog] == units.of("dogs")
+    assert entry_units(lexicon, "verb", "VBZ")[sit] == units.of("sits")
+    front = lexicon.prepositions.number["in front of"]
+    assert entry_units(lexicon, "preposition")[front] == units.of("in front of") is not None
+
+
+def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> None:
+    lexicon = sample_lexicon()
+    one = caption("A dog on a couch.")
+    nouns, units = lexicon.nouns, entry_units(lexicon, "noun", "nn").copy()
+    dog = nouns.number["dog"]
+    known = log_probabilities(read([one])[0], nouns, units, (1, 2), ())
+    units[dog] = -1
+    found = log_probabilities(read([one])[0], nouns, units, (1, 2), ())
+    assert found[dog] == pytest.approx(np.log(nouns.counts[dog] / nouns.counts.sum()))
+    assert np.array_equal(np.delete(found, dog), np.delete(known, dog))
+
+
+def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place() -> None:
+    reading = words_read(caption("A dog is lying in front of a zebrafinch.").lowered)
+    for token in (0, 1, 2, 3, 4, 5, 6, 7):
+        own = np.array([reading.units[reading.place_of[token]]])
+        found = reading.log_probabilities(token, token + 1, own)
+        assert found[0] == pytest.approx(reading.log_probability(token), abs=1e-4)
+    assert reading.log_probability(4) == reading.log_probability(5) == reading.log_probability(6)
+    assert reading.log_probability(8) == reading.own.min() < -8  # unknown
+    assert reading.log_probability(9) == 0.0
+    assert reading.log_probabilities(1, 2, np.array([-1]))[0] == -np.inf
+
+
+def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
+    captions = from_parses(sample_parses())[:40]
+    every = np.arange(2, len(cloze_model().units.names))
+    totals = [
+        np.log(np.exp(reading.log_probabilities(token, token + 1, every)).sum())
+        for reading, one in zip(read(captions), captions, strict=True)
+        for token in range(len(one.tokens) - 1)
+    ]
+    assert abs(np.mean(totals)) < 0.4
+
+
+@pytest.mark.parametrize(
+    ("text", "likely", "unlikely"),
+    [
+        ("A dog on a couch.", ("on", "next to"), ("on", "through")),
+        ("A man is riding a horse.", ("man", "woman"), ("man", "table")),
+        ("A man is riding a horse.", ("horse", "bike"), ("horse", "cloud")),
+        ("A dog is running on the beach.", ("running", "walking"), ("running", "reading")),
+        ("A red car is parked on the street.", ("red", "blue"), ("red", "furry")),
+        ("A man sits on a bench.", ("A man sits", "Two men sit"), ("A man sits", "Ninety men sit")),
+    ],
+)
+def test_some_negatives_are_clearly_more_plausible(
+    text: str, likely: tuple[str, str], unlikely: tuple[str, str]
+) -> None:
+    one = caption(text)
+    good, bad = compare([one] * 2, read([one]) * 2, [replaced(text, likely), replaced(text, unlikely)])
+    assert good.log_odds > bad.log_odds + 1.0
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pa.Table]:
+    parses = sample_parses().slice(0, 60)
+    return dict(generate_tables(parses, sample_lexicon(), Settings(operators=PRESETS["all"]))[0])
+
+
+def test_every_negative_has_a_plausibility(tables: dict[str, pa.Table]) -> None:
+    plausibility = tables["negatives"]["plausibility"]
+    assert plausibility.null_count == 0
+    assert np.isfinite(plausibility.to_numpy()).all()
+    refused = [row for row in tables["rejections"].to_pylist() if row["reason"] == "implausible"]
+    assert refused and all(np.isfinite(row["plausibility"]) for row in refused)
+
+
+def test_the_plausibility_of_an_exchange_of_one_word_is_the_ratio_of_its_probabilities(
+    tables: dict[str, pa.Table],
+) -> None:
+    lexicon: Lexicon = sample_lexicon()
+    captions = {one.caption_id: one for one in from_parses(sample_parses())}
+    model, checked = cloze_model(), set()
+    for row in tables["negatives"].to_pylist():
+        one = captions[row["caption_id"]]
+        if len(row["edits"]) != 1 or row["operator"] not in ("noun", "preposition", "attribute", "verb"):
+            continue
+        (edit,) = row["edits"]
+        at = [token.index for token in one.tokens if (token.start, token.end) == (edit["start"], edit["end"])]
+        new = model.units.of(edit["new"])
+        if not at or new is None or not row["replaced"]:
+            continue
+        (reading,) = (context.reading for context in contexts([one], lexicon))
+        expected = reading.log_probabilities(at[0], at[0] + 1, np.array([new]))[0] - reading.log_probability(at[0])
+        assert row["plausibility"] == pytest.approx(expected, abs=1e-3), row["text"]
+        checked.add(row["operator"])
+    assert checked == {"noun", "preposition", "attribute", "verb"}
