@@ -18,7 +18,7 @@ from negcap.schemas.markdown import markdown as tables
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put commands, tables and limits where a page has `<!-- commands: … -->`, `<!-- tables -->` or `<!-- limits -->`."""
+    """Put commands, tables and limits where a page has `<!-- commands: … -->`, `<!-- tables -->`, `<!-- limits -->`."""
     markdown = re.sub(r"<!-- commands: (.+?) -->", lambda match: commands(match[1].split()), markdown)
     return markdown.replace("<!-- tables -->", tables()).replace("<!-- limits -->", limits())
 
