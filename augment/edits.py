@@ -51,7 +51,10 @@ class Accepted(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS, p_true as in `Accepted`."""
+    """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS.
+
+    p_true, plausibility: as in `Accepted`; plausibility only if it is the reason.
+    """
 
     candidate: Candidate
     reason: str

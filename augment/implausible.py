@@ -23,11 +23,11 @@ class Generated(NamedTuple):
 def reject_implausible(
     contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], scorer: SentenceScorer | None = None
 ) -> list[dict[str, Generated]]:
-    """The results with the plausibility of each negative; those below their operator's floor are rejected.
+    """The results with the plausibility of each negative; those outside their operator's limits are rejected.
 
-    contexts: of the captions. made: for each caption, the results by operator. scorer: a
-    language model that scores all negatives instead of the cloze model. Without it, negatives whose plausibility their
-    operator knows are not read again.
+    contexts: of the captions. made: for each caption, the results by operator. scorer: a language model that scores all
+    negatives instead of the cloze model; it knows no drop. Without it, negatives whose plausibility their operator
+    knows are not read again.
     """
     waiting = [
         (row, one)
@@ -62,7 +62,7 @@ def reject_implausible(
 def _scored(
     contexts: Sequence[Context], waiting: Sequence[tuple[int, Accepted]], scorer: SentenceScorer | None
 ) -> list[Change]:
-    """How each negative compares with its caption, whose number comes with it."""
+    """How each negative compares with its caption; waiting: the caption's number in `contexts`, and the negative."""
     captions = [contexts[row].own.captions[0] for row, _ in waiting]
     if scorer is None:
         readings = [contexts[row].reading for row, _ in waiting]

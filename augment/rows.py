@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from negcap.augment.cache import cached
 from negcap.augment.edits import Accepted, Edit, Rejected
+from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.operators import OPERATORS
 from negcap.schemas.negatives import EDITS
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
+NOUNS = 1 << 14  # number of nouns whose concreteness is cached
 
 
 class Rows:
@@ -52,13 +55,34 @@ class Rows:
         columns |= {"negative_id": label, "positive_id": label}
         candidates, words, likely, plausible = zip(*self._candidates, strict=True)
         columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
-        _, edits, _, *changes, _, _ = zip(*candidates, strict=True)
+        kinds, edits, _, *changes, _, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
         columns["p_true"] = pa.array(likely, pa.float32())
         columns["plausibility"] = pa.array(plausible, pa.float32())
+        if "concreteness" in schema.names:
+            columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
         texts = parses["text"].to_pylist()
         columns["edits"] = _edits(edits, chain.from_iterable([texts[row]] * size for row, _, size in self._batches))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def concreteness(change: str, replacement: str) -> float | None:
+    """The concreteness of the noun that a candidate puts in, of two swapped nouns the lower one, by the shipped score.
+
+    change, replacement: of the candidate, see `negcap.augment.edits.Candidate`. None if it puts in no noun, or one
+    without a score.
+    """
+    if change == "noun":
+        return _score(replacement)
+    if change == "swap":
+        one, other = map(_score, replacement.split(" | "))
+        return None if one is None or other is None else min(one, other)
+    return None
+
+
+@cached(NOUNS)
+def _score(noun: str) -> float | None:
+    return Concreteness.load().score(noun)
 
 
 def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:

@@ -1,22 +1,38 @@
-"""What the documentation takes from the code when the site is built: every command, and the columns of every table."""
+"""What the documentation takes from the code when the site is built: every command, the columns of every table, and how
+plausible the negatives of each operator must be.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 import click
 
+from negcap.augment.operators import OPERATORS
 from negcap.pipelines.cli import negcap
 from negcap.schemas.markdown import markdown as tables
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the commands and the tables where a page has `<!-- commands -->` or `<!-- tables -->`."""
+    """Put commands, tables and limits where a page has `<!-- commands: … -->`, `<!-- tables -->`, `<!-- limits -->`."""
     markdown = re.sub(r"<!-- commands: (.+?) -->", lambda match: commands(match[1].split()), markdown)
-    return markdown.replace("<!-- tables -->", tables())
+    return markdown.replace("<!-- tables -->", tables()).replace("<!-- limits -->", limits())
+
+
+def limits() -> str:
+    """A table of the operators that have limits: the floor of their draws, the least log-odds and the largest drop."""
+    rows = ["| operator | floor | least plausibility | largest drop |", "|---|---|---|---|"]
+    for name, operator in OPERATORS.items():
+        if operator.limits is not None:
+            floor = getattr(inspect.getmodule(operator.propose), "FLOOR", None)
+            numbers = (floor, operator.limits.min_log_odds, operator.limits.max_drop)
+            cells = ("–" if number is None or not isfinite(number) else f"{number:g}" for number in numbers)
+            rows.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def commands(names: list[str]) -> str:

@@ -57,6 +57,13 @@ _PLAUSIBILITY = field(
     "log-odds of the negative to its caption under a language model, in nats; null if not computed",
     nullable=True,
 )
+_CONCRETENESS = field(
+    "concreteness",
+    pa.float32(),
+    "concreteness of the noun that is put in, of two swapped nouns the lower one, by the shipped score, where VSE-C's "
+    "threshold is 0.6; null if no noun is put in or it has no score",
+    nullable=True,
+)
 
 NEGATIVES = schema(
     "negatives",
@@ -71,6 +78,7 @@ NEGATIVES = schema(
     *_CHANGE,
     _P_TRUE,
     _PLAUSIBILITY,
+    _CONCRETENESS,
 )
 
 REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "3"})

@@ -14,8 +14,8 @@ y = w. They are made equal by repeating
 
     b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
 
-The bound keeps balance a choice among what is plausible: factors multiply the weights of plausible entries alone, by
-no more than e^(2 BOUND).
+Factors multiply only the weights of plausible entries, those above an operator's floor, and the ratio of two factors is
+at most e^(2 BOUND): balance makes no implausible replacement likely.
 """
 
 from __future__ import annotations

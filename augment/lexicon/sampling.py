@@ -1,4 +1,4 @@
-"""Sample replacements for all slots of a caption together, in proportion to their weights in the lexicon."""
+"""Sample replacements for all slots of a caption together, in proportion to their weights."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     """Yield at most `limit` distinct (slot, entry) index pairs, sampled by weight without replacement.
 
     slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
-    chosen in proportion to the sum of its weights, so a word that the corpus makes nearly certain in its context is
-    replaced less often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
+    chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
+    often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
     which gives a text-only model few cues; negcap.augment.lexicon.balance corrects for rejections.
 
     Uses exponential keys (Efraimidis and Spirakis 2006).

@@ -29,7 +29,10 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
 
 
 class Limits(NamedTuple):
-    """What a plausible negative keeps to, in nats; see `negcap.augment.plausibility.Change`."""
+    """When a negative is plausible: its log-odds are at least min_log_odds and its drop is at most max_drop, in nats.
+
+    See `negcap.augment.plausibility.Change`. The drop is known only of negatives that are read as a whole.
+    """
 
     min_log_odds: float = -7.0
     max_drop: float = math.inf

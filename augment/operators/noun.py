@@ -45,7 +45,7 @@ def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterato
 
 @cached_on_context
 def noun_choices(caption: Caption, context: Context) -> list[Choice]:
-    """The nouns that may replace each noun of a caption, by their probability there."""
+    """The nouns that may replace each noun of a caption, by log p + LIFT * log lift given the governor of the slot."""
     nouns, choices = context.lexicon.nouns, []
     for slot in known_slots(caption, nouns):
         own, prior = nouns.number[slot.entry], nouns.priors.get(slot.form)

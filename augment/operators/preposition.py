@@ -46,7 +46,10 @@ def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> 
 
 @cached_on_context
 def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
-    """The prepositions that may replace each preposition of a caption, by their probability there."""
+    """The prepositions that may replace each preposition of a caption, by their probability there.
+
+    The negatives are read as a whole to know how plausible they are.
+    """
     entries, choices = context.lexicon.prepositions, []
     for slot in preposition_slots(caption):
         if slot.entry not in entries.number or not _is_visible(caption, slot, context):

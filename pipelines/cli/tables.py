@@ -28,7 +28,7 @@ reading = options.together(
 )
 counting = options.together(
     click.option("--min-count", type=int, help="Occurrences that a replacement noun needs; default: by corpus size."),
-    click.option("--theta", type=float, help="Minimum concreteness of a replacement noun, 0 to 1; default: 0.6."),
+    click.option("--theta", type=float, help="Minimum concreteness of a replacement noun; default: 0.6."),
     click.option("--attributes", metavar="FILE", help="Attributes to use, one per line; default: the frequent ones."),
     concreteness,
 )
@@ -164,7 +164,7 @@ def lexicon(run: Path, **given: Any) -> None:
 @options.run
 @simple
 @click.option("--min-count", type=int, help="Occurrences that a frequent word needs; default: by corpus size.")
-@click.option("--theta", type=float, help="Minimum concreteness of a noun, 0 to 1; default: 0.6.")
+@click.option("--theta", type=float, help="Minimum concreteness of a noun; default: 0.6.")
 @concreteness
 @options.workers
 def components(run: Path, **given: Any) -> None:

@@ -1,7 +1,10 @@
 """Candidates become rows with their caption's keys, a number each, and their edits."""
 
+import pytest
+
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected
-from negcap.augment.rows import Rows
+from negcap.augment.language.concreteness import Concreteness
+from negcap.augment.rows import Rows, concreteness
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.augment.fixtures import sample_parses
@@ -11,12 +14,12 @@ def test_rows_of_several_captions_and_operators() -> None:
     parses = sample_parses().slice(0, 3)
     texts = parses["text"].to_pylist()
     noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
-    swap = Candidate("swap", (), (1, 2), "a | b", "b | a")
+    swap = Candidate("swap", (), (1, 2), "dog | beach", "beach | dog")
     rows = Rows()
-    rows.add(0, "noun", [Accepted(noun, "one", 0.5, -1.0), Accepted(noun, "two", None, -2.5)])
+    rows.add(0, "noun", [Accepted(noun, "one", 0.5, -1.5), Accepted(noun, "two", None, None)])
     rows.add(0, "shuffle", [])
-    rows.add(2, "noun", [Accepted(noun, "three", 0.25, None)])
-    rows.add(2, "shuffle", [Accepted(swap, "four", None, 0.5)])
+    rows.add(2, "noun", [Accepted(noun, "three", 0.25, 2.0)])
+    rows.add(2, "shuffle", [Accepted(swap, "four", None, -3.0)])
     table = rows.table(parses, NEGATIVES)
     check(table, NEGATIVES)
     first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
@@ -28,7 +31,9 @@ def test_rows_of_several_captions_and_operators() -> None:
     ]
     assert table["text"].to_pylist() == ["one", "two", "three", "four"]
     assert table["p_true"].to_pylist() == [0.5, None, 0.25, None]
-    assert table["plausibility"].to_pylist() == [-1.0, -2.5, None, 0.5]
+    assert table["plausibility"].to_pylist() == [-1.5, None, 2.0, -3.0]
+    cat, dog, beach = map(Concreteness.load().score, ("cat", "dog", "beach"))
+    assert table["concreteness"].to_pylist() == pytest.approx([cat, cat, cat, min(dog, beach)])
     assert table["caption"].to_pylist() == [texts[0], texts[0], texts[2], texts[2]]
     assert table["family"].to_pylist() == ["noun", "noun", "noun", "relation"]
     assert table["edits"].to_pylist()[2:] == [
@@ -39,6 +44,27 @@ def test_rows_of_several_captions_and_operators() -> None:
         [],
     ]
     assert table["replaced_synset"].to_pylist() == ["dog.n.01"] * 3 + [None]
+
+
+@pytest.mark.parametrize(
+    ("change", "replacement", "nouns"),
+    [
+        ("noun", "cat", ["cat"]),
+        ("noun", "tennis racket", ["tennis racket"]),
+        ("noun", "tennis zzz", None),
+        ("swap", "peace | dog", ["peace"]),
+        ("swap", "dog | peace", ["peace"]),
+        ("swap", "dog | zzz", None),
+        ("quantity", "two", None),
+        ("preposition", "in front of", None),
+        ("attribute", "orange", None),
+        ("attribute_swap", "orange | rose", None),
+        ("verb", "park", None),
+    ],
+)
+def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, nouns: list[str] | None) -> None:
+    score = Concreteness.load().score
+    assert concreteness(change, replacement) == (score(nouns[0]) if nouns else None)
 
 
 def test_no_rows() -> None:

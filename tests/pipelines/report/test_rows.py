@@ -22,7 +22,7 @@ def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **cha
         "text": "A horse runs.",
         "edits": [edit],
         "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01", "replacement_synset": None,
-        "p_true": None,
+        "p_true": None, "plausibility": None, "concreteness": None,
         "reason": "unchanged",
     }  # fmt: skip
     return {**values, **changes}
