@@ -55,7 +55,7 @@ class Operator(NamedTuple):
 
 OPERATORS: dict[str, Operator] = {
     "noun": Operator(noun, "noun", 1.0),
-    "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-4.5, 2.0)),
+    "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-5.5, 2.0)),
     "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 2.5)),
     "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 3.0)),
     "object": Operator(object_, "object", 0.25, limits=Limits(-6.0)),

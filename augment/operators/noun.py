@@ -24,7 +24,7 @@ from negcap.augment.slots.nouns import NounSlot, noun_slots
 from negcap.augment.slots.prepositions import preposition_uses
 
 # The lowest log p(noun | rest of the caption) of a replacement, and its lowest log lift given the governor of its slot.
-FLOOR = -5.0
+FLOOR = -5.5
 LIFT = 2.0
 MAX_LIFT = 1.0
 # Prepositions of company and neighbourhood, and the verb of clothing: another thing may be there as well.
