@@ -7,7 +7,7 @@ Uses no files and no processes: both the stage `negatives` and the Python API ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -127,27 +127,14 @@ def generate_for_images(
 def apply_operator(
     name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
 ) -> Generated:
-    """Apply one operator to a caption: the candidates of `checked_candidates`, as accepted and rejected ones."""
-    made = Generated([], [])
-    for candidate in checked_candidates(name, caption, context, settings, image):
-        if isinstance(candidate, Accepted):
-            made.accepted.append(candidate)
-        else:
-            made.rejected.append(candidate)
-    return made
-
-
-def checked_candidates(
-    name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
-) -> Iterator[Accepted | Rejected]:
-    """Check the candidates of one operator for a caption, in order and lazily, until its quota is accepted.
+    """Check the candidates of one operator for a caption, in order, until its quota is accepted.
 
     A candidate whose text equals a caption of the image is rejected (`sibling_says_so`). The random stream depends only
     on the seed, the operator and the caption's id, so neither order nor other operators change the result.
     """
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
-    own: set[str] = set()
+    made, own = Generated([], []), set[str]()
     operator = OPERATORS[name]
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
@@ -159,14 +146,15 @@ def checked_candidates(
                     continue
                 if lower not in context.texts:
                     own.add(lower)
-                    yield Accepted(candidate, text, p_true, candidate.plausibility)
+                    made.accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
                     if len(own) == quota:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            yield Rejected(candidate, reason, p_true)
+            made.rejected.append(Rejected(candidate, reason, p_true))
         if own:
             break
+    return made
 
 
 def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:

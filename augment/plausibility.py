@@ -1,8 +1,8 @@
 """Plausibility: how likely words are in the slots of a caption, and a negative as a caption, by the cloze model.
 
-The plausibility of a negative is its log-odds to its caption, in nats: log p(negative) - log p(caption). If one word or
-phrase replaces another, this is log p(new | rest) - log p(old | rest). For other edits it is the difference of the
-pseudo-log-likelihoods, the sums of log p(word | rest) over all words (Salazar et al. 2020).
+The plausibility of a negative is its log-odds to its caption, in nats: log p(negative) - log p(caption). If one noun,
+attribute or verb replaces another, this is log p(new | rest) - log p(old | rest). For other edits it is the difference
+of the pseudo-log-likelihoods, the sums of log p(word | rest) over all words (Salazar et al. 2020).
 """
 
 from __future__ import annotations

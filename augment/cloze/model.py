@@ -101,6 +101,10 @@ class Reading:
         scores = self.model.embedding[units] @ vector + self.model.bias[units]
         return np.where(units < 0, -np.inf, np.minimum(scores, 0.0))
 
+    def is_unit(self, token: int) -> bool:
+        """Whether a token is a unit of its own, not part of a phrase."""
+        return self.place_of.count(self.place_of[token]) == 1
+
     def log_probability(self, token: int) -> float:
         """log p(unit | rest) of the unit that a token belongs to; 0 for the final full stop."""
         place = self.place_of[token] - 1

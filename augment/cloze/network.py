@@ -8,6 +8,7 @@ units: one unit, several, or none.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from functools import cached_property
 import numpy as np
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
-BLOCK = 32  # number of captions that are read together
+BLOCK = 32  # number of captions that are read together, if they have at most LONG units
+LONG = 48
 STEP = 8  # their length is padded to a multiple of this
 
 
@@ -65,19 +67,22 @@ class Network:
         for i, (caption, own) in enumerate(zip(captions, places, strict=True)):
             by_size.setdefault(-(-max(len(caption), len(own)) // STEP) * STEP, []).append(i)
         for size, numbers in by_size.items():
-            for start in range(0, len(numbers), BLOCK):
-                rows = numbers[start : start + BLOCK]
-                found = self._block([captions[i] for i in rows], [places[i] for i in rows], size)
+            block = max(1, min(BLOCK, BLOCK * LONG**2 // size**2))  # the attention's memory grows with the square
+            for start in range(0, len(numbers), block):
+                rows = numbers[start : start + block]
+                found = self._block([captions[i] for i in rows], [places[i] for i in rows], block, size)
                 for i, vectors in zip(rows, found, strict=False):
                     made[i] = vectors[: len(places[i])]
         return made
 
-    def _block(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]], size: int) -> np.ndarray:
-        """The context vectors of the places of at most BLOCK captions, padded: (BLOCK, size, width)."""
-        lengths = np.full(BLOCK, 2)
+    def _block(
+        self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]], count: int, size: int
+    ) -> np.ndarray:
+        """The context vectors of the places of at most `count` captions, padded: (count, size, width)."""
+        lengths = np.full(count, 2)
         lengths[: len(captions)] = [len(caption) for caption in captions]
-        units, reversed_units = (np.zeros((BLOCK, size), np.int64) for _ in range(2))
-        at = np.zeros((2, BLOCK, size), np.int64)
+        units, reversed_units = (np.zeros((count, size), np.int64) for _ in range(2))
+        at = np.zeros((2, count, size), np.int64)
         at[1] = 1
         for number, (caption, own) in enumerate(zip(captions, places, strict=True)):
             units[number, : len(caption)] = caption
@@ -87,15 +92,15 @@ class Network:
         before = self._states("forward_gru", units)
         after = self._states("backward_gru", reversed_units)
         mirrored = lengths[:, None] - 1 - np.arange(size)  # where a unit stands in the reversed caption
-        row = np.arange(BLOCK)[:, None]
+        row = np.arange(count)[:, None]
         after = after[row, np.maximum(mirrored, 0)]
         states = before.shape[2]
-        joined = _buffer("joined", (BLOCK, size, 3 * states))
+        joined = _buffer("joined", (count, size, 3 * states))
         joined[..., :states] = before[row, at[0]]
         joined[..., states : 2 * states] = after[row, at[1]]
         joined[..., 2 * states :] = self._attend(joined[..., : 2 * states], before, after, at, lengths)
-        hidden = self._apply("hidden", joined.reshape(BLOCK * size, -1))
-        return self._apply("output", _gelu(hidden)).reshape(BLOCK, size, -1).copy()
+        hidden = self._apply("hidden", joined.reshape(count * size, -1))
+        return self._apply("output", _gelu(hidden)).reshape(count, size, -1).copy()
 
     def _apply(self, name: str, rows: np.ndarray) -> np.ndarray:
         """A linear layer: (rows, outputs), in a buffer of its own."""
@@ -163,10 +168,12 @@ _buffers = threading.local()
 
 def _buffer(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """An array for intermediate results, used again by the next block: fresh memory costs more than filling it."""
-    known: dict[tuple[str, tuple[int, ...]], np.ndarray] = _buffers.__dict__
-    if (name, shape) not in known:
-        known[name, shape] = np.empty(shape, np.float32)
-    return known[name, shape]
+    size = math.prod(shape)
+    known: np.ndarray | None = getattr(_buffers, name, None)
+    if known is None or known.size < size:
+        known = np.empty(size, np.float32)
+        setattr(_buffers, name, known)
+    return known[:size].reshape(shape)
 
 
 def _transposed(matrix: np.ndarray) -> np.ndarray:

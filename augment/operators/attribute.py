@@ -51,8 +51,8 @@ def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
     """The attributes that may replace each attribute of a caption, by their probability there."""
     entries, choices = context.lexicon.attributes, []
     for slot in attribute_slots(caption):
-        if is_negated(caption, slot.noun):
-            continue
+        if is_negated(caption, slot.noun) or not context.reading.is_unit(slot.index):
+            continue  # "a leather jacket" is one unit
         likely = context.log_probabilities("attribute", (slot.index, slot.index + 1), slot.contexts)
         odds = likely - context.reading.log_probability(slot.index)
         likely[_compatible(slot.entry, entries.names)] = -np.inf

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.network import Network, Place
+from negcap.augment.cloze.network import LONG, Network, Place, _buffers
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
-LENGTHS = (1, 2, 5, 11, 23)  # of captions, without START and END
+LENGTHS = (1, 2, 5, 11, 23, 90)  # of captions, without START and END
 
 
 def random_network(seed: int = 1) -> Cloze:
@@ -66,12 +66,12 @@ def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
 
 
 def test_a_place_may_hold_several_units_or_none() -> None:
-    net, captions = random_network(), random_captions()
+    net, short = random_network(), random_captions()[:4]
     places = [
         [(before, after) for before in range(len(caption) - 1) for after in range(before + 1, len(caption))]
-        for caption in captions[:-1]
+        for caption in short
     ]
-    for caption, own, vectors in zip(captions, places, in_numpy(net).contexts(captions[:-1], places), strict=False):
+    for caption, own, vectors in zip(short, places, in_numpy(net).contexts(short, places), strict=True):
         expected = torch.stack([context(net, caption, place) for place in own]).numpy()
         np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=2e-6)
 
@@ -81,6 +81,20 @@ def test_what_is_asked_of_other_captions_changes_nothing() -> None:
     together = network.contexts(captions, [singles(caption) for caption in captions])
     for caption, vectors in zip(captions, together, strict=True):
         assert np.array_equal(network.contexts([caption], [singles(caption)])[0], vectors)
+
+
+def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
+    network = in_numpy(random_network())
+
+    def read(length: int, copies: int) -> dict[str, int]:
+        caption = [0, *[5] * length, 1]
+        found = network.contexts([caption] * copies, [singles(caption)] * copies)
+        assert all(np.array_equal(vectors, found[0]) for vectors in found)
+        return {name: buffer.size for name, buffer in vars(_buffers).items()}
+
+    largest = read(LONG - 2, 40)
+    for length in (400, 60, 7, 150):
+        assert read(length, 40) == largest, length
 
 
 def test_nothing_asked_is_nothing_answered() -> None:

@@ -9,5 +9,6 @@ import pytest
 @pytest.fixture
 def without_floors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let operators propose implausible replacements too, so that a test does not depend on the cloze model."""
+    monkeypatch.setattr(import_module("negcap.augment.operators.preposition"), "MIN_LIFT", 0.0)
     for name in ("attribute", "noun", "preposition", "verb"):
         monkeypatch.setattr(import_module(f"negcap.augment.operators.{name}"), "FLOOR", -math.inf)

@@ -106,3 +106,9 @@ def test_swap_attribute_leaves_what_may_stay_true(texts: tuple[str, ...]) -> Non
 def test_every_word_of_an_overlap_is_known_or_of_the_paper() -> None:
     assert {"red", "blue", "wooden"} <= attributes().words
     assert "other" not in attributes().words
+
+
+def test_no_part_of_a_unit_of_the_cloze_model_is_replaced() -> None:
+    # The model knows "leather jacket" as one word, so it has no probability of "leather" alone.
+    assert not accepted("attribute", "A man in a leather jacket.")
+    assert accepted("attribute", "A man in a black jacket.")

@@ -5,6 +5,7 @@ from negcap.augment.exchanges import CHOICES
 from negcap.augment.language.parse import parse
 from negcap.augment.language.prepositions import prepositions
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
+from negcap.augment.operators.numeral import MIN_RATIO, numeral_choices
 from negcap.augment.rng import record_rng
 from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.slots.prepositions import preposition_slots
@@ -294,21 +295,25 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "opposites"),
+    ("text", "entry", "opposites"),
     [
-        ("A cat climbs down a tree.", {"up"}),
-        ("A dog jumps into a boat.", {"out of"}),
-        ("A dog walks toward a house.", {"away from"}),
-        ("A bird flies over a bridge.", {"under", "underneath", "beneath"}),
-        ("A dog sits on a table.", set()),
-        ("A dog stands next to a car.", set()),
+        ("A cat climbs down a tree.", "down", {"up"}),
+        ("A dog jumps into a boat.", "into", {"out of"}),
+        ("A dog walks toward a house.", "toward", {"away from"}),
+        ("A bird flies over a bridge.", "over", {"under", "underneath", "beneath"}),
+        ("A dog runs through a field.", "through", set()),
     ],
 )
-def test_a_preposition_of_direction_replaces_its_opposites_alone(text: str, opposites: set[str]) -> None:
-    directional = prepositions().directional
+def test_a_preposition_of_direction_is_exchanged_for_its_opposites_alone(
+    text: str, entry: str, opposites: set[str]
+) -> None:
+    assert replacements("preposition", text) == {entry: opposites & set(sample_lexicon().prepositions.names)}
+
+
+@pytest.mark.parametrize("text", ["A dog sits on a table.", "A dog stands next to a car."])
+def test_a_preposition_of_direction_replaces_none_of_place(text: str) -> None:
     ((_, found),) = replacements("preposition", text).items()
-    assert found & directional <= opposites
-    assert found
+    assert found and not found & prepositions().directional
 
 
 def test_every_direction_that_has_an_opposite_is_one_of_direction() -> None:
@@ -401,3 +406,12 @@ def test_the_shares_of_vse_c_fill_a_family_and_those_of_univse_make_five() -> No
         shares[OPERATORS[name].family] = shares.get(OPERATORS[name].family, 0.0) + OPERATORS[name].share
     assert shares == {"noun": 1.0, "numeral": 1.0, "relation": 1.0}
     assert {20 * OPERATORS[name].share for name in preset("univse")} == {5.0}
+
+
+@pytest.mark.parametrize("text", ["A dog runs.", "Two men play in a field with a ball."])
+def test_quantities_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> None:
+    (caption,) = parse([text])
+    for choice in numeral_choices(caption, contexts([caption], sample_lexicon())[0]):
+        tried = choice.weights[choice.weights > 0]
+        assert choice.log_odds is None and len(tried)
+        assert tried.min() >= MIN_RATIO * tried.max()
