@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -163,7 +164,7 @@ _buffers = threading.local()
 
 def _buffer(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """An array for intermediate results, used again by the next block: fresh memory costs more than filling it."""
-    known: dict[tuple[str, tuple[int, ...]], np.ndarray] = _buffers.__dict__
+    known: dict[Any, np.ndarray] = _buffers.__dict__
     if (name, shape) not in known:
         known[name, shape] = np.empty(shape, np.float32)
     return known[name, shape]

@@ -27,13 +27,13 @@ def save(
 
     The parameters of `net` are rounded to half precision first, in place, so that the perplexity recorded is that of
     what is written. held_out: encoded captions to measure it on, and to centre the scores on, so that the log of the
-    sum of all probabilities is 0 on average; none: neither is done. facts: what else to
-    record (what the model was trained on and how), as JSON has it. The same arguments give the same bytes. Raises
-    ValueError if a parameter is not finite in half precision.
+    sum of all probabilities is 0 on average; none: neither is done. facts: what else to record (what the model was
+    trained on and how), as JSON has it. The same arguments give the same bytes. Raises ValueError if a parameter is not
+    finite in half precision.
     """
     with torch.no_grad():
         if held_out:
-            net.bias -= perplexity(net, held_out)[1]
+            net.bias.sub_(perplexity(net, held_out)[1])
         for name, value in net.state_dict().items():
             value.copy_(value.half())
             if not value.isfinite().all():
