@@ -17,10 +17,10 @@ import pandas as pd
 FOLDER = Path(__file__).parent / "pages" / "assets"
 IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "motorcycle", "A large red bus"),
+    ("noun", "boat", "A large red bus"),
     ("noun", "racetrack", "A double-decker bus"),
-    ("numeral", "two", "A double-decker bus"),
-    ("preposition", "under", "A red bus with"),
+    ("numeral", "two", "A large red bus"),
+    ("preposition", "under", "A double-decker bus"),
 )
 REFUSED = (
     ("noun", "bridge", "A large red bus", "other captions mention a bridge"),

@@ -79,8 +79,7 @@ def pool(
 
     negatives: the candidates of each caption, at least one; images: the image_id of each caption; corpus: (text,
     image_id) of true captions that the language models are trained on, empty: on `captions`; plausibility: the log-odds
-    of each candidate to its caption, empty: not balanced. Raises ValueError if there
-    are fewer images than folds.
+    of each candidate to its caption, empty: not balanced. Raises ValueError if there are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
     start = np.concatenate([[0], np.cumsum([len(some) for some in negatives])])

@@ -1,10 +1,12 @@
 """The documentation site: it builds without a warning, holds every command, table and function, and loads nothing."""
 
 import html
+import math
 import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ import pytest
 
 import negcap
 from negcap import schemas
+from negcap.augment.operators import OPERATORS
 from negcap.pipelines.cli import negcap as group
 from negcap.schemas.markdown import TABLES
 from tests.conftest import ROOT
@@ -64,6 +67,18 @@ def test_every_table_and_column_stands_in_the_reference(site: Path) -> None:
         assert all(f"<code>{column.name}</code>" in section for column in table)
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/pages/reference/tables.md").read_text("utf-8"), re.M)
     assert listed == [table.metadata[b"table"].decode() for table in TABLES]
+
+
+def test_the_limits_of_every_operator_stand_on_the_page_on_plausibility(site: Path) -> None:
+    page = text_of(site / "explanation" / "plausibility.html")
+    shown = {name: tuple(rest.split()) for name, rest in re.findall(r"^(\w+)\n((?:[-–\d.]+\n){3})", page, re.M)}
+    expected = {name: one.limits for name, one in OPERATORS.items() if one.limits is not None}
+    assert shown.keys() == expected.keys()
+    for name, (least, most) in expected.items():
+        assert shown[name][1:] == (f"{least:g}", f"{most:g}" if math.isfinite(most) else "–")
+    for name in ("noun", "verb", "shuffle"):
+        assert shown[name][0] == f"{import_module(f'negcap.augment.operators.{name}').FLOOR:g}"
+    assert shown["numeral"][0] == "–"
 
 
 def test_the_reference_lists_every_schema() -> None:
