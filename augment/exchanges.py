@@ -35,30 +35,39 @@ BALANCED = tuple(CHOICES)
 
 
 def exchanges(
-    kind: str, images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
-) -> Exchanges:
-    """All exchanges of entries of one kind in all captions of some images, weighted by an unbalanced lexicon.
+    images: Iterable[Sequence[Caption]],
+    lexicon: Lexicon,
+    truth: Truth | None = None,
+    kinds: Sequence[str] = BALANCED,
+) -> dict[str, Exchanges]:
+    """All exchanges of entries in all captions of some images, by kind, weighted by an unbalanced lexicon.
 
     Exchanges that would be rejected as negatives are left out; with `truth`, also those that are too likely true.
     Raises ValueError for a kind that is not in BALANCED.
     """
-    if kind not in BALANCED:
-        raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
-    number = lexicon.entries(kind).number
-    size = len(number)
-    parts: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+    for kind in kinds:
+        if kind not in BALANCED:
+            raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
+    found: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
     row = 0
     images = list(images)
     for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
         image = truth.of_image(captions) if truth is not None else None
         for caption, context in zip(captions, every, strict=True):
-            open = _nouns(caption, context, image) if kind == "noun" else _others(kind, caption, context, image)
-            for entry, plural, weights in open:
-                (new,) = weights.nonzero()
-                if len(new) and entry in number:
-                    offset = size * plural
-                    parts.append((row, number[entry] + offset, new + offset, weights[new]))
+            for kind, rows in found.items():
+                number = lexicon.entries(kind).number
+                open = _nouns(caption, context, image) if kind == "noun" else _others(kind, caption, context, image)
+                for entry, plural, weights in open:
+                    (new,) = weights.nonzero()
+                    if len(new) and entry in number:
+                        offset = len(number) * plural
+                        rows.append((row, number[entry] + offset, new + offset, weights[new]))
             row += 1
+    return {kind: _columns(rows) for kind, rows in found.items()}
+
+
+def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchanges:
+    """Exchanges from (caption, replaced entry, replacing entries, their weights), one tuple per slot."""
     lengths = [len(new) for _, _, new, _ in parts]
     return Exchanges(
         np.repeat(np.array([row for row, _, _, _ in parts], np.int32), lengths),

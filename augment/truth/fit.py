@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts
+from negcap.augment.context import Context, parts
 from negcap.augment.edits import Candidate
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
+from negcap.augment.plausibility import read
 from negcap.augment.rng import record_rng
 from negcap.augment.truth import transitions
 from negcap.augment.truth.calibration import fit
@@ -104,7 +107,12 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     import pyarrow as pa
 
     known, entailed = uncalibrated(counts, lexicon), EntailedEntries(lexicon)
-    rows = [row for one in by_image(from_parses(parses)) for row in _labelled(one, entailed, known)]
+    rows = [
+        row
+        for part in parts(by_image(from_parses(parses)))
+        for held in _read(map(_held_out, part), lexicon)
+        for row in _labelled(held, entailed, known)
+    ]
     kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
     types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     columns = zip((kinds, features, labels), types.values(), strict=True)
@@ -145,24 +153,44 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     return pa.concat_tables([pa.Table.from_pylist(rows, schema=TRUTH), counted]).combine_chunks()
 
 
-def _labelled(
-    captions: Sequence[Caption], entailed: EntailedEntries, known: Truth
-) -> Iterator[tuple[str, list[float], bool]]:
-    """Kind, features and label of candidates for one caption of an image; the held-out caption is next in the random
-    order.
+class HeldOut(NamedTuple):
+    """The captions of an image in random order: those `shown`, of which candidates are made for the first, the next one
+    (`held_out`), and the random stream.
     """
+
+    shown: tuple[Caption, ...]
+    held_out: Caption
+    rng: Random
+
+
+def _held_out(captions: Sequence[Caption]) -> HeldOut:
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     held_out = rng.randrange(1, len(captions))
-    shown = order[:held_out]
-    context, image = contexts(shown, entailed.lexicon)[0], known.of_image(shown)
+    return HeldOut(tuple(order[:held_out]), order[held_out], rng)
+
+
+def _read(images: Iterable[HeldOut], lexicon: Lexicon) -> Iterator[tuple[HeldOut, Context]]:
+    """The context of the first caption of each image; these captions are read together."""
+    images = list(images)
+    readings = read([image.shown[0] for image in images])
+    for image, reading in zip(images, readings, strict=True):
+        yield image, Context(lexicon, Mentions(image.shown[:1]), Mentions(image.shown[1:]), reading)
+
+
+def _labelled(
+    held: tuple[HeldOut, Context], entailed: EntailedEntries, known: Truth
+) -> Iterator[tuple[str, list[float], bool]]:
+    """Kind, features and label of candidates for the first caption of an image."""
+    (shown, held_out, rng), context = held
+    image = known.of_image(shown)
     for kind in KINDS:
         proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
         kept = list(islice((one for one in proposed if check(one, shown[0], context) is None), KEPT))
         for candidate in kept:
             values = image.features(candidate, shown[0])
             if values is not None:
-                yield kind, values, is_true(candidate, shown[0], order[held_out], entailed)
+                yield kind, values, is_true(candidate, shown[0], held_out, entailed)
 
 
 def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:

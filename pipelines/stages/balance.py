@@ -119,13 +119,12 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     """The exchanges in a part of the sample: columns `kind` (an index into BALANCED) and those of Exchanges."""
     import pyarrow as pa
 
-    from negcap.augment.exchanges import BALANCED, exchanges
+    from negcap.augment.exchanges import exchanges
 
     images = captions_by_image(table)
     entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
     tables = []
-    for number, kind in enumerate(BALANCED):
-        found = exchanges(kind, images, entries, known)
+    for number, found in enumerate(exchanges(images, entries, known).values()):
         of = pa.repeat(pa.scalar(number, pa.int8()), len(found.row))
         tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
     return pa.concat_tables(tables).combine_chunks()

@@ -176,7 +176,8 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
     for limit in most:
         lexicon = Lexicon.from_table(entries)
         known = Truth.from_table(truth, lexicon, limit)
-        fitted = {kind: balance.fit(kind, lexicon, exchanges(kind, sample, lexicon, known)) for kind in BALANCED}
+        found = exchanges(sample, lexicon, known)
+        fitted = {kind: balance.fit(kind, lexicon, found[kind]) for kind in BALANCED}
         balanced: dict[str, Any] = {f"{kind}s": lexicon.entries(kind).rebalanced(fitted[kind]) for kind in BALANCED}
         made.append((limit, replace(lexicon, **balanced), known))
     return made

@@ -40,7 +40,7 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
 
 
 def factors(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> Factors:
-    return balance.fit(kind, lexicon, exchanges(kind, images, lexicon))
+    return balance.fit(kind, lexicon, exchanges(images, lexicon, kinds=[kind])[kind])
 
 
 def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption]]) -> None:
