@@ -1,9 +1,15 @@
+from importlib import import_module
+from random import Random
+
 import pytest
 
+from negcap.augment.context import contexts
+from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.attributes import are_incompatible, attributes
 from negcap.augment.language.parse import parse
+from negcap.augment.operators.attribute import added_attribute
 from negcap.augment.slots.attributes import attribute_slots
-from tests.augment.fixtures import accepted, proposals
+from tests.augment.fixtures import accepted, proposals, sample_lexicon, sample_parses
 
 pytestmark = pytest.mark.usefixtures("without_floors")
 
@@ -62,7 +68,8 @@ def test_what_says_something_else_is_no_slot(text: str) -> None:
 def test_attribute_replaces_by_what_excludes_it() -> None:
     made = accepted("attribute", "A red car is parked on the street.")
     assert {"A blue car is parked on the street.", "A white car is parked on the street."} <= made
-    assert not [text for text in made for word in ("pink", "large", "old", "wooden") if f" {word} " in text]
+    replaced = [text for text in made if len(text.split()) == 8]
+    assert not [text for text in replaced for word in ("pink", "large", "old", "wooden") if f" {word} " in text]
 
 
 def test_attribute_carries_the_article_along() -> None:
@@ -80,8 +87,25 @@ def test_attribute_heeds_the_caption_and_its_siblings() -> None:
     assert any(reason is None and " black " in text for text, reason in made)
 
 
-def test_an_added_attribute_stands_only_where_none_is_replaced() -> None:
-    assert not [text for text in accepted("attribute", "A red car.") if len(text.split()) != 3]
+def test_an_attribute_is_added_only_where_none_is_replaced() -> None:
+    tables, _ = generate_tables(sample_parses(), sample_lexicon(), Settings(operators=("attribute",)))
+    added: dict[str, set[bool]] = {}
+    for row in tables["negatives"].to_pylist():
+        added.setdefault(row["caption_id"], set()).add(row["replaced"] == "")
+    assert {True} in added.values() and {False} in added.values()
+    assert {True, False} not in added.values()
+
+
+def test_an_added_attribute_is_one_that_the_corpus_never_gives_the_noun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("negcap.augment.operators.attribute"), "EXPECTED", 0.05)
+    attributes = sample_lexicon().attributes
+    (caption,) = parse(["A car is parked on the street."])
+    made = list(added_attribute(caption, contexts([caption], sample_lexicon())[0], Random(0), 50))
+    assert made
+    for one in made:
+        noun = caption.tokens[one.slots[0]].lemma
+        assert attributes.counts_in(f"noun:{noun}")[attributes.number[one.replacement]] == 0
+        assert one.replaced == "" and one.plausibility is None
 
 
 def test_swap_attribute_exchanges_what_excludes() -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of operators."""
+"""Fixtures that several test modules of augment share."""
 
 import math
 from importlib import import_module
@@ -10,5 +10,5 @@ import pytest
 def without_floors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let operators propose implausible replacements too, so that a test does not depend on the cloze model."""
     monkeypatch.setattr(import_module("negcap.augment.operators.preposition"), "MIN_LIFT", 0.0)
-    for name in ("attribute", "noun", "preposition", "verb"):
+    for name in ("attribute", "noun", "preposition", "shuffle", "verb"):
         monkeypatch.setattr(import_module(f"negcap.augment.operators.{name}"), "FLOOR", -math.inf)
