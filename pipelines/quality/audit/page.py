@@ -39,6 +39,7 @@ REASONS = {
     "caption_says_so": "it is true according to the caption itself",
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
+    "implausible": "it is much less likely as a caption than the caption it is made of",
 }
 
 
