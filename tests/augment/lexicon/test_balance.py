@@ -64,6 +64,15 @@ def test_without_captions_all_weigh_the_same() -> None:
     assert set(factors("verb", [], sample_lexicon()).values()) == {1.0}
 
 
+def test_kinds_found_together_have_the_exchanges_of_each_alone(images: list[list[Caption]]) -> None:
+    lexicon = sample_lexicon()
+    together = exchanges(images[:12], lexicon)
+    for kind in ("noun", "verb"):
+        alone = exchanges(images[:12], lexicon, kinds=(kind,))
+        assert set(alone) == {kind} and len(alone[kind].row)
+        assert all(np.array_equal(a, b) for a, b in zip(alone[kind], together[kind], strict=True))
+
+
 def test_an_unknown_kind_lists_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
         factors("surface", [], sample_lexicon())
