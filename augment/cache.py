@@ -13,8 +13,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# Number of captions whose results are kept: enough for one image. More cost memory and slow down garbage collection.
-CAPTIONS = 256
+# Number of captions whose results are kept: enough for those that the cloze model reads together. More cost memory and
+# slow down garbage collection.
+CAPTIONS = 640
 CONTEXTS = 64
 
 

@@ -26,7 +26,7 @@ def reject_implausible(
     """The results with the plausibility of each negative; those outside their operator's limits are rejected.
 
     contexts: of the captions. made: for each caption, the results by operator. scorer: a language model that scores all
-    negatives instead of the cloze model; it knows no drop. Without it, negatives whose plausibility their operator
+    negatives instead of the cloze model; it knows neither drop nor lowest. Without it, negatives whose plausibility their operator
     knows are not read again.
     """
     waiting = [
@@ -48,10 +48,8 @@ def reject_implausible(
                 if limits is None:
                     kept[name].accepted.append(one)
                     continue
-                change = (
-                    next(scored) if one.plausibility is None or scorer is not None else Change(one.plausibility, 0.0)
-                )
-                if change.log_odds >= limits.min_log_odds and change.drop <= limits.max_drop:
+                change = next(scored) if one.plausibility is None or scorer is not None else Change(one.plausibility)
+                if limits.allow(change):
                     kept[name].accepted.append(one._replace(plausibility=change.log_odds))
                 else:
                     rejected.append(Rejected(one.candidate, REASON, one.p_true, change.log_odds))
@@ -69,4 +67,4 @@ def _scored(
         return compare(captions, readings, [one.candidate for _, one in waiting])
     new = scorer.log_likelihoods([one.text for _, one in waiting])
     old = scorer.log_likelihoods([caption.text for caption in captions])
-    return [Change(float(score), 0.0) for score in new - old]
+    return [Change(float(score)) for score in new - old]

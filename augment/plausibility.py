@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from negcap.augment.lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
+WINDOW = 3  # number of words on either side of an edit that are looked at with it
 LEXICONS = 4  # number of lexicons whose units are cached
 
 
@@ -102,12 +103,15 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], lis
 
 
 class Change(NamedTuple):
-    """How a negative compares with its caption: its log-odds, and the most that a word which both have loses in log
-    p(word | rest); both in nats.
+    """How a negative compares with its caption, in nats.
+
+    log_odds: of the negative to the caption. drop: the most that a word which both have loses in log p(word | rest).
+    lowest: the lowest log p(word | rest) of the words that are edited and of WINDOW words on either side.
     """
 
     log_odds: float
-    drop: float
+    drop: float = 0.0
+    lowest: float = 0.0
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
@@ -126,12 +130,14 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
         same.append(first.setdefault(key, i))
     read_ones = sorted(set(same))
     found = dict(zip(read_ones, cloze_model().read([texts[i] for i in read_ones]), strict=True))
-    drops = {i: _drop(readings[i], new) for i, new in found.items()}
+    measured = {
+        i: (_drop(readings[i], new), _lowest(new, edited[i][1], candidates[i].edits)) for i, new in found.items()
+    }
     changes = []
     for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
         new = found[own]
         total = new.own.sum() if own == i or number is None else new.own_with(number, texts[i][number])
-        changes.append(Change(float(total - reading.own.sum()), drops[own]))
+        changes.append(Change(float(total - reading.own.sum()), *measured[own]))
     return changes
 
 
@@ -148,6 +154,17 @@ def _drop(old: Reading, new: Reading) -> float:
     start = int(np.argmin([*same, False]))
     end = min(int(np.argmin([*same_behind[::-1], False])), shared - start)
     return float(max(lost[:start].max(initial=0.0), lost_behind[shared - end :].max(initial=0.0)))
+
+
+def _lowest(new: Reading, starts: Sequence[int], edits: Sequence[Edit]) -> float:
+    """The lowest log p of a unit in or near an edit; starts: the number of the first word of each edit."""
+    lowest, last = 0.0, len(new.own)
+    for start, edit in zip(starts, edits, strict=True):
+        end = max(start, min(start + len(WORD.findall(edit.new)), len(new.place_of)) - 1)
+        first, final = new.place_of[min(start, len(new.place_of) - 1)], new.place_of[min(end, len(new.place_of) - 1)]
+        here = new.own[max(first - 1 - WINDOW, 0) : min(final + WINDOW, last)]
+        lowest = min(lowest, float(here.min(initial=0.0)))
+    return lowest
 
 
 def _number_at(starts: Sequence[int], candidate: Candidate) -> int | None:

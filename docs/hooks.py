@@ -24,12 +24,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def limits() -> str:
-    """A table of the operators that have limits: the floor of their draws, the least log-odds and the largest drop."""
-    rows = ["| operator | floor | least plausibility | largest drop |", "|---|---|---|---|"]
+    """A table of the operators that have limits: the floor of their draws, and the limits of whole negatives."""
+    rows = ["| operator | floor | least plausibility | largest drop | lowest word |", "|---|---|---|---|---|"]
     for name, operator in OPERATORS.items():
         if operator.limits is not None:
             floor = getattr(inspect.getmodule(operator.propose), "FLOOR", None)
-            numbers = (floor, operator.limits.min_log_odds, operator.limits.max_drop)
+            numbers = (floor, *operator.limits)
             cells = ("–" if number is None or not isfinite(number) else f"{number:g}" for number in numbers)
             rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(rows)

@@ -18,6 +18,7 @@ from negcap.augment.operators.relation import relation
 from negcap.augment.operators.shuffle import shuffle
 from negcap.augment.operators.swap_attribute import swap_attribute
 from negcap.augment.operators.verb import verb
+from negcap.augment.plausibility import Change
 from negcap.schemas.negatives import POSITIVE
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
@@ -29,13 +30,22 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
 
 
 class Limits(NamedTuple):
-    """When a negative is plausible: its log-odds are at least min_log_odds and its drop is at most max_drop, in nats.
+    """What a plausible negative keeps to, in nats; see `negcap.augment.plausibility.Change`.
 
-    See `negcap.augment.plausibility.Change`. The drop is known only of negatives that are read as a whole.
+    min_log_odds: the lowest log-odds to the caption. max_drop: the most that a word which both texts have may lose in
+    log p. min_lowest: the least log p of an edited word and its neighbours. All are checked where a negative is read as
+    a whole, else only the first. Calibrated on labels of readers.
     """
 
     min_log_odds: float = -7.0
     max_drop: float = math.inf
+    min_lowest: float = -math.inf
+
+    def allow(self, change: Change) -> bool:
+        """Whether a negative keeps to the limits."""
+        return (
+            change.log_odds >= self.min_log_odds and change.drop <= self.max_drop and change.lowest >= self.min_lowest
+        )
 
 
 class Operator(NamedTuple):
@@ -56,12 +66,12 @@ class Operator(NamedTuple):
 OPERATORS: dict[str, Operator] = {
     "noun": Operator(noun, "noun", 1.0),
     "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-5.5, 2.0)),
-    "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 2.5)),
+    "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 2.5, -7.2)),
     "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 3.0)),
     "object": Operator(object_, "object", 0.25, limits=Limits(-6.0)),
     "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0)),
     "relation": Operator(relation, "relation", 0.25),
-    "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0)),
+    "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
 }

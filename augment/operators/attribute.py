@@ -22,8 +22,9 @@ from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# An attribute may be added to a noun if at least this many occurrences are expected by chance, and there is none.
-EXPECTED = 0.18
+# An attribute may be added to a noun if at least EXPECTED occurrences are expected by chance in a lexicon of NOUNS nouns
+# (less in a smaller one), and there is none.
+EXPECTED, NOUNS = 5.0, 400_000
 # Dimensions that are visible in photos; size and age are a matter of opinion.
 ADDED = frozenset("colour pattern material hair curl shape".split())
 # The lowest log p(attribute | rest of the caption) of a replacement.
@@ -86,7 +87,8 @@ def _weights_of_absent(caption: Caption, slot: NounSlot, context: Context) -> np
     entries, known = context.lexicon.attributes, attributes().dimensions
     seen = entries.counts_in(f"noun:{slot.entry}")
     expected = entries.counts * (seen.sum() / max(entries.counts.sum(), 1.0))
-    weights = np.where((expected >= EXPECTED) & (seen == 0), entries.counts, 0.0)
+    least = EXPECTED * min(1.0, np.add.reduce(context.lexicon.nouns.counts) / NOUNS)
+    weights = np.where((expected >= least) & (seen == 0), entries.counts, 0.0)
     has = frozenset[str]().union(*(known.get(token.lower, ()) for token in caption.dependents(slot.root, "amod")))
     weights[_not_added(entries.names, _never_added(slot.entry) | has)] = 0.0
     return weights

@@ -23,8 +23,10 @@ from negcap.augment.slots.contexts import first_conjunct
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 from negcap.augment.slots.prepositions import preposition_uses
 
-# The lowest log p(noun | rest of the caption) of a replacement, and its lowest log lift given the governor of its slot.
-FLOOR = -5.5
+# The lowest log p(noun | rest of the caption) of a replacement, and the lowest score, which is log p + LIFT * the log lift
+# given the governor of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
+FLOOR = -6.0
+MIN_SCORE = -5.5
 LIFT = 2.0
 MAX_LIFT = 1.0
 # Prepositions of company and neighbourhood, and the verb of clothing: another thing may be there as well.
@@ -58,8 +60,9 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
         likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
         likely[prior == -np.inf] = -np.inf
         lift = np.log(nouns.lift(slot.contexts[:2]) + 1e-9)
+        likely[likely < FLOOR] = -np.inf
         likely += LIFT * np.minimum(lift, MAX_LIFT)
-        weights = weigh(nouns, slot.entry, likely, FLOOR, plural=slot.plural)
+        weights = weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural)
         candidate = noun_candidates(caption, context, slot)
         choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, weights, odds, candidate))
     return choices
