@@ -26,8 +26,8 @@ def reject_implausible(
     """The results with the plausibility of each negative; those outside their operator's limits are rejected.
 
     contexts: of the captions. made: for each caption, the results by operator. scorer: a language model that scores all
-    negatives instead of the cloze model; it knows neither drop nor lowest. Without it, negatives whose plausibility their operator
-    knows are not read again.
+    negatives instead of the cloze model; it knows neither drop nor lowest. Without it, negatives whose plausibility
+    their operator knows are not read again.
     """
     waiting = [
         (row, one)

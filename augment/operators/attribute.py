@@ -22,8 +22,8 @@ from negcap.augment.operators.choices import Choice, draw, weigh
 from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 
-# An attribute may be added to a noun if at least EXPECTED occurrences are expected by chance in a lexicon of NOUNS nouns
-# (less in a smaller one), and there is none.
+# An attribute may be added to a noun if at least EXPECTED occurrences are expected by chance in a lexicon of NOUNS
+# nouns (less in a smaller one), and there is none.
 EXPECTED, NOUNS = 5.0, 400_000
 # Dimensions that are visible in photos; size and age are a matter of opinion.
 ADDED = frozenset("colour pattern material hair curl shape".split())
