@@ -8,7 +8,7 @@ from typing import NamedTuple
 from negcap.augment.context import Context
 from negcap.augment.edits import Accepted, Rejected
 from negcap.augment.operators import OPERATORS
-from negcap.augment.plausibility import Change, SentenceScorer, compare
+from negcap.augment.plausibility import Change, SentenceScorer, compare, compare_exchanges
 
 REASON = "implausible"
 
@@ -29,15 +29,15 @@ def reject_implausible(
     negatives instead of the cloze model; it knows neither drop nor lowest. Without it, negatives whose plausibility
     their operator knows are not read again.
     """
-    waiting = [
-        (row, one)
-        for row, generated in enumerate(made)
-        for name, (accepted, _) in generated.items()
-        if OPERATORS[name].limits is not None
-        for one in accepted
-        if one.plausibility is None or scorer is not None
-    ]
-    scored = iter(_scored(contexts, waiting, scorer))
+    known: list[tuple[int, Accepted]] = []
+    unknown: list[tuple[int, Accepted]] = []
+    for row, generated in enumerate(made):
+        for name, (accepted, _) in generated.items():
+            if OPERATORS[name].limits is not None:
+                for one in accepted:
+                    (unknown if one.plausibility is None or scorer is not None else known).append((row, one))
+    changes = {id(one): change for (_, one), change in zip(unknown, _read(contexts, unknown, scorer), strict=True)}
+    changes |= {id(one): change for (_, one), change in zip(known, _exchanged(contexts, known), strict=True)}
     results = []
     for generated in made:
         kept: dict[str, Generated] = {}
@@ -45,11 +45,10 @@ def reject_implausible(
             limits = OPERATORS[name].limits
             kept[name] = Generated([], rejected)
             for one in accepted:
-                if limits is None:
+                change = changes.get(id(one))
+                if limits is None or change is None:
                     kept[name].accepted.append(one)
-                    continue
-                change = next(scored) if one.plausibility is None or scorer is not None else Change(one.plausibility)
-                if limits.allow(change):
+                elif limits.allow(change):
                     kept[name].accepted.append(one._replace(plausibility=change.log_odds))
                 else:
                     rejected.append(Rejected(one.candidate, REASON, one.p_true, change.log_odds))
@@ -57,10 +56,19 @@ def reject_implausible(
     return results
 
 
-def _scored(
+def _exchanged(contexts: Sequence[Context], waiting: Sequence[tuple[int, Accepted]]) -> list[Change]:
+    """How each negative of known plausibility compares with its caption, whose number in `contexts` comes with it."""
+    captions = [contexts[row].own.captions[0] for row, _ in waiting]
+    readings = [contexts[row].reading for row, _ in waiting]
+    return compare_exchanges(
+        captions, readings, [(one.candidate, float(one.plausibility or 0.0)) for _, one in waiting]
+    )
+
+
+def _read(
     contexts: Sequence[Context], waiting: Sequence[tuple[int, Accepted]], scorer: SentenceScorer | None
 ) -> list[Change]:
-    """How each negative compares with its caption; waiting: the caption's number in `contexts`, and the negative."""
+    """How each negative, read as a whole, compares with its caption, whose number in `contexts` comes with it."""
     captions = [contexts[row].own.captions[0] for row, _ in waiting]
     if scorer is None:
         readings = [contexts[row].reading for row, _ in waiting]

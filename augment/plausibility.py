@@ -141,6 +141,30 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     return changes
 
 
+def compare_exchanges(
+    captions: Sequence[Caption], readings: Sequence[Reading], negatives: Sequence[tuple[Candidate, float]]
+) -> list[Change]:
+    """Compare negatives in which one unit is exchanged, and whose log-odds are known, with their captions.
+
+    captions, readings, negatives: of each negative; the log-odds come with the candidate. The drop is that of the two
+    units before the exchange and of the two behind it; it is 0 if the units that differ are not just one.
+    """
+    changes = [Change(odds) for _, odds in negatives]
+    rows, places, units = [], [], []
+    for row, (caption, reading, (candidate, _)) in enumerate(zip(captions, readings, negatives, strict=True)):
+        new, _ = reading.model.units.read(words_after(caption, candidate.edits)[0])
+        differ = [i for i, (a, b) in enumerate(zip(new, reading.units, strict=False)) if a != b]
+        if len(new) == len(reading.units) and len(differ) == 1:
+            rows.append(row)
+            places.append(differ[0])
+            units.append(new[differ[0]])
+    if rows:
+        drops = cloze_model().drops([readings[row] for row in rows], places, units)
+        for row, drop in zip(rows, drops.tolist(), strict=True):
+            changes[row] = changes[row]._replace(drop=drop)
+    return changes
+
+
 def _drop(old: Reading, new: Reading) -> float:
     """The most that a unit which two texts share loses in log p; of texts of unequal length, their common start and
     end are compared.

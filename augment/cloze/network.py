@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,16 @@ Place = tuple[int, int]  # the numbers of the units before and after a place, ST
 BLOCK = 32  # number of captions that are read together, if they have at most LONG units
 LONG = 48
 STEP = 8  # their length is padded to a multiple of this
+
+
+BESIDE = 2  # number of places on either side of an exchange that are looked at again
+
+
+class States(NamedTuple):
+    """The states of the forward GRU after each unit of a caption, and of the backward GRU: (length, states) each."""
+
+    before: np.ndarray
+    after: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,52 +66,87 @@ class Network:
             made[name] = (*inputs, _transposed(a[f"{name}.weight_hh_l0"]), a[f"{name}.bias_hh_l0"])
         return made
 
-    def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
-        """The context vectors of places: for each caption, (places, width of the word vectors).
+    def contexts(
+        self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
+    ) -> tuple[list[np.ndarray], list[States]]:
+        """The context vectors of places, for each caption (places, width of the word vectors); and its states.
 
         captions: the numbers of the units of each caption, with START and END. places: of each caption. The vectors do
         not depend on which other captions are read: blocks are padded to fixed sizes, so that the order in which
         numbers are added, and with it the rounding, is always the same.
         """
         made: list[np.ndarray] = [np.zeros((0, 0), np.float32)] * len(captions)
-        by_size: dict[int, list[int]] = {}
-        for i, (caption, own) in enumerate(zip(captions, places, strict=True)):
-            by_size.setdefault(-(-max(len(caption), len(own)) // STEP) * STEP, []).append(i)
-        for size, numbers in by_size.items():
-            block = max(1, min(BLOCK, BLOCK * LONG**2 // size**2))  # the attention's memory grows with the square
-            for start in range(0, len(numbers), block):
-                rows = numbers[start : start + block]
-                found = self._block([captions[i] for i in rows], [places[i] for i in rows], block, size)
-                for i, vectors in zip(rows, found, strict=False):
-                    made[i] = vectors[: len(places[i])]
+        states: list[States] = [States(made[0], made[0])] * len(captions) if captions else []
+        sizes = [max(len(caption), len(own)) for caption, own in zip(captions, places, strict=True)]
+        for rows, count, size in _blocks(sizes):
+            lengths = _padded([len(captions[i]) for i in rows], count, 2)
+            units, reversed_units = (np.zeros((count, size), np.int64) for _ in range(2))
+            at = np.zeros((2, count, size), np.int64)
+            at[1] = 1
+            for number, i in enumerate(rows):
+                units[number, : len(captions[i])] = captions[i]
+                reversed_units[number, : len(captions[i])] = captions[i][::-1]
+                if places[i]:
+                    at[:, number, : len(places[i])] = np.array(places[i]).T
+            before = self._states("forward_gru", units)
+            after = self._states("backward_gru", reversed_units)
+            mirrored = lengths[:, None] - 1 - np.arange(size)  # where a unit stands in the reversed caption
+            after = after[np.arange(count)[:, None], np.maximum(mirrored, 0)]
+            vectors = self._vectors(before, after, at, lengths)
+            for number, i in enumerate(rows):
+                length = len(captions[i])
+                made[i] = vectors[number, : len(places[i])].copy()
+                states[i] = States(before[number, :length].copy(), after[number, :length].copy())
+        return made, states
+
+    def beside_exchanges(
+        self, captions: Sequence[Sequence[int]], states: Sequence[States], at: Sequence[int], new: Sequence[int]
+    ) -> np.ndarray:
+        """The context vectors of the places beside a unit that is exchanged: (exchanges, 2 * BESIDE, width).
+
+        captions, states: the units of each caption and its states, from `contexts`. at: the place whose unit becomes
+        `new`. The places are BESIDE before it and BESIDE after it; those outside the caption have any vector. Only the
+        states that the exchange changes are computed again.
+        """
+        offsets = np.array([*range(-BESIDE, 0), *range(1, BESIDE + 1)])
+        made = np.zeros((len(captions), len(offsets), self._linear["output"][1].size), np.float32)
+        for rows, count, size in _blocks([len(caption) for caption in captions]):
+            lengths = _padded([len(captions[i]) for i in rows], count, 2)
+            here, unit = _padded([at[i] for i in rows], count, 1), _padded([new[i] for i in rows], count, 0)
+            units = np.zeros((count, size), np.int64)
+            width = self._gru["forward_gru"][2].shape[0]
+            before, after = _buffer("copy", (2, count, size, width))
+            before[:], after[:] = 0.0, 0.0
+            for number, i in enumerate(rows):
+                units[number, : len(captions[i])] = captions[i]
+                before[number, : len(captions[i])] = states[i].before
+                after[number, : len(captions[i])] = states[i].after
+            row = np.arange(count)
+            units[row, here] = unit
+            for step in range(BESIDE):
+                seen, seen_back = np.minimum(here + step, lengths - 1), np.maximum(here - step, 0)
+                before[row, seen] = self._step("forward_gru", before[row, seen - 1], units[row, seen])
+                last = np.minimum(seen_back + 1, lengths - 1)
+                after[row, seen_back] = self._step("backward_gru", after[row, last], units[row, seen_back])
+            places = here[:, None] + offsets
+            inside = (places >= 1) & (places <= lengths[:, None] - 2)
+            places = np.where(inside, places, 1)
+            vectors = self._vectors(
+                before, after, np.stack([places - 1, np.minimum(places + 1, lengths[:, None] - 1)]), lengths
+            )
+            made[rows] = vectors[: len(rows)]
         return made
 
-    def _block(
-        self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]], count: int, size: int
-    ) -> np.ndarray:
-        """The context vectors of the places of at most `count` captions, padded: (count, size, width)."""
-        lengths = np.full(count, 2)
-        lengths[: len(captions)] = [len(caption) for caption in captions]
-        units, reversed_units = (np.zeros((count, size), np.int64) for _ in range(2))
-        at = np.zeros((2, count, size), np.int64)
-        at[1] = 1
-        for number, (caption, own) in enumerate(zip(captions, places, strict=True)):
-            units[number, : len(caption)] = caption
-            reversed_units[number, : len(caption)] = caption[::-1]
-            if own:
-                at[:, number, : len(own)] = np.array(own).T
-        before = self._states("forward_gru", units)
-        after = self._states("backward_gru", reversed_units)
-        mirrored = lengths[:, None] - 1 - np.arange(size)  # where a unit stands in the reversed caption
-        row = np.arange(count)[:, None]
-        after = after[row, np.maximum(mirrored, 0)]
-        states = before.shape[2]
-        joined = _buffer("joined", (count, size, 3 * states))
+    def _vectors(self, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The context vectors of places, from the states around them: (captions, places, width)."""
+        count, most = at.shape[1:]
+        row, states = np.arange(count)[:, None], before.shape[2]
+        joined = _buffer("joined", (count, most, 3 * states))
         joined[..., :states] = before[row, at[0]]
         joined[..., states : 2 * states] = after[row, at[1]]
         joined[..., 2 * states :] = self._attend(joined[..., : 2 * states], before, after, at, lengths)
-        hidden = self._apply("hidden", joined.reshape(count * size, -1))
-        return self._apply("output", _gelu(hidden)).reshape(count, size, -1).copy()
+        hidden = self._apply("hidden", joined.reshape(count * most, -1))
+        return self._apply("output", _gelu(hidden)).reshape(count, most, -1)
 
     def _apply(self, name: str, rows: np.ndarray) -> np.ndarray:
         """A linear layer: (rows, outputs), in a buffer of its own."""
@@ -128,6 +174,15 @@ class Network:
             new = np.tanh(gates[step, :, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
             state = np.add(new, mixed[:, size:] * (state - new), out=states[step])
         return states.transpose(1, 0, 2)
+
+    def _step(self, name: str, state: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """The states of one GRU after one more unit each: (captions, states)."""
+        inputs, input_bias, recurrent, bias = self._gru[name]
+        size = recurrent.shape[0]
+        gates, own = self.arrays["embedding.weight"][units] @ inputs + input_bias, state @ recurrent + bias
+        mixed = _sigmoid(gates[:, : 2 * size] + own[:, : 2 * size])
+        new = np.tanh(gates[:, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
+        return new + mixed[:, size:] * (state - new)
 
     def _attend(
         self, both: np.ndarray, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray
@@ -161,6 +216,22 @@ class Network:
         np.exp(weights, out=weights)
         weights /= weights.sum(-1, keepdims=True)
         return (weights @ values).transpose(0, 2, 1, 3).reshape(count, most, size)
+
+
+def _blocks(sizes: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
+    """Blocks of captions: their numbers, the number of rows of the block, and the length to pad to."""
+    by_size: dict[int, list[int]] = {}
+    for i, size in enumerate(sizes):
+        by_size.setdefault(-(-size // STEP) * STEP, []).append(i)
+    for size, numbers in by_size.items():
+        count = max(1, min(BLOCK, BLOCK * LONG**2 // size**2))  # the attention's memory grows with the square
+        for start in range(0, len(numbers), count):
+            yield numbers[start : start + count], count, size
+
+
+def _padded(numbers: Sequence[int], count: int, fill: int) -> np.ndarray:
+    """An array of `count` integers: `numbers`, then `fill`."""
+    return np.array([*numbers, *[fill] * (count - len(numbers))], np.int64)
 
 
 _buffers = threading.local()

@@ -64,13 +64,13 @@ class Operator(NamedTuple):
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0),
+    "noun": Operator(noun, "noun", 1.0, limits=Limits(max_drop=2.0)),
     "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-5.5, 2.0)),
     "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 2.5, -7.2)),
     "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 3.0)),
-    "object": Operator(object_, "object", 0.25, limits=Limits(-6.0)),
-    "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0)),
-    "relation": Operator(relation, "relation", 0.25),
+    "object": Operator(object_, "object", 0.25, limits=Limits(-6.0, 2.0)),
+    "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0, 1.5)),
+    "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 2.0)),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
