@@ -298,9 +298,9 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
     ("text", "entry", "opposites"),
     [
         ("A cat climbs down a tree.", "down", {"up"}),
-        ("A dog jumps into a boat.", "into", {"out of"}),
+        ("A dog jumps into a boat.", "into", set()),
         ("A dog walks toward a house.", "toward", {"away from"}),
-        ("A bird flies over a bridge.", "over", {"under", "underneath", "beneath"}),
+        ("A bird flies over a bridge.", "over", set()),
         ("A dog runs through a field.", "through", set()),
     ],
 )
