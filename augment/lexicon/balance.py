@@ -29,7 +29,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
-BOUND = 2.0
+BOUND = 1.0
 
 Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 

@@ -162,8 +162,8 @@ def test_words_are_counted_where_they_leave_and_enter(sample: tuple[str, pa.Tabl
         word: n for word, n in lexicon.items() if ("noun", word) in found
     }
     assert len(found) > 20
-    assert not values(table, operator="shuffle", measure="taken_out")  # what is swapped leaves and enters
-    assert values(table, table="negatives", operator="shuffle", measure="exchange")
+    assert not values(table, operator="swap_attribute", measure="taken_out")  # what is swapped leaves and enters
+    assert values(table, table="negatives", operator="swap_attribute", measure="exchange")
 
 
 def test_the_blind_figures_are_those_of_blind(sample: tuple[str, pa.Table], sample_run: Path) -> None:

@@ -171,7 +171,7 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
     for name, state in found["operators"].items():
         assert state["operators"] == [name] and state["nothing"] == 0
         assert state["controls"] == start["controls"] > 0
-        assert state["made"] <= 6 and state["plots"] in (3, 4)
+        assert state["made"] <= 6 and state["plots"] in ((3, 4) if state["made"] else (0,))
         assert state["reasons"] == [reason.replace("_", " ") for reason in figures.refused.get(name, {})]
         assert set(state["offered"]) == {"everything", "negatives", *state["reasons"]}
     assert sum(state["made"] for state in found["operators"].values()) == start["made"] > 6 * len(operators) - 12
