@@ -161,7 +161,7 @@ def test_words_are_counted_where_they_leave_and_enter(sample: tuple[str, pa.Tabl
     assert {word: n for (_, word), n in found.items()} == {
         word: n for word, n in lexicon.items() if ("noun", word) in found
     }
-    assert len(found) > 20
+    assert len(found) > 10
     assert not values(table, operator="swap_attribute", measure="taken_out")  # what is swapped leaves and enters
     assert values(table, table="negatives", operator="swap_attribute", measure="exchange")
 
