@@ -62,6 +62,13 @@ class Rejected(NamedTuple):
     plausibility: float | None = None
 
 
+class Generated(NamedTuple):
+    """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
+
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+
+
 def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text after the edits: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import Context, contexts_by_image, parts
-from negcap.augment.edits import Accepted, Rejected, apply
-from negcap.augment.implausible import Generated, reject_implausible
+from negcap.augment.edits import Accepted, Generated, Rejected, apply
+from negcap.augment.implausible import reject_implausible
 from negcap.augment.operators import OPERATORS, PRESETS, operator
 from negcap.augment.rng import record_rng
 from negcap.augment.rows import Rows

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from negcap.augment.context import Context
-from negcap.augment.edits import Accepted, Rejected
+from negcap.augment.edits import Accepted, Generated, Rejected
 from negcap.augment.operators import OPERATORS
 from negcap.augment.plausibility import Change, SentenceScorer, compare, compare_exchanges
 
 REASON = "implausible"
-
-
-class Generated(NamedTuple):
-    """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
-
-    accepted: list[Accepted]
-    rejected: list[Rejected]
 
 
 def reject_implausible(
@@ -33,9 +26,12 @@ def reject_implausible(
     unknown: list[tuple[int, Accepted]] = []
     for row, generated in enumerate(made):
         for name, (accepted, _) in generated.items():
-            if OPERATORS[name].limits is not None:
-                for one in accepted:
-                    (unknown if one.plausibility is None or scorer is not None else known).append((row, one))
+            limits = OPERATORS[name].limits
+            for one in accepted if limits is not None else ():
+                if one.plausibility is None or scorer is not None:
+                    unknown.append((row, one))
+                elif limits is not None and limits.max_drop < math.inf:
+                    known.append((row, one))
     changes = {id(one): change for (_, one), change in zip(unknown, _read(contexts, unknown, scorer), strict=True)}
     changes |= {id(one): change for (_, one), change in zip(known, _exchanged(contexts, known), strict=True)}
     results = []
@@ -45,8 +41,8 @@ def reject_implausible(
             limits = OPERATORS[name].limits
             kept[name] = Generated([], rejected)
             for one in accepted:
-                change = changes.get(id(one))
-                if limits is None or change is None:
+                change = changes.get(id(one), Change(one.plausibility or 0.0))
+                if limits is None:
                     kept[name].accepted.append(one)
                 elif limits.allow(change):
                     kept[name].accepted.append(one._replace(plausibility=change.log_odds))

@@ -14,7 +14,7 @@ import numpy as np
 
 from negcap.augment.cache import read_only
 from negcap.augment.cloze.file import read_model
-from negcap.augment.cloze.network import BESIDE, Network, Place, States
+from negcap.augment.cloze.network import OFFSETS, Network, Place, States
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 
@@ -55,7 +55,7 @@ class ClozeModel:
             places = [(i - 1, i + 1) for i in range(1, len(units) - 1)]
             row = {place: i for i, place in enumerate(places)}
             for start, end in own:
-                place = (of_token[start] - 1, min(of_token[end - 1] + 1, len(units) - 1))
+                place = _place(units, of_token, start, end)
                 if place not in row:
                     row[place] = len(places)
                     places.append(place)
@@ -77,11 +77,10 @@ class ClozeModel:
             [one.units for one in readings], [one.states for one in readings], at, new
         )
         drops = np.zeros(len(readings))
-        offsets = [*range(-BESIDE, 0), *range(1, BESIDE + 1)]
         for i, (reading, place) in enumerate(zip(readings, at, strict=True)):
             inside = [
                 (row, place + offset)
-                for row, offset in enumerate(offsets)
+                for row, offset in enumerate(OFFSETS)
                 if 0 < place + offset < len(reading.units) - 1
             ]
             if inside:
@@ -120,8 +119,7 @@ class Reading:
 
         units: their numbers; -1 for an unknown one, whose result is -inf.
         """
-        place = (self.place_of[start] - 1, min(self.place_of[end - 1] + 1, len(self.units) - 1))
-        vector = self.vectors[self.rows[place]]
+        vector = self.vectors[self.rows[_place(self.units, self.place_of, start, end)]]
         scores = self.model.embedding[units] @ vector + self.model.bias[units]
         return np.where(units < 0, -np.inf, np.minimum(scores, 0.0))
 
@@ -147,6 +145,11 @@ class Reading:
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])
         new = self.model.scores(self.vectors[at : at + 1], unit)
         return float(np.add.reduce(self.own) - self.own[at] + new[0])
+
+
+def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
+    """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them."""
+    return place_of[start] - 1, min(place_of[end - 1] + 1, len(units) - 1)
 
 
 @cache

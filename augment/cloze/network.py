@@ -21,9 +21,8 @@ Place = tuple[int, int]  # the numbers of the units before and after a place, ST
 BLOCK = 32  # number of captions that are read together, if they have at most LONG units
 LONG = 48
 STEP = 8  # their length is padded to a multiple of this
-
-
 BESIDE = 2  # number of places on either side of an exchange that are looked at again
+OFFSETS = (*range(-BESIDE, 0), *range(1, BESIDE + 1))  # of these places
 
 
 class States(NamedTuple):
@@ -108,8 +107,7 @@ class Network:
         `new`. The places are BESIDE before it and BESIDE after it; those outside the caption have any vector. Only the
         states that the exchange changes are computed again.
         """
-        offsets = np.array([*range(-BESIDE, 0), *range(1, BESIDE + 1)])
-        made = np.zeros((len(captions), len(offsets), self._linear["output"][1].size), np.float32)
+        made = np.zeros((len(captions), len(OFFSETS), self._linear["output"][1].size), np.float32)
         for rows, count, size in _blocks([len(caption) for caption in captions]):
             lengths = _padded([len(captions[i]) for i in rows], count, 2)
             here, unit = _padded([at[i] for i in rows], count, 1), _padded([new[i] for i in rows], count, 0)
@@ -128,7 +126,7 @@ class Network:
                 before[row, seen] = self._step("forward_gru", before[row, seen - 1], units[row, seen])
                 last = np.minimum(seen_back + 1, lengths - 1)
                 after[row, seen_back] = self._step("backward_gru", after[row, last], units[row, seen_back])
-            places = here[:, None] + offsets
+            places = here[:, None] + np.array(OFFSETS)
             inside = (places >= 1) & (places <= lengths[:, None] - 2)
             places = np.where(inside, places, 1)
             vectors = self._vectors(
@@ -170,19 +168,14 @@ class Network:
         for step in range(length):
             np.matmul(state, recurrent, out=own)
             own += bias
-            mixed = _sigmoid(gates[step, :, : 2 * size] + own[:, : 2 * size])
-            new = np.tanh(gates[step, :, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
-            state = np.add(new, mixed[:, size:] * (state - new), out=states[step])
+            states[step] = state = _next_state(gates[step], own, state)
         return states.transpose(1, 0, 2)
 
     def _step(self, name: str, state: np.ndarray, units: np.ndarray) -> np.ndarray:
         """The states of one GRU after one more unit each: (captions, states)."""
         inputs, input_bias, recurrent, bias = self._gru[name]
-        size = recurrent.shape[0]
-        gates, own = self.arrays["embedding.weight"][units] @ inputs + input_bias, state @ recurrent + bias
-        mixed = _sigmoid(gates[:, : 2 * size] + own[:, : 2 * size])
-        new = np.tanh(gates[:, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
-        return new + mixed[:, size:] * (state - new)
+        gates = self.arrays["embedding.weight"][units] @ inputs + input_bias
+        return _next_state(gates, state @ recurrent + bias, state)
 
     def _attend(
         self, both: np.ndarray, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray
@@ -249,6 +242,17 @@ def _buffer(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def _transposed(matrix: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(matrix.T)
+
+
+def _next_state(gates: np.ndarray, own: np.ndarray, state: np.ndarray) -> np.ndarray:
+    """The states of a GRU after one more unit: (captions, states).
+
+    gates: what the units add to the gates; own: what the states add; both (captions, 3 states).
+    """
+    size = state.shape[1]
+    mixed = _sigmoid(gates[:, : 2 * size] + own[:, : 2 * size])
+    new = np.tanh(gates[:, 2 * size :] + mixed[:, :size] * own[:, 2 * size :])
+    return new + mixed[:, size:] * (state - new)
 
 
 def _sigmoid(values: np.ndarray) -> np.ndarray:
