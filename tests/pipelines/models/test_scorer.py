@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -41,13 +41,11 @@ BERT_SPECIAL["mask_token"] = "[MASK]"
 
 def causal_model(folder: Path, seed: int = 0, **special: str) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
     """Save a GPT-2 of two layers and its byte-level tokenizer with these special tokens; returns both."""
-    learned = Tokenizer(models.BPE())
+    names = ["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "Ġo", "Ġt", "Ġth", "he"]
+    merges = [("Ġ", "a"), ("Ġ", "o"), ("Ġ", "t"), ("Ġt", "h"), ("h", "e")]
+    learned = Tokenizer(models.BPE(vocab={name: number for number, name in enumerate(names)}, merges=merges))
+    learned.add_special_tokens(["<s>", "</s>"])
     learned.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    names = ["<s>", "</s>"]
-    learned.train_from_iterator(
-        TEXTS, trainers.BpeTrainer(vocab_size=280, special_tokens=names, initial_alphabet=alphabet, show_progress=False)
-    )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned, **special)
     torch.manual_seed(seed)
     sizes = dict(vocab_size=len(tokenizer), n_positions=40, n_embd=32, n_layer=2, n_head=2, initializer_range=0.5)
@@ -60,12 +58,11 @@ def causal_model(folder: Path, seed: int = 0, **special: str) -> tuple[GPT2LMHea
 def masked_model(folder: Path, **special: str) -> tuple[BertForMaskedLM, PreTrainedTokenizerFast]:
     """Save a BERT of two layers and its WordPiece tokenizer, whose vocabulary is small; returns both."""
     special = special or BERT_SPECIAL
-    names = list(BERT_SPECIAL.values())
-    learned = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    letters = sorted(set("".join(TEXTS)) - {" "})
+    names = [*BERT_SPECIAL.values(), *letters, *(f"##{letter}" for letter in letters), "dog", "men", "##ps", "##in"]
+    learned = Tokenizer(models.WordPiece({name: number for number, name in enumerate(names)}, unk_token="[UNK]"))
+    learned.add_special_tokens(list(BERT_SPECIAL.values()))
     learned.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    learned.train_from_iterator(
-        TEXTS, trainers.WordPieceTrainer(vocab_size=70, special_tokens=names, show_progress=False)
-    )
     ends = [(name, learned.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     learned.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned, **special)
@@ -343,8 +340,12 @@ def test_a_scorer_that_is_missing_is_a_line_and_writes_nothing(
 
 
 def test_the_api_takes_a_scorer(folders: dict[str, Path]) -> None:
-    captions = ["Two dogs run on the beach."]
-    made = [negcap.negatives(captions, scorer=scorer, per_family=4) for scorer in (None, *folders.values())]
-    assert len({tuple(frame.text) for frame in made}) == 3
+    captions = ["Two dogs run on the beach.", "A woman in a red coat holds a cat.", "Three boys play in the snow."]
+    for folder in folders.values():
+        made = negcap.negatives(captions, scorer=folder, per_family=4)
+        model = load_scorer(folder)
+        assert len(made)
+        expected = model.log_likelihoods(list(made.text)) - model.log_likelihoods(list(made.caption))
+        np.testing.assert_allclose(made.plausibility, expected, atol=1e-5)
     with pytest.raises(FileNotFoundError, match="scorer must be a folder"):
         negcap.negatives(captions, scorer="nowhere")
