@@ -15,7 +15,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions, mentioned_nouns
 from negcap.augment.plausibility import entry_units, log_probabilities, read
 
-CAPTIONS = 256  # about as many captions are read by the cloze model together
+CAPTIONS = 500  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
 WINDOW = 3  # number of words on either side of an edit that are looked at with it
-LEXICONS = 4  # number of lexicons whose units are cached
+CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
 class SentenceScorer(Protocol):
@@ -51,7 +51,7 @@ def _phrases(caption: Caption) -> list[Span]:
     return [(start, end) for start, end in spans if end - start > 1]
 
 
-@cached(LEXICONS)
+@cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     """The cloze unit of each entry of a kind, -1 if it has none: (entries,), read-only.
 

@@ -20,7 +20,7 @@ import numpy as np
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
 BLOCK = 32  # number of captions that are read together, if they have at most LONG units
 LONG = 48
-STEP = 8  # their length is padded to a multiple of this
+STEP = 4  # their length is padded to a multiple of this
 BESIDE = 2  # number of places on either side of an exchange that are looked at again
 OFFSETS = (*range(-BESIDE, 0), *range(1, BESIDE + 1))  # of these places
 
@@ -56,13 +56,13 @@ class Network:
         return {name: (_transposed(a[f"{name}.weight"]), a[f"{name}.bias"]) for name in ("query", "hidden", "output")}
 
     @cached_property
-    def _gru(self) -> dict[str, tuple[np.ndarray, ...]]:
+    def _gru(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Of each GRU: what each unit adds to its gates, (units, 3 states), and its recurrent weights and bias."""
         a = self.arrays
-        made: dict[str, tuple[np.ndarray, ...]] = {}
+        made: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         for name in ("forward_gru", "backward_gru"):
-            inputs = _transposed(a[f"{name}.weight_ih_l0"]), a[f"{name}.bias_ih_l0"]
-            made[name] = (*inputs, _transposed(a[f"{name}.weight_hh_l0"]), a[f"{name}.bias_hh_l0"])
+            gates = a["embedding.weight"] @ _transposed(a[f"{name}.weight_ih_l0"]) + a[f"{name}.bias_ih_l0"]
+            made[name] = gates, _transposed(a[f"{name}.weight_hh_l0"]), a[f"{name}.bias_hh_l0"]
         return made
 
     def contexts(
@@ -112,7 +112,7 @@ class Network:
             lengths = _padded([len(captions[i]) for i in rows], count, 2)
             here, unit = _padded([at[i] for i in rows], count, 1), _padded([new[i] for i in rows], count, 0)
             units = np.zeros((count, size), np.int64)
-            width = self._gru["forward_gru"][2].shape[0]
+            width = self._gru["forward_gru"][1].shape[0]
             before, after = _buffer("copy", (2, count, size, width))
             before[:], after[:] = 0.0, 0.0
             for number, i in enumerate(rows):
@@ -155,27 +155,23 @@ class Network:
 
     def _states(self, name: str, units: np.ndarray) -> np.ndarray:
         """The states of one GRU after each unit: (captions, length, states)."""
-        inputs, input_bias, recurrent, bias = self._gru[name]
+        gates_of, recurrent, bias = self._gru[name]
         count, length = units.shape
         size = recurrent.shape[0]
-        vectors = _buffer("vectors", (length * count, inputs.shape[0]))
-        np.take(self.arrays["embedding.weight"], units.T.reshape(-1), axis=0, out=vectors)
-        gates = np.matmul(vectors, inputs, out=_buffer("gates", (length * count, 3 * size)))
-        gates += input_bias
-        gates = gates.reshape(length, count, -1)
+        gates = _buffer("gates", (count, 3 * size))
         states = _buffer(name, (length, count, size))
         own, state = _buffer("own", (count, 3 * size)), np.zeros((count, size), np.float32)
         for step in range(length):
             np.matmul(state, recurrent, out=own)
             own += bias
-            states[step] = state = _next_state(gates[step], own, state)
+            np.take(gates_of, units[:, step], axis=0, out=gates)
+            states[step] = state = _next_state(gates, own, state)
         return states.transpose(1, 0, 2)
 
     def _step(self, name: str, state: np.ndarray, units: np.ndarray) -> np.ndarray:
         """The states of one GRU after one more unit each: (captions, states)."""
-        inputs, input_bias, recurrent, bias = self._gru[name]
-        gates = self.arrays["embedding.weight"][units] @ inputs + input_bias
-        return _next_state(gates, state @ recurrent + bias, state)
+        gates, recurrent, bias = self._gru[name]
+        return _next_state(gates[units], state @ recurrent + bias, state)
 
     def _attend(
         self, both: np.ndarray, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray
