@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from negcap.augment.context import Context
 from negcap.augment.edits import Accepted, Generated, Rejected
 from negcap.augment.operators import OPERATORS
-from negcap.augment.plausibility import Change, SentenceScorer, compare, compare_exchanges
+from negcap.augment.plausibility import Change, SentenceScorer, compare
 
 REASON = "implausible"
 
@@ -19,21 +18,17 @@ def reject_implausible(
     """The results with the plausibility of each negative; those outside their operator's limits are rejected.
 
     contexts: of the captions. made: for each caption, the results by operator. scorer: a language model that scores all
-    negatives instead of the cloze model; it knows neither drop nor lowest. Without it, negatives whose plausibility
-    their operator knows are not read again.
+    negatives instead of the cloze model; it knows neither loss nor lowest. Without it, a negative is read as a
+    whole if its operator does not know its plausibility, or limits more than that.
     """
-    known: list[tuple[int, Accepted]] = []
-    unknown: list[tuple[int, Accepted]] = []
+    waiting: list[tuple[int, Accepted]] = []
     for row, generated in enumerate(made):
         for name, (accepted, _) in generated.items():
             limits = OPERATORS[name].limits
-            for one in accepted if limits is not None else ():
-                if one.plausibility is None or scorer is not None:
-                    unknown.append((row, one))
-                elif limits is not None and limits.max_drop < math.inf:
-                    known.append((row, one))
-    changes = {id(one): change for (_, one), change in zip(unknown, _read(contexts, unknown, scorer), strict=True)}
-    changes |= {id(one): change for (_, one), change in zip(known, _exchanged(contexts, known), strict=True)}
+            if limits is not None:
+                whole = scorer is not None or limits.read_whole
+                waiting += [(row, one) for one in accepted if whole or one.plausibility is None]
+    changes = {id(one): change for (_, one), change in zip(waiting, _read(contexts, waiting, scorer), strict=True)}
     results = []
     for generated in made:
         kept: dict[str, Generated] = {}
@@ -50,15 +45,6 @@ def reject_implausible(
                     rejected.append(Rejected(one.candidate, REASON, one.p_true, change.log_odds))
         results.append(kept)
     return results
-
-
-def _exchanged(contexts: Sequence[Context], waiting: Sequence[tuple[int, Accepted]]) -> list[Change]:
-    """How each negative of known plausibility compares with its caption, whose number in `contexts` comes with it."""
-    captions = [contexts[row].own.captions[0] for row, _ in waiting]
-    readings = [contexts[row].reading for row, _ in waiting]
-    return compare_exchanges(
-        captions, readings, [(one.candidate, float(one.plausibility or 0.0)) for _, one in waiting]
-    )
 
 
 def _read(

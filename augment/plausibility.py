@@ -105,20 +105,22 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], lis
 class Change(NamedTuple):
     """How a negative compares with its caption, in nats.
 
-    log_odds: of the negative to the caption. drop: the most that a word which both have loses in log p(word | rest).
-    lowest: the lowest log p(word | rest) of the words that are edited and of WINDOW words on either side.
+    log_odds: of the negative to the caption. loss: how much log p(word | rest) the words that both have lose in all,
+    counting only those that lose. lowest: the lowest log p(word | rest) of the words that are edited and of WINDOW
+    words on either side.
     """
 
     log_odds: float
-    drop: float = 0.0
+    loss: float = 0.0
     lowest: float = 0.0
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Compare whole negatives with their captions, by pseudo-log-likelihoods.
+    """Compare whole negatives with their captions.
 
-    captions, readings, candidates: those of each negative. Negatives of a caption that differ in a number alone are
-    read once, with the first of their numbers.
+    captions, readings, candidates: those of each negative. The log-odds are those of the candidate where its operator
+    knows them, else the difference of the pseudo-log-likelihoods. Negatives of a caption that differ in a number alone
+    are read once, with the first of their numbers.
     """
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
     texts = [words for words, _ in edited]
@@ -131,53 +133,32 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     read_ones = sorted(set(same))
     found = dict(zip(read_ones, cloze_model().read([texts[i] for i in read_ones]), strict=True))
     measured = {
-        i: (_drop(readings[i], new), _lowest(new, edited[i][1], candidates[i].edits)) for i, new in found.items()
+        i: (_loss(readings[i], new), _lowest(new, edited[i][1], candidates[i].edits)) for i, new in found.items()
     }
     changes = []
     for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
-        new = found[own]
-        total = new.own.sum() if own == i or number is None else new.own_with(number, texts[i][number])
-        changes.append(Change(float(total - reading.own.sum()), *measured[own]))
+        new, odds = found[own], candidates[i].plausibility
+        if odds is None:
+            total = new.own.sum() if own == i or number is None else new.own_with(number, texts[i][number])
+            odds = float(total - reading.own.sum())
+        changes.append(Change(odds, *measured[own]))
     return changes
 
 
-def compare_exchanges(
-    captions: Sequence[Caption], readings: Sequence[Reading], negatives: Sequence[tuple[Candidate, float]]
-) -> list[Change]:
-    """Compare negatives in which one unit is exchanged, and whose log-odds are known, with their captions.
-
-    captions, readings, negatives: of each negative; the log-odds come with the candidate. The drop is that of the two
-    units before the exchange and of the two behind it; it is 0 if the units that differ are not just one.
-    """
-    changes = [Change(odds) for _, odds in negatives]
-    rows, places, units = [], [], []
-    for row, (caption, reading, (candidate, _)) in enumerate(zip(captions, readings, negatives, strict=True)):
-        new, _ = reading.model.units.read(words_after(caption, candidate.edits)[0])
-        differ = [i for i, (a, b) in enumerate(zip(new, reading.units, strict=False)) if a != b]
-        if len(new) == len(reading.units) and len(differ) == 1:
-            rows.append(row)
-            places.append(differ[0])
-            units.append(new[differ[0]])
-    if rows:
-        drops = cloze_model().drops([readings[row] for row in rows], places, units)
-        for row, drop in zip(rows, drops.tolist(), strict=True):
-            changes[row] = changes[row]._replace(drop=drop)
-    return changes
-
-
-def _drop(old: Reading, new: Reading) -> float:
-    """The most that a unit which two texts share loses in log p; of texts of unequal length, their common start and
+def _loss(old: Reading, new: Reading) -> float:
+    """How much log p the units that two texts share lose in all; of texts of unequal length, their common start and
     end are compared.
     """
     before, after = np.array(old.units[1:-1]), np.array(new.units[1:-1])
     shared = min(len(before), len(after))
     same, same_behind = before[:shared] == after[:shared], before[-shared:] == after[-shared:]
-    lost, lost_behind = old.own[:shared] - new.own[:shared], old.own[-shared:] - new.own[-shared:]
+    lost = np.maximum(old.own[:shared] - new.own[:shared], 0.0)
+    lost_behind = np.maximum(old.own[-shared:] - new.own[-shared:], 0.0)
     if len(before) == len(after):
-        return float(lost[same].max(initial=0.0))
+        return float(lost[same].sum())
     start = int(np.argmin([*same, False]))
     end = min(int(np.argmin([*same_behind[::-1], False])), shared - start)
-    return float(max(lost[:start].max(initial=0.0), lost_behind[shared - end :].max(initial=0.0)))
+    return float(lost[:start].sum() + lost_behind[shared - end :].sum())
 
 
 def _lowest(new: Reading, starts: Sequence[int], edits: Sequence[Edit]) -> float:

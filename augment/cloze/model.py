@@ -14,7 +14,7 @@ import numpy as np
 
 from negcap.augment.cache import read_only
 from negcap.augment.cloze.file import read_model
-from negcap.augment.cloze.network import OFFSETS, Network, Place, States
+from negcap.augment.cloze.network import Network, Place
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 
@@ -61,33 +61,11 @@ class ClozeModel:
                     places.append(place)
             all_places.append(places)
             rows.append(row)
-        vectors, states = self.network.contexts([units for units, _ in encoded], all_places)
+        vectors = self.network.contexts([units for units, _ in encoded], all_places)
         return [
-            Reading(self, units, of_token, row, found, own)
-            for (units, of_token), row, found, own in zip(encoded, rows, vectors, states, strict=True)
+            Reading(self, units, of_token, row, found)
+            for (units, of_token), row, found in zip(encoded, rows, vectors, strict=True)
         ]
-
-    def drops(self, readings: Sequence[Reading], at: Sequence[int], new: Sequence[int]) -> np.ndarray:
-        """The most that a unit beside an exchanged one loses in log p: (exchanges,); 0 if none loses.
-
-        readings: of the texts. at: the number of the unit that is exchanged in each. new: the unit put there. BESIDE
-        units before it and BESIDE after it are looked at.
-        """
-        vectors = self.network.beside_exchanges(
-            [one.units for one in readings], [one.states for one in readings], at, new
-        )
-        drops = np.zeros(len(readings))
-        for i, (reading, place) in enumerate(zip(readings, at, strict=True)):
-            inside = [
-                (row, place + offset)
-                for row, offset in enumerate(OFFSETS)
-                if 0 < place + offset < len(reading.units) - 1
-            ]
-            if inside:
-                rows, places = (np.array(column) for column in zip(*inside, strict=True))
-                scores = self.scores(vectors[i, rows], np.array(reading.units)[places])
-                drops[i] = float((reading.own[places - 1] - scores).max(initial=0.0))
-        return drops
 
     def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
         """log p of one unit in each context: (n,). Unknown words get the probability of the rarest unit.
@@ -104,7 +82,7 @@ class Reading:
     """What the cloze model reads in one text: its units, and the context vectors of places.
 
     units: their numbers, with START and END. place_of: for each token, the number of its unit. rows: the row of each
-    place in `vectors`, (places, width). states: of the network after each unit.
+    place in `vectors`, (places, width).
     """
 
     model: ClozeModel
@@ -112,7 +90,6 @@ class Reading:
     place_of: Sequence[int]
     rows: dict[Place, int]
     vectors: np.ndarray
-    states: States
 
     def log_probabilities(self, start: int, end: int, units: np.ndarray) -> np.ndarray:
         """log p(unit | rest) of units in place of the tokens `start` to `end` (exclusive): (units,).

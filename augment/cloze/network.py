@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,15 +20,6 @@ Place = tuple[int, int]  # the numbers of the units before and after a place, ST
 BLOCK = 32  # number of captions that are read together, if they have at most LONG units
 LONG = 48
 STEP = 4  # their length is padded to a multiple of this
-BESIDE = 2  # number of places on either side of an exchange that are looked at again
-OFFSETS = (*range(-BESIDE, 0), *range(1, BESIDE + 1))  # of these places
-
-
-class States(NamedTuple):
-    """The states of the forward GRU after each unit of a caption, and of the backward GRU: (length, states) each."""
-
-    before: np.ndarray
-    after: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +55,14 @@ class Network:
             made[name] = gates, _transposed(a[f"{name}.weight_hh_l0"]), a[f"{name}.bias_hh_l0"]
         return made
 
-    def contexts(
-        self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
-    ) -> tuple[list[np.ndarray], list[States]]:
-        """The context vectors of places, for each caption (places, width of the word vectors); and its states.
+    def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
+        """The context vectors of places, for each caption (places, width of the word vectors).
 
         captions: the numbers of the units of each caption, with START and END. places: of each caption. The vectors do
         not depend on which other captions are read: blocks are padded to fixed sizes, so that the order in which
         numbers are added, and with it the rounding, is always the same.
         """
         made: list[np.ndarray] = [np.zeros((0, 0), np.float32)] * len(captions)
-        states: list[States] = [States(made[0], made[0])] * len(captions) if captions else []
         sizes = [max(len(caption), len(own)) for caption, own in zip(captions, places, strict=True)]
         for rows, count, size in _blocks(sizes):
             lengths = _padded([len(captions[i]) for i in rows], count, 2)
@@ -93,46 +80,7 @@ class Network:
             after = after[np.arange(count)[:, None], np.maximum(mirrored, 0)]
             vectors = self._vectors(before, after, at, lengths)
             for number, i in enumerate(rows):
-                length = len(captions[i])
                 made[i] = vectors[number, : len(places[i])].copy()
-                states[i] = States(before[number, :length].copy(), after[number, :length].copy())
-        return made, states
-
-    def beside_exchanges(
-        self, captions: Sequence[Sequence[int]], states: Sequence[States], at: Sequence[int], new: Sequence[int]
-    ) -> np.ndarray:
-        """The context vectors of the places beside a unit that is exchanged: (exchanges, 2 * BESIDE, width).
-
-        captions, states: the units of each caption and its states, from `contexts`. at: the place whose unit becomes
-        `new`. The places are BESIDE before it and BESIDE after it; those outside the caption have any vector. Only the
-        states that the exchange changes are computed again.
-        """
-        made = np.zeros((len(captions), len(OFFSETS), self._linear["output"][1].size), np.float32)
-        for rows, count, size in _blocks([len(caption) for caption in captions]):
-            lengths = _padded([len(captions[i]) for i in rows], count, 2)
-            here, unit = _padded([at[i] for i in rows], count, 1), _padded([new[i] for i in rows], count, 0)
-            units = np.zeros((count, size), np.int64)
-            width = self._gru["forward_gru"][1].shape[0]
-            before, after = _buffer("copy", (2, count, size, width))
-            before[:], after[:] = 0.0, 0.0
-            for number, i in enumerate(rows):
-                units[number, : len(captions[i])] = captions[i]
-                before[number, : len(captions[i])] = states[i].before
-                after[number, : len(captions[i])] = states[i].after
-            row = np.arange(count)
-            units[row, here] = unit
-            for step in range(BESIDE):
-                seen, seen_back = np.minimum(here + step, lengths - 1), np.maximum(here - step, 0)
-                before[row, seen] = self._step("forward_gru", before[row, seen - 1], units[row, seen])
-                last = np.minimum(seen_back + 1, lengths - 1)
-                after[row, seen_back] = self._step("backward_gru", after[row, last], units[row, seen_back])
-            places = here[:, None] + np.array(OFFSETS)
-            inside = (places >= 1) & (places <= lengths[:, None] - 2)
-            places = np.where(inside, places, 1)
-            vectors = self._vectors(
-                before, after, np.stack([places - 1, np.minimum(places + 1, lengths[:, None] - 1)]), lengths
-            )
-            made[rows] = vectors[: len(rows)]
         return made
 
     def _vectors(self, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -167,11 +115,6 @@ class Network:
             np.take(gates_of, units[:, step], axis=0, out=gates)
             states[step] = state = _next_state(gates, own, state)
         return states.transpose(1, 0, 2)
-
-    def _step(self, name: str, state: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """The states of one GRU after one more unit each: (captions, states)."""
-        gates, recurrent, bias = self._gru[name]
-        return _next_state(gates[units], state @ recurrent + bias, state)
 
     def _attend(
         self, both: np.ndarray, before: np.ndarray, after: np.ndarray, at: np.ndarray, lengths: np.ndarray

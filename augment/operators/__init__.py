@@ -32,19 +32,23 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
 class Limits(NamedTuple):
     """What a plausible negative keeps to, in nats; see `negcap.augment.plausibility.Change`.
 
-    min_log_odds: the lowest log-odds to the caption. max_drop: the most that a word which both texts have may lose in
-    log p. min_lowest: the least log p of an edited word and its neighbours. All are checked where a negative is read as
-    a whole, else only the first. Calibrated on labels of readers.
+    min_log_odds: the lowest log-odds to the caption. max_loss: how much log p the words that both texts have may lose
+    in all. min_lowest: the least log p of an edited word and its neighbours. Calibrated on labels of readers.
     """
 
     min_log_odds: float = -7.0
-    max_drop: float = math.inf
+    max_loss: float = math.inf
     min_lowest: float = -math.inf
+
+    @property
+    def read_whole(self) -> bool:
+        """Whether a negative has to be read as a whole even if its log-odds are known."""
+        return self.max_loss < math.inf or self.min_lowest > -math.inf
 
     def allow(self, change: Change) -> bool:
         """Whether a negative keeps to the limits."""
         return (
-            change.log_odds >= self.min_log_odds and change.drop <= self.max_drop and change.lowest >= self.min_lowest
+            change.log_odds >= self.min_log_odds and change.loss <= self.max_loss and change.lowest >= self.min_lowest
         )
 
 
@@ -64,13 +68,13 @@ class Operator(NamedTuple):
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0, limits=Limits(max_drop=2.0)),
+    "noun": Operator(noun, "noun", 1.0, limits=Limits(-7.0, 4.0, -8.0)),
     "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-5.5, 2.0)),
-    "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 2.5, -7.2)),
+    "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-4.0, 1.0, -7.2)),
     "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 3.0)),
-    "object": Operator(object_, "object", 0.25, limits=Limits(-6.0, 2.0)),
-    "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0, 1.5)),
-    "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 2.0)),
+    "object": Operator(object_, "object", 0.25, limits=Limits(-6.0, 3.0)),
+    "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0, 2.5)),
+    "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 3.0)),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),

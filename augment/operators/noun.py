@@ -25,7 +25,7 @@ from negcap.augment.slots.prepositions import preposition_uses
 
 # The lowest log p(noun | rest of the caption) of a replacement, and the lowest score, which is log p + LIFT * the log
 # lift given the governor of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
-FLOOR = -5.2
+FLOOR = -5.0
 MIN_SCORE = -5.5
 LIFT = 2.0
 MAX_LIFT = 1.0

@@ -65,8 +65,8 @@ def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monke
     for limits, passes in (
         (Limits(change.log_odds - 0.01), True),
         (Limits(change.log_odds + 0.01), False),
-        (Limits(change.log_odds - 0.01, change.drop + 0.01), True),
-        (Limits(change.log_odds - 0.01, change.drop - 0.01), False),
+        (Limits(change.log_odds - 0.01, change.loss + 0.01), True),
+        (Limits(change.log_odds - 0.01, change.loss - 0.01), False),
     ):
         set_limits(monkeypatch, "object", limits)
         (made,) = reject_implausible([own], [{"object": Generated([known, unknown], [])}])
@@ -132,7 +132,7 @@ def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
         found["negatives"] += 1
     for row in tables["rejections"].to_pylist():
         limits = OPERATORS[row["operator"]].limits
-        if row["reason"] == REASON and limits is not None and limits.max_drop == np.inf:
+        if row["reason"] == REASON and limits is not None and not limits.read_whole:
             assert row["plausibility"] < limits.min_log_odds + 1e-5
         found["implausible"] += row["reason"] == REASON
     assert all(found.values())

@@ -80,7 +80,7 @@ def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges
     (change,) = compare([one], read([one]), [candidate])
     after = " ".join(words_after(one, candidate.edits)[0])
     assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
-    assert change.drop >= 0.0
+    assert change.loss >= 0.0
 
 
 def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
@@ -123,31 +123,31 @@ def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch)
         units = np.array([cloze_model().units.of(number), cloze_model().units.of("two")])
         likely = own.log_probabilities(0, 1, units)
         assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
-        assert change.drop == changes[0].drop
+        assert change.loss == changes[0].loss
 
 
-def test_drop_is_the_most_that_a_word_loses_which_both_texts_have() -> None:
+def test_loss_is_what_the_words_lose_that_both_texts_have() -> None:
     text = "Two dogs are lying on a red couch."
     one, candidate = caption(text), replaced(text, ("dogs", "dog"), ("Two", "Five"))
     (change,) = compare([one], read([one]), [candidate])
     old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
-    assert change.drop == pytest.approx(max(0.0, float((old - new)[2:].max())), abs=1e-5)
+    assert change.loss == pytest.approx(float(np.maximum(old - new, 0.0)[2:].sum()), abs=1e-5)
 
 
-def test_drop_of_texts_of_unequal_length_compares_their_common_start_and_end() -> None:
+def test_loss_of_texts_of_unequal_length_compares_their_common_start_and_end() -> None:
     text = "A dog is lying on a couch."
     one = caption(text)
     candidate = replaced(text, ("is", "with a big green hat is"))
     (change,) = compare([one], read([one]), [candidate])
     old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
     lost = np.concatenate([old[:2] - new[:2], old[2:] - new[-len(old) + 2 :]])
-    assert change.drop == pytest.approx(max(0.0, float(lost.max())), abs=1e-5)
+    assert change.loss == pytest.approx(float(np.maximum(lost, 0.0).sum()), abs=1e-5)
 
 
 def test_a_negative_that_is_its_caption_has_no_change() -> None:
     text = "A dog is lying on a couch."
     (change,) = compare([caption(text)], read([caption(text)]), [replaced(text, ("dog", "dog"))])
-    assert change.log_odds == change.drop == 0.0 and change.lowest < 0
+    assert change.log_odds == change.loss == 0.0 and change.lowest < 0
 
 
 def test_entries_have_the_unit_of_their_form() -> None:

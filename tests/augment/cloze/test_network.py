@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.network import BESIDE, LONG, Network, Place, _buffers
+from negcap.augment.cloze.network import LONG, Network, Place, _buffers
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
 LENGTHS = (1, 2, 5, 11, 23, 90)  # of captions, without START and END
@@ -58,7 +58,7 @@ def context(net: Cloze, caption: list[int], place: Place) -> Tensor:
 @torch.no_grad()
 def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
     net, captions = random_network(), random_captions()
-    found = in_numpy(net).contexts(captions, [singles(caption) for caption in captions])[0]
+    found = in_numpy(net).contexts(captions, [singles(caption) for caption in captions])
     for caption, vectors in zip(captions, found, strict=True):
         expected = net.contexts(torch.tensor([caption]))[0].numpy()
         assert vectors.shape == (len(caption) - 2, 12)
@@ -71,16 +71,16 @@ def test_a_place_may_hold_several_units_or_none() -> None:
         [(before, after) for before in range(len(caption) - 1) for after in range(before + 1, len(caption))]
         for caption in short
     ]
-    for caption, own, vectors in zip(short, places, in_numpy(net).contexts(short, places)[0], strict=True):
+    for caption, own, vectors in zip(short, places, in_numpy(net).contexts(short, places), strict=True):
         expected = torch.stack([context(net, caption, place) for place in own]).numpy()
         np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=2e-6)
 
 
 def test_what_is_asked_of_other_captions_changes_nothing() -> None:
     network, captions = in_numpy(random_network()), random_captions()
-    together, _ = network.contexts(captions, [singles(caption) for caption in captions])
+    together = network.contexts(captions, [singles(caption) for caption in captions])
     for caption, vectors in zip(captions, together, strict=True):
-        assert np.array_equal(network.contexts([caption], [singles(caption)])[0][0], vectors)
+        assert np.array_equal(network.contexts([caption], [singles(caption)])[0], vectors)
 
 
 def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
@@ -88,7 +88,7 @@ def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
 
     def read(length: int, copies: int) -> dict[str, int]:
         caption = [0, *[5] * length, 1]
-        found, _ = network.contexts([caption] * copies, [singles(caption)] * copies)
+        found = network.contexts([caption] * copies, [singles(caption)] * copies)
         assert all(np.array_equal(vectors, found[0]) for vectors in found)
         return {name: buffer.size for name, buffer in vars(_buffers).items()}
 
@@ -99,8 +99,8 @@ def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
 
 def test_nothing_asked_is_nothing_answered() -> None:
     network = in_numpy(random_network())
-    assert network.contexts([], []) == ([], [])
-    assert [len(vectors) for vectors in network.contexts([[0, 5, 1], [0, 1]], [[], []])[0]] == [0, 0]
+    assert network.contexts([], []) == []
+    assert [len(vectors) for vectors in network.contexts([[0, 5, 1], [0, 1]], [[], []])] == [0, 0]
 
 
 @pytest.mark.parametrize("changed", [1, 4, 9])
@@ -110,24 +110,7 @@ def test_no_context_has_seen_the_word_at_its_place(changed: int) -> None:
     caption = [0, *range(10, 19), 1]
     other = [*caption[:changed], 40, *caption[changed + 1 :]]
     torch_rows = net.contexts(torch.tensor([caption, other])).numpy()
-    numpy_rows = np.stack(in_numpy(net).contexts([caption, other], [singles(caption)] * 2)[0])
+    numpy_rows = np.stack(in_numpy(net).contexts([caption, other], [singles(caption)] * 2))
     for rows in (torch_rows, numpy_rows):
         same = np.isclose(rows[0], rows[1], rtol=0, atol=1e-5).all(1)
         assert same.tolist() == [i == changed for i in range(1, len(caption) - 1)]
-
-
-@torch.no_grad()
-def test_what_stands_beside_an_exchange_is_as_if_the_whole_were_read_again() -> None:
-    network = in_numpy(random_network())
-    captions = [[0, 5, 9, 7, 12, 30, 8, 1], [0, 4, 1], [0, 6, 11, 1]]
-    at, new = [3, 1, 2], [22, 23, 24]
-    _, states = network.contexts(captions, [singles(caption) for caption in captions])
-    found = network.beside_exchanges(captions, states, at, new)
-    for caption, place, unit, vectors in zip(captions, at, new, found, strict=True):
-        changed = [*caption[:place], unit, *caption[place + 1 :]]
-        expected = network.contexts([changed], [singles(changed)])[0][0]
-        offsets = [*range(-BESIDE, 0), *range(1, BESIDE + 1)]
-        inside = [(row, place + offset) for row, offset in enumerate(offsets) if 0 < place + offset < len(caption) - 1]
-        for row, beside in inside:
-            assert np.allclose(vectors[row], expected[beside - 1], atol=1e-6)
-    assert len({vector.tobytes() for vector in found[0]}) == 2 * BESIDE
