@@ -42,8 +42,9 @@ class Settings:
     seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
     operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
     probability that a negative is true of its image. scorer: the folder of a language model that judges plausibility,
-    loaded by the caller; None: the cloze model judges. Raises ValueError for an unknown or repeated operator,
-    per_family below 1, or max_true not between 0 and 1.
+    loaded by the caller; None: the cloze model judges. cloze: the file of a cloze model, which the caller loads into the
+    lexicon; None: the shipped one. Raises ValueError for an unknown or repeated operator, per_family below 1, or
+    max_true not between 0 and 1.
     """
 
     seed: int = 0
@@ -51,6 +52,7 @@ class Settings:
     per_family: int = 20
     max_true: float = MAX_P_TRUE
     scorer: Path | None = None
+    cloze: Path | None = None
 
     def __post_init__(self) -> None:
         for name in self.operators:

@@ -15,7 +15,7 @@ import numpy as np
 
 from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
-from negcap.augment.cloze.model import Reading, Span, cloze_model
+from negcap.augment.cloze.model import ClozeModel, Reading, Span, cloze_model
 from negcap.augment.cloze.units import normalised
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.lexicon.lexicon import Lexicon
@@ -39,9 +39,10 @@ class SentenceScorer(Protocol):
         ...
 
 
-def read(captions: Sequence[Caption]) -> list[Reading]:
-    """What the cloze model reads in each caption; the more captions at once, the faster."""
-    return cloze_model().read([caption.lowered for caption in captions], [_phrases(caption) for caption in captions])
+def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
+    """What a cloze model (None: the shipped one) reads in each caption; the more captions at once, the faster."""
+    texts = [caption.lowered for caption in captions]
+    return (model or cloze_model()).read(texts, [_phrases(caption) for caption in captions])
 
 
 def _phrases(caption: Caption) -> list[Span]:
@@ -64,7 +65,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
         names = [inflected(name, form, surfaces) for name in lexicon.verbs.names]
-    return cloze_model().numbers(names)
+    return (lexicon.cloze or cloze_model()).numbers(names)
 
 
 def log_probabilities(
@@ -129,7 +130,7 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
         key = (i,) if number is None else (caption.caption_id, *text[:number], None, *text[number + 1 :])
         same.append(first.setdefault(key, i))
     read_ones = sorted(set(same))
-    found = dict(zip(read_ones, cloze_model().read([texts[i] for i in read_ones]), strict=True))
+    found = dict(zip(read_ones, readings[0].model.read([texts[i] for i in read_ones]), strict=True)) if readings else {}
     measured = {
         i: (_drop(readings[i], new), _lowest(new, edited[i][1], candidates[i].edits)) for i, new in found.items()
     }
@@ -159,7 +160,7 @@ def compare_exchanges(
             places.append(differ[0])
             units.append(new[differ[0]])
     if rows:
-        drops = cloze_model().drops([readings[row] for row in rows], places, units)
+        drops = readings[0].model.drops([readings[row] for row in rows], places, units)
         for row, drop in zip(rows, drops.tolist(), strict=True):
             changes[row] = changes[row]._replace(drop=drop)
     return changes

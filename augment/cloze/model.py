@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +28,12 @@ class ClozeModel:
 
     units: Units
     network: Network
+
+    @classmethod
+    def load(cls, path: Path) -> ClozeModel:
+        """Read a model from its file. Raises as `negcap.augment.cloze.file.read_model`."""
+        units, arrays = read_model(path)
+        return cls(units, Network(arrays))
 
     @cached_property
     def embedding(self) -> np.ndarray:
@@ -155,5 +162,4 @@ def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) 
 @cache
 def cloze_model() -> ClozeModel:
     """The shipped model, loaded once per process. Raises ValueError if the file is damaged."""
-    units, arrays = read_model(data_path("cloze") / "model.npz")
-    return ClozeModel(units, Network(arrays))
+    return ClozeModel.load(data_path("cloze") / "model.npz")
