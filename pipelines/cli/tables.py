@@ -54,8 +54,13 @@ max_true = click.option(
 scorer = click.option(
     "--scorer",
     metavar="FOLDER",
-    help="Folder of a Hugging Face language model, causal or masked, that judges how plausible a negative is; default: "
-    "the model shipped with negcap.",
+    help="Folder of a Hugging Face language model, causal or masked, that gives the plausibility of negatives; "
+    "default: the cloze model does.",
+)
+min_plausibility = click.option(
+    "--min-plausibility",
+    type=float,
+    help="Refuse negatives of a lower plausibility, in nats; default: only each operator's own limits hold.",
 )
 cloze = click.option(
     "--cloze",
@@ -84,6 +89,7 @@ choosing = options.together(
 @max_true
 @balance_sample
 @choosing
+@min_plausibility
 @cloze
 @scorer
 @options.workers
@@ -229,6 +235,7 @@ def balance(run: Path, **given: Any) -> None:
 @options.run
 @choosing
 @max_true
+@min_plausibility
 @cloze
 @scorer
 @options.workers
