@@ -31,7 +31,7 @@ CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given an
 
 def main(arguments: list[str] | None = None) -> int:
     """Train a model and write it; `arguments` defaults to sys.argv. Returns the exit status."""
-    options = _options(arguments)
+    options = parser().parse_args(arguments)
     try:
         _run(options)
     except (ImportError, OSError, ValueError) as error:
@@ -152,7 +152,8 @@ def _distinct(sources: list[Source]) -> list[str]:
     return list(dict.fromkeys(text for source in sources for text in source.texts))
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m negcap.pipelines.resources.cloze", description=__doc__)
     add = parser.add_argument
     add("captions", nargs="+", metavar="CAPTIONS", help="of each: its train splits if it has any, else all")
@@ -175,7 +176,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="default: %(default)s, the fastest on shared cores")
     for name, default in zip(SIZES, (160, 256, 384, 4), strict=True):
         add(f"--{name}", type=int, help=f"size of a new network (default: {default})")
-    return parser.parse_args(arguments)
+    return parser
 
 
 def _report(line: str) -> None:
