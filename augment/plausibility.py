@@ -1,8 +1,9 @@
-"""Plausibility: how likely words are in the slots of a caption, and a negative as a caption, by the cloze model.
+"""Plausibility: how likely a word is in a slot of a caption, and a negative compared with its caption.
 
 The plausibility of a negative is its log-odds to its caption, in nats: log p(negative) - log p(caption). If one noun,
-attribute or verb replaces another, this is log p(new | rest) - log p(old | rest). For other edits it is the difference
-of the pseudo-log-likelihoods, the sums of log p(word | rest) over all words (Salazar et al. 2020).
+attribute or verb replaces another, this is log p(new | rest) - log p(old | rest) by the cloze model (see
+negcap.augment.cloze.model). For other edits it is the difference of the pseudo-log-likelihoods of the two texts, which
+are the sums of log p(word | rest) over all their words (Salazar et al. 2020).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
 class SentenceScorer(Protocol):
-    """A language model that scores whole texts."""
+    """Any language model that scores whole texts, such as negcap.pipelines.models.scorer.LanguageModelScorer."""
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
         """The log-likelihood of each text in nats: (texts,)."""
@@ -40,7 +41,10 @@ class SentenceScorer(Protocol):
 
 
 def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
-    """What a cloze model (None: the shipped one) reads in each caption; the more captions at once, the faster."""
+    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call.
+
+    Nouns and prepositions of several words can be asked for as a whole.
+    """
     texts = [caption.lowered for caption in captions]
     return (model or cloze_model()).read(texts, [_phrases(caption) for caption in captions])
 
@@ -54,9 +58,10 @@ def _phrases(caption: Caption) -> list[Span]:
 
 @cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The cloze unit of each entry of a kind, -1 if it has none: (entries,), read-only.
+    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only.
 
-    form: for nouns "nn" (singular) or "nns" (plural); for verbs their Penn tag.
+    -1 for an entry that the model does not know in this form. form: for nouns "nn" (singular) or "nns" (plural); for
+    verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
@@ -71,10 +76,11 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 def log_probabilities(
     reading: Reading, entries: Entries, units: np.ndarray, span: tuple[int, int], contexts: tuple[str, ...]
 ) -> np.ndarray:
-    """log p(entry | rest of the caption) of each entry in a slot: (entries,).
+    """log p(entry | rest of the caption) of each lexicon entry of a kind in one slot of a caption: (entries,).
 
-    units: of the entries. span: the tokens of the slot, end exclusive. An entry that the model does not know gets its
-    probability among all entries in `contexts`, by the lexicon's counts.
+    units: the entries' numbers from `entry_units`. span: the first token of the slot, and the one after its last. An
+    entry that the cloze model does not know gets the probability that the lexicon's counts give it in the `contexts` of
+    the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there.
     """
     found = reading.log_probabilities(*span, units)
     unknown = units < 0
@@ -85,7 +91,10 @@ def log_probabilities(
 
 
 def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], list[int]]:
-    """The words of a caption after edits, in lower case, and the number of the first word of each edit."""
+    """The words of a caption after edits, in lower case; and for each edit, the position of its first new word.
+
+    An edit without new words has the position of the word behind it. edits: disjoint, in text order.
+    """
     words: list[str] = []
     starts: list[int] = []
     end = -1
@@ -106,8 +115,9 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], lis
 class Change(NamedTuple):
     """How a negative compares with its caption, in nats.
 
-    log_odds: of the negative to the caption. drop: the most that a word which both have loses in log p(word | rest).
-    lowest: the lowest log p(word | rest) of the words that are edited and of WINDOW words on either side.
+    log_odds: the plausibility of the negative. drop: the largest decrease in log p(word | rest) of a word that both
+    texts have; 0 if none becomes less likely. lowest: the lowest log p(word | rest), in the negative, of an edited word
+    or one of WINDOW words on either side. 0 stands for a drop or lowest that was not computed.
     """
 
     log_odds: float
@@ -116,10 +126,12 @@ class Change(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Compare whole negatives with their captions, by pseudo-log-likelihoods.
+    """Read each negative as a whole and compare it with its caption, by pseudo-log-likelihoods.
 
-    captions, readings, candidates: those of each negative. Negatives of a caption that differ in a number alone are
-    read once, with the first of their numbers.
+    captions, readings, candidates: for each negative, its caption, what the cloze model has read in the caption, and
+    the edits. To save time, negatives of a caption that differ only in the number they put in ("three dogs", "four
+    dogs") are read once, with the first number: the others differ from it in log p(number | rest) alone, and have its
+    drop and lowest.
     """
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
     texts = [words for words, _ in edited]
@@ -145,10 +157,11 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
 def compare_exchanges(
     captions: Sequence[Caption], readings: Sequence[Reading], negatives: Sequence[tuple[Candidate, float]]
 ) -> list[Change]:
-    """Compare negatives in which one unit is exchanged, and whose log-odds are known, with their captions.
+    """Compare negatives whose log-odds are known with their captions, near the one word or phrase that was exchanged.
 
-    captions, readings, negatives: of each negative; the log-odds come with the candidate. The drop is that of the two
-    units before the exchange and of the two behind it; it is 0 if the units that differ are not just one.
+    Much cheaper than `compare`. captions, readings: as there. negatives: each with its log-odds, which are passed on.
+    The drop is the largest among the two words (or phrases) before the exchange and the two behind it. Where more than
+    one unit of the cloze model differs ("an" for "a" does not count), it is 0.
     """
     changes = [Change(odds) for _, odds in negatives]
     rows, places, units = [], [], []

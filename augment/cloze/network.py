@@ -1,9 +1,10 @@
-"""The cloze network in NumPy: the context vectors of places in captions.
+"""The cloze network in NumPy: a vector for each place of a caption, computed from the rest of the caption.
 
-`negcap.pipelines.resources.cloze.network` trains it and describes it. One GRU reads a caption forward, another
-backward. The context of a place is the forward state before it and the backward state after it, and what attention,
-from these two, finds among all earlier forward and all later backward states. A place is whatever lies between two
-units: one unit, several, or none.
+`negcap.pipelines.resources.cloze.network` is the same network in PyTorch, for training. One GRU reads a caption
+forward, another backward. From the forward state before a place and the backward state after it, attention looks at all
+earlier forward and all later backward states; two linear layers make the vector of the place from the three. No state
+has seen what stands in the place. A place is whatever lies between two units of the caption: one unit, several, or
+none; it is written as the positions of these two, (before, after), where START has position 0.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ OFFSETS = (*range(-BESIDE, 0), *range(1, BESIDE + 1))  # of these places
 
 
 class States(NamedTuple):
-    """The states of the forward GRU after each unit of a caption, and of the backward GRU: (length, states) each."""
+    """The states of the two GRUs at each unit of a caption: (length, states) each, from START to END.
+
+    before: of the forward GRU, which has read this unit and those before it. after: of the backward GRU, which has read
+    this unit and those after it.
+    """
 
     before: np.ndarray
     after: np.ndarray
@@ -34,7 +39,7 @@ class States(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A trained network; arrays: its parameters in single precision, named as in the PyTorch module."""
+    """A trained network. arrays: its parameters in float32, named as in the PyTorch module."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -68,11 +73,11 @@ class Network:
     def contexts(
         self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
     ) -> tuple[list[np.ndarray], list[States]]:
-        """The context vectors of places, for each caption (places, width of the word vectors); and its states.
+        """For each caption, the vectors of its places, (places, width of the word vectors), and its states.
 
-        captions: the numbers of the units of each caption, with START and END. places: of each caption. The vectors do
-        not depend on which other captions are read: blocks are padded to fixed sizes, so that the order in which
-        numbers are added, and with it the rounding, is always the same.
+        captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
+        vectors do not depend on which other captions are read with it: blocks are padded to fixed sizes, so that the
+        order in which numbers are added, and with it the rounding, is always the same.
         """
         made: list[np.ndarray] = [np.zeros((0, 0), np.float32)] * len(captions)
         states: list[States] = [States(made[0], made[0])] * len(captions) if captions else []
@@ -101,11 +106,13 @@ class Network:
     def beside_exchanges(
         self, captions: Sequence[Sequence[int]], states: Sequence[States], at: Sequence[int], new: Sequence[int]
     ) -> np.ndarray:
-        """The context vectors of the places beside a unit that is exchanged: (exchanges, 2 * BESIDE, width).
+        """The vectors of the neighbouring units when one unit is replaced: (exchanges, 2 * BESIDE, width).
 
-        captions, states: the units of each caption and its states, from `contexts`. at: the place whose unit becomes
-        `new`. The places are BESIDE before it and BESIDE after it; those outside the caption have any vector. Only the
-        states that the exchange changes are computed again.
+        captions, states: for each exchange, the numbers of the caption's units before the exchange, and its states from
+        `contexts`. at: the position of the unit that is replaced. new: the number of the unit put there. The neighbours
+        are those at OFFSETS from it, in this order; the vectors of positions outside the caption are meaningless. The
+        result is that of reading the changed captions again, but only the states that differ and are needed are
+        computed.
         """
         made = np.zeros((len(captions), len(OFFSETS), self._linear["output"][1].size), np.float32)
         for rows, count, size in _blocks([len(caption) for caption in captions]):
