@@ -63,13 +63,14 @@ def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, samp
     assert main([*again, str(write_model(copy, 5.0))]) == 2
 
 
-def test_all_functions_draw_with_the_model(model: Path, tmp_path: Path) -> None:
+def test_all_functions_draw_with_the_model(model: Path, sample_run: Path, tmp_path: Path) -> None:
     pd.DataFrame({"image": range(3), "caption": SENTENCES}).to_csv(tmp_path / "three.csv", index=False)
-    run = negcap.build(tmp_path / "three.csv", tmp_path / "run", scheduler="synchronous", cloze=model)
-    made = negcap.negatives(SENTENCES, cloze=str(model))
+    given = {"lexicon": str(sample_run), "cloze": str(model)}
+    run = negcap.build(tmp_path / "three.csv", tmp_path / "run", scheduler="synchronous", **given)
+    made = negcap.negatives(SENTENCES, **given)
     assert list(made["text"]) == list(negcap.read(run)["text"])
     np.testing.assert_array_equal(made["plausibility"], negcap.read(run)["plausibility"])
-    assert list(made["text"]) != list(negcap.negatives(SENTENCES)["text"])
+    assert list(made["text"]) != list(negcap.negatives(SENTENCES, lexicon=sample_run)["text"])
     augment = pickle.loads(pickle.dumps(negcap.Augmenter(operators="noun", n=20, cloze=model)))
     assert augment(SENTENCES) != negcap.Augmenter(operators="noun", n=20)(SENTENCES)
 
