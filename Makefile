@@ -14,6 +14,7 @@ SEEDS ?= 1
 DRAWN ?= --joint 128 --word-dim 100 --epochs 12 --decay-every 9 --warm-up 5 --learning-rate 3e-3 --average 0.98
 SMALL ?= --joint 256 --epochs 8 --decay-every 6
 WORDNET ?= /usr/share/wordnet
+MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
 .PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet reference cloze clean
@@ -91,9 +92,9 @@ reference: $(VENV)/installed ## build the shipped reference lexicon from CAPTION
 	$(BIN)/negcap build "$(CAPTIONS)" --output outputs/reference --lexicon own
 	$(BIN)/python -m negcap.pipelines.resources.reference outputs/reference --source "$(SOURCE)"
 
-cloze: $(VENV)/installed-dev ## train the cloze model: CAPTIONS="sources" [ARGS="--held-out source --continue model.npz"]
+cloze: $(VENV)/installed-train ## train a cloze model: CAPTIONS="sources" [MODEL=file ARGS="--continue shipped --held-out source"]
 	@test "$(origin CAPTIONS)" != file || { echo 'make cloze needs CAPTIONS="sources of captions"' >&2; exit 2; }
-	$(BIN)/python -m negcap.pipelines.resources.cloze $(CAPTIONS) $(ARGS)
+	$(BIN)/python -m negcap.pipelines.resources.cloze $(CAPTIONS) --output "$(MODEL)" $(ARGS)
 
 clean: ## remove caches and the virtualenv; never outputs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info

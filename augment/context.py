@@ -68,14 +68,14 @@ def contexts(captions: Sequence[Caption], lexicon: Lexicon, readings: Sequence[R
     captions = tuple(captions)
     return [
         Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]), reading)
-        for i, (caption, reading) in enumerate(zip(captions, readings or read(captions), strict=True))
+        for i, (caption, reading) in enumerate(zip(captions, readings or read(captions, lexicon.cloze), strict=True))
     ]
 
 
 def contexts_by_image(images: Iterable[Sequence[Caption]], lexicon: Lexicon) -> Iterator[list[Context]]:
     """The contexts of the captions of each image; the captions of several images are read together."""
     for part in parts(images):
-        readings = read([caption for captions in part for caption in captions])
+        readings = read([caption for captions in part for caption in captions], lexicon.cloze)
         start = 0
         for captions in part:
             yield contexts(captions, lexicon, readings[start : start + len(captions)])

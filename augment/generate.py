@@ -41,16 +41,20 @@ class Settings:
 
     seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
     operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
-    probability that a negative is true of its image. scorer: the folder of a language model that judges plausibility,
-    loaded by the caller; None: the cloze model judges. Raises ValueError for an unknown or repeated operator,
-    per_family below 1, or max_true not between 0 and 1.
+    probability that a negative is true of its image. min_plausibility: the lowest plausibility of a negative, in
+    nats; None: only the operators' own limits hold. scorer: the folder of a language model that gives the plausibility
+    of negatives, loaded by the caller; None: the cloze model does. cloze: the file of the cloze model that the caller
+    gave the lexicon; None: the shipped one. Raises ValueError for an unknown or repeated operator, per_family below 1,
+    or max_true not between 0 and 1.
     """
 
     seed: int = 0
     operators: tuple[str, ...] = PRESETS["vse-c"]
     per_family: int = 20
     max_true: float = MAX_P_TRUE
+    min_plausibility: float | None = None
     scorer: Path | None = None
+    cloze: Path | None = None
 
     def __post_init__(self) -> None:
         for name in self.operators:
@@ -121,7 +125,7 @@ def generate_for_images(
             {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
             for caption, context in zip(siblings, own, strict=True)
         ]
-    return reject_implausible(every, made, scorer)
+    return reject_implausible(every, made, scorer, settings.min_plausibility)
 
 
 def apply_operator(

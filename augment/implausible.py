@@ -1,9 +1,10 @@
-"""Reject negatives that are implausible as whole captions."""
+"""Reject negatives that are implausible as whole captions, and say how plausible the others are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Accepted, Generated, Rejected
 from negcap.augment.operators import OPERATORS
@@ -13,48 +14,63 @@ REASON = "implausible"
 
 
 def reject_implausible(
-    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], scorer: SentenceScorer | None = None
+    contexts: Sequence[Context],
+    made: Sequence[Mapping[str, Generated]],
+    scorer: SentenceScorer | None = None,
+    minimum: float | None = None,
 ) -> list[dict[str, Generated]]:
-    """The results with the plausibility of each negative; those outside their operator's limits are rejected.
+    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility.
 
-    contexts: of the captions. made: for each caption, the results by operator. scorer: a language model that scores all
-    negatives instead of the cloze model; it knows neither loss nor lowest. Without it, a negative is read as a
-    whole if its operator does not know its plausibility, or limits more than that.
+    contexts: one for each caption. made: for each caption, the results by operator; the result has the same form.
+
+    - First the cloze model compares each negative with its caption, and those outside the limits of their operator
+      (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
+      whether or not there is a scorer. Operators without limits keep all their negatives, unchanged.
+    - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
+      minus that of the caption. Negatives rejected before have none.
+    - Last, negatives whose plausibility is below `minimum` are rejected.
     """
-    waiting: list[tuple[int, Accepted]] = []
-    for row, generated in enumerate(made):
-        for name, (accepted, _) in generated.items():
-            limits = OPERATORS[name].limits
-            if limits is not None:
-                whole = scorer is not None or limits.read_whole
-                waiting += [(row, one) for one in accepted if whole or one.plausibility is None]
-    changes = {id(one): change for (_, one), change in zip(waiting, _read(contexts, waiting, scorer), strict=True)}
-    results = []
-    for generated in made:
-        kept: dict[str, Generated] = {}
+    changes = _changes(contexts, made)
+    results: list[dict[str, Generated]] = []
+    left: list[tuple[Caption, Generated, Accepted]] = []
+    for context, generated in zip(contexts, made, strict=True):
+        results.append({})
         for name, (accepted, rejected) in generated.items():
             limits = OPERATORS[name].limits
-            kept[name] = Generated([], rejected)
-            for one in accepted:
+            results[-1][name] = kept = Generated(list(accepted) if limits is None else [], rejected)
+            for one in accepted if limits is not None else ():
                 change = changes.get(id(one), Change(one.plausibility or 0.0))
-                if limits is None:
-                    kept[name].accepted.append(one)
-                elif limits.allow(change):
-                    kept[name].accepted.append(one._replace(plausibility=change.log_odds))
+                if limits is not None and limits.allow(change):
+                    left.append((context.own.captions[0], kept, one._replace(plausibility=change.log_odds)))
                 else:
-                    rejected.append(Rejected(one.candidate, REASON, one.p_true, change.log_odds))
-        results.append(kept)
+                    log_odds = change.log_odds if scorer is None else None
+                    rejected.append(Rejected(one.candidate, REASON, one.p_true, log_odds))
+    if scorer is not None:
+        new = scorer.log_likelihoods([one.text for _, _, one in left])
+        log_odds = new - scorer.log_likelihoods([caption.text for caption, _, _ in left])
+        left = [
+            (caption, kept, one._replace(plausibility=odds))
+            for (caption, kept, one), odds in zip(left, log_odds.tolist(), strict=True)
+        ]
+    for _, kept, one in left:
+        if minimum is not None and one.plausibility is not None and one.plausibility < minimum:
+            kept.rejected.append(Rejected(one.candidate, REASON, one.p_true, one.plausibility))
+        else:
+            kept.accepted.append(one)
     return results
 
 
-def _read(
-    contexts: Sequence[Context], waiting: Sequence[tuple[int, Accepted]], scorer: SentenceScorer | None
-) -> list[Change]:
-    """How each negative, read as a whole, compares with its caption, whose number in `contexts` comes with it."""
-    captions = [contexts[row].own.captions[0] for row, _ in waiting]
-    if scorer is None:
-        readings = [contexts[row].reading for row, _ in waiting]
-        return compare(captions, readings, [one.candidate for _, one in waiting])
-    new = scorer.log_likelihoods([one.text for _, one in waiting])
-    old = scorer.log_likelihoods([caption.text for caption in captions])
-    return [Change(float(score)) for score in new - old]
+def _changes(contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]]) -> dict[int, Change]:
+    """How those negatives that have to be compared with their captions compare with them, by the negative's `id`.
+
+    A negative is read if its operator does not know its plausibility, or limits more than that.
+    """
+    read: list[tuple[Context, Accepted]] = []
+    for context, generated in zip(contexts, made, strict=True):
+        for name, (accepted, _) in generated.items():
+            limits = OPERATORS[name].limits
+            if limits is not None:
+                read += [(context, one) for one in accepted if limits.read_whole or one.plausibility is None]
+    captions, readings = [context.own.captions[0] for context, _ in read], [context.reading for context, _ in read]
+    found = compare(captions, readings, [one.candidate for _, one in read])
+    return {id(one): change for (_, one), change in zip(read, found, strict=True)}

@@ -1,8 +1,9 @@
-"""Plausibility: how likely words are in the slots of a caption, and a negative as a caption, by the cloze model.
+"""Plausibility: how likely a word is in a slot of a caption, and a negative compared with its caption.
 
 The plausibility of a negative is its log-odds to its caption, in nats: log p(negative) - log p(caption). If one noun,
-attribute or verb replaces another, this is log p(new | rest) - log p(old | rest). For other edits it is the difference
-of the pseudo-log-likelihoods, the sums of log p(word | rest) over all words (Salazar et al. 2020).
+attribute or verb replaces another, this is log p(new | rest) - log p(old | rest) by the cloze model (see
+negcap.augment.cloze.model). For other edits it is the difference of the pseudo-log-likelihoods of the two texts, which
+are the sums of log p(word | rest) over all their words (Salazar et al. 2020).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
-from negcap.augment.cloze.model import Reading, Span, cloze_model
+from negcap.augment.cloze.model import ClozeModel, Reading, Span, cloze_model
 from negcap.augment.cloze.units import normalised
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.lexicon.lexicon import Lexicon
@@ -32,16 +33,20 @@ CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
 class SentenceScorer(Protocol):
-    """A language model that scores whole texts."""
+    """Any language model that scores whole texts, such as negcap.pipelines.models.scorer.LanguageModelScorer."""
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
         """The log-likelihood of each text in nats: (texts,)."""
         ...
 
 
-def read(captions: Sequence[Caption]) -> list[Reading]:
-    """What the cloze model reads in each caption; the more captions at once, the faster."""
-    return cloze_model().read([caption.lowered for caption in captions], [_phrases(caption) for caption in captions])
+def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
+    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call.
+
+    Nouns and prepositions of several words can be asked for as a whole.
+    """
+    texts = [caption.lowered for caption in captions]
+    return (model or cloze_model()).read(texts, [_phrases(caption) for caption in captions])
 
 
 def _phrases(caption: Caption) -> list[Span]:
@@ -53,9 +58,10 @@ def _phrases(caption: Caption) -> list[Span]:
 
 @cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The cloze unit of each entry of a kind, -1 if it has none: (entries,), read-only.
+    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only.
 
-    form: for nouns "nn" (singular) or "nns" (plural); for verbs their Penn tag.
+    -1 for an entry that the model does not know in this form. form: for nouns "nn" (singular) or "nns" (plural); for
+    verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
@@ -64,16 +70,17 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
         names = [inflected(name, form, surfaces) for name in lexicon.verbs.names]
-    return cloze_model().numbers(names)
+    return (lexicon.cloze or cloze_model()).numbers(names)
 
 
 def log_probabilities(
     reading: Reading, entries: Entries, units: np.ndarray, span: tuple[int, int], contexts: tuple[str, ...]
 ) -> np.ndarray:
-    """log p(entry | rest of the caption) of each entry in a slot: (entries,).
+    """log p(entry | rest of the caption) of each lexicon entry of a kind in one slot of a caption: (entries,).
 
-    units: of the entries. span: the tokens of the slot, end exclusive. An entry that the model does not know gets its
-    probability among all entries in `contexts`, by the lexicon's counts.
+    units: the entries' numbers from `entry_units`. span: the first token of the slot, and the one after its last. An
+    entry that the cloze model does not know gets the probability that the lexicon's counts give it in the `contexts` of
+    the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there.
     """
     found = reading.log_probabilities(*span, units)
     unknown = units < 0
@@ -84,7 +91,10 @@ def log_probabilities(
 
 
 def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], list[int]]:
-    """The words of a caption after edits, in lower case, and the number of the first word of each edit."""
+    """The words of a caption after edits, in lower case; and for each edit, the position of its first new word.
+
+    An edit without new words has the position of the word behind it. edits: disjoint, in text order.
+    """
     words: list[str] = []
     starts: list[int] = []
     end = -1
@@ -105,9 +115,10 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], lis
 class Change(NamedTuple):
     """How a negative compares with its caption, in nats.
 
-    log_odds: of the negative to the caption. loss: how much log p(word | rest) the words that both have lose in all,
-    counting only those that lose. lowest: the lowest log p(word | rest) of the words that are edited and of WINDOW
-    words on either side.
+    log_odds: the plausibility of the negative. loss: the sum of the decreases in log p(word | rest) of the words that
+    both texts have; words that become likelier do not count against it. lowest: the lowest log p(word | rest), in the
+    negative, of an edited word or one of WINDOW words on either side. 0 stands for a loss or lowest that was not
+    computed.
     """
 
     log_odds: float
@@ -116,11 +127,13 @@ class Change(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Compare whole negatives with their captions.
+    """Read each negative as a whole and compare it with its caption.
 
-    captions, readings, candidates: those of each negative. The log-odds are those of the candidate where its operator
-    knows them, else the difference of the pseudo-log-likelihoods. Negatives of a caption that differ in a number alone
-    are read once, with the first of their numbers.
+    captions, readings, candidates: for each negative, its caption, what the cloze model has read in the caption, and
+    the edits. The log-odds are those of the candidate where its operator knows them, else the difference of the
+    pseudo-log-likelihoods. To save time, negatives of a caption that differ only in the number they put in ("three
+    dogs", "four dogs") are read once, with the first number: the others differ from it in log p(number | rest) alone,
+    and have its loss and lowest.
     """
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
     texts = [words for words, _ in edited]
@@ -131,7 +144,7 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
         key = (i,) if number is None else (caption.caption_id, *text[:number], None, *text[number + 1 :])
         same.append(first.setdefault(key, i))
     read_ones = sorted(set(same))
-    found = dict(zip(read_ones, cloze_model().read([texts[i] for i in read_ones]), strict=True))
+    found = dict(zip(read_ones, readings[0].model.read([texts[i] for i in read_ones]), strict=True)) if readings else {}
     measured = {
         i: (_loss(readings[i], new), _lowest(new, edited[i][1], candidates[i].edits)) for i, new in found.items()
     }

@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def limits() -> str:
     """A table of the operators that have limits: the floor of their draws, and the limits of whole negatives."""
-    rows = ["| operator | floor | least plausibility | largest drop | lowest word |", "|---|---|---|---|---|"]
+    rows = ["| operator | floor | least plausibility | largest loss | lowest word |", "|---|---|---|---|---|"]
     for name, operator in OPERATORS.items():
         if operator.limits is not None:
             floor = getattr(inspect.getmodule(operator.propose), "FLOOR", None)

@@ -54,7 +54,8 @@ _P_TRUE = field(
 _PLAUSIBILITY = field(
     "plausibility",
     pa.float32(),
-    "log-odds of the negative to its caption under a language model, in nats; null if not computed",
+    "log-odds of the negative to its caption in nats, by the cloze model or, if one was given, the language model "
+    "`--scorer`; null if not computed",
     nullable=True,
 )
 _CONCRETENESS = field(

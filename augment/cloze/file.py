@@ -1,7 +1,8 @@
-"""The file of a cloze model: one NumPy archive (`.npz`) with the network's parameters, its units and its provenance.
+"""The file of a cloze model: a NumPy archive (`.npz`) with the network's parameters, vocabulary and provenance.
 
-Each parameter is an array of half precision under its name in the PyTorch module. `units` holds the names of the units
-(UTF-8, one a line), and `about` what the model was trained on (a JSON object); both are arrays of bytes (uint8).
+Each parameter is a float16 array under its name in the PyTorch module (negcap.pipelines.resources.cloze.network).
+`units` is the vocabulary (see negcap.augment.cloze.units) as UTF-8 text, one unit a line in the order of their numbers;
+`about` says what the model was trained on, as a JSON object. Both are stored as arrays of bytes (uint8).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ UNITS, ABOUT = "units", "about"
 
 
 def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
-    """The units of a model, and its parameters by name in single precision.
+    """The vocabulary of a model, and its parameters by name, converted to float32.
 
     Raises FileNotFoundError if there is no such file, and ValueError, with one line that names the file, if it is no
     archive, lacks an array or has one of another shape than the units and the other arrays require.
@@ -44,7 +45,7 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What a model was trained on and how, as its maker recorded it. Raises as `read_model`."""
+    """The record of a model's training: captions, settings, perplexity if it was measured. Raises as `read_model`."""
     try:
         about = json.loads(_text(path, _read(path), ABOUT))
     except json.JSONDecodeError as error:
@@ -53,10 +54,10 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
-    """The shape that each parameter must have, by name, given the number of units.
+    """The shape that each parameter must have, by name, in a model with this number of units.
 
-    The sizes are taken from `embedding.weight`, `query.bias`, `hidden.bias` and `distance`. Raises KeyError if one of
-    these is missing, IndexError or ValueError if one has another number of dimensions.
+    The other sizes are taken from `embedding.weight`, `query.bias`, `hidden.bias` and `distance`. Raises KeyError if
+    one of these is missing, IndexError or ValueError if one has another number of dimensions.
     """
     words = arrays["embedding.weight"].shape[1]
     (states,), (hidden,) = arrays["query.bias"].shape, arrays["hidden.bias"].shape

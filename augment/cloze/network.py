@@ -1,9 +1,10 @@
-"""The cloze network in NumPy: the context vectors of places in captions.
+"""The cloze network in NumPy: a vector for each place of a caption, computed from the rest of the caption.
 
-`negcap.pipelines.resources.cloze.network` trains it and describes it. One GRU reads a caption forward, another
-backward. The context of a place is the forward state before it and the backward state after it, and what attention,
-from these two, finds among all earlier forward and all later backward states. A place is whatever lies between two
-units: one unit, several, or none.
+`negcap.pipelines.resources.cloze.network` is the same network in PyTorch, for training. One GRU reads a caption
+forward, another backward. From the forward state before a place and the backward state after it, attention looks at all
+earlier forward and all later backward states; two linear layers make the vector of the place from the three. No state
+has seen what stands in the place. A place is whatever lies between two units of the caption: one unit, several, or
+none; it is written as the positions of these two, (before, after), where START has position 0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ STEP = 4  # their length is padded to a multiple of this
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A trained network; arrays: its parameters in single precision, named as in the PyTorch module."""
+    """A trained network. arrays: its parameters in float32, named as in the PyTorch module."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -56,11 +57,11 @@ class Network:
         return made
 
     def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
-        """The context vectors of places, for each caption (places, width of the word vectors).
+        """For each caption, the vectors of its places, (places, width of the word vectors).
 
-        captions: the numbers of the units of each caption, with START and END. places: of each caption. The vectors do
-        not depend on which other captions are read: blocks are padded to fixed sizes, so that the order in which
-        numbers are added, and with it the rounding, is always the same.
+        captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
+        vectors do not depend on which other captions are read with it: blocks are padded to fixed sizes, so that the
+        order in which numbers are added, and with it the rounding, is always the same.
         """
         made: list[np.ndarray] = [np.zeros((0, 0), np.float32)] * len(captions)
         sizes = [max(len(caption), len(own)) for caption, own in zip(captions, places, strict=True)]

@@ -1,7 +1,9 @@
 """The units that the cloze model reads: words in lower case, and phrases that it treats as one word.
 
 A phrase ("tennis racket", "in front of") is one unit, so its probability at a place is one number. "An" is read as "a",
-so which article stands before a place says nothing about the word there. The final full stop is left out.
+so which article stands before a place says nothing about the word there. A final full stop or exclamation mark is left
+out. Units are numbered by their position in the vocabulary. A text becomes START, its units, END; the place of a unit
+is its position in this sequence, so that START has place 0.
 """
 
 from __future__ import annotations
@@ -45,9 +47,11 @@ class Units:
         return self.number.get(normalised(word))
 
     def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The numbers of the units of a tokenised text, with START and END, and each token's place among them.
+        """Group the words of a tokenised text into units.
 
-        A final full stop gets the place of END. Unknown words become UNKNOWN.
+        Returns the numbers of the units, from START to END, and for each token the place of its unit: of "two dogs in
+        front of it", with the phrase "in front of", 6 numbers and the places 1, 2, 3, 3, 3, 4. Words that are not in
+        the vocabulary become UNKNOWN. A final full stop is no unit; its token gets the place of END.
         """
         unknown, number = self.number[UNKNOWN], self.number
         units, places = [0], []

@@ -1,9 +1,10 @@
-"""Blend the counts of a corpus with those of a reference lexicon, so that a small corpus has words and contexts enough.
+"""Add the counts of a reference lexicon to those of a corpus, so that a small corpus has words and contexts enough.
 
-    n(w, f) = n_own(w, f) + weight * n_reference(w, f)
+    n(w, c) = n_own(w, c) + weight * n_reference(w, c)
 
-for entry w and context f, and likewise for total counts and written forms. A corpus of a few captions then has the
-probabilities of the reference, and a large one its own.
+for each entry w (a noun, a verb ...) in each context c (such as the verb that governs it), and likewise for its count
+in all contexts and those of its written forms. A corpus of a few captions then has about the probabilities of the
+reference, and a large corpus its own.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
 
 def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float) -> pa.Table:
-    """The counts of the usable entries of a corpus and of all entries of a reference, added up.
+    """The weighted sum of the counts of a corpus and of a reference, as a sorted `lexicon` table.
 
-    counts: all counts of the corpus; usable: those that negcap.augment.lexicon.lexicon.select keeps of them; reference:
-    the table of another lexicon, whose counts are multiplied by `weight`. All are `lexicon` tables (see
-    negcap.schemas.lexicon), and so is the result, sorted as by `select`. A count of 1 in a context is dropped unless
-    the reference has the entry in that context, too.
+    counts, usable, reference: `lexicon` tables (see negcap.schemas.lexicon): all counts of the corpus; those that
+    `negcap.augment.lexicon.lexicon.select` keeps, which say which of its entries are frequent and concrete enough; and
+    the reference. The result has these entries and all of the reference, each with all its counts in the corpus,
+    except that a count of 1 in a context is dropped as noise unless the reference has it, too. weight: what the counts
+    of the reference are multiplied by: REFERENCE_CAPTIONS over the number of captions that it was counted on.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

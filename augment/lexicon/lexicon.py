@@ -28,6 +28,7 @@ from negcap.augment.slots.verbs import verb_slots
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from negcap.augment.cloze.model import ClozeModel
     from negcap.augment.language.concreteness import Concreteness
 
 KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
@@ -142,10 +143,11 @@ def select(
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The entries of a corpus that may replace one another, and their written forms.
+    """The entries of a corpus that may replace one another, their written forms, and the model that draws from them.
 
     singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
-    frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a".
+    frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a". cloze: the
+    model that says which entries are plausible in a caption; None: the shipped one.
     """
 
     nouns: Entries
@@ -157,6 +159,7 @@ class Lexicon:
     plural: Mapping[str, str]
     inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
+    cloze: ClozeModel | None = None
 
     @cached_property
     def coreference(self) -> CoreferenceIndex:
@@ -173,8 +176,8 @@ class Lexicon:
         return getattr(self, f"{kind}s")
 
     @classmethod
-    def from_table(cls, table: pa.Table) -> Lexicon:
-        """Build a lexicon from a `lexicon` table (see negcap.schemas.lexicon)."""
+    def from_table(cls, table: pa.Table, cloze: ClozeModel | None = None) -> Lexicon:
+        """Build a lexicon from a `lexicon` table (see negcap.schemas.lexicon), with a cloze model."""
         import pyarrow.compute as pc
 
         nouns, prepositions, numerals, attributes, verbs = (
@@ -182,7 +185,7 @@ class Lexicon:
         )
         forms, countable = _surfaces(table.filter(pc.equal(table["kind"], "surface")))
         singular, plural = forms.pop("nn"), forms.pop("nns")
-        return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable)
+        return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable, cloze)
 
     def balanced(self, balance: pa.Table) -> Lexicon:
         """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.balance)."""

@@ -1,4 +1,8 @@
-"""What may replace the words in the slots of a caption, how plausible each replacement is, and drawing from it."""
+"""Draw replacements for the words of a caption: what may stand in each slot, and with which weight.
+
+An operator makes one `Choice` for each slot of the caption that it can change, and `draw` chooses among the
+replacements of all of them together.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,14 @@ from negcap.augment.lexicon.sampling import sample
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The replacements for the word or phrase in one slot.
+    """One slot of a caption (a noun, a number, a preposition, an attribute or a verb), and what may replace it.
 
-    tokens: the token indices of the slot's head and of what it belongs to (see `Candidate.slots`). entry: what is
-    there, an entry of the lexicon. plural: whether it is a plural noun. names: the entries that may replace it;
-    weights: of each when drawing, 0 for one that is implausible or may be true as well; log_odds: the plausibility of
-    the negative with each, None if it has to be read as a whole; all (entries,). candidate: makes the candidate with
-    an entry, None if that has no suitable form.
+    tokens: the token indices of the slot's head and of what it belongs to (see `Candidate.slots`). entry: the lexicon
+    entry that the caption has there. plural: whether it is a plural noun. names: all lexicon entries of its kind.
+    weights: for each entry, its chance of being drawn, not normalised; 0 for entries that are implausible here or may
+    be true of the image as well: (entries,). log_odds: for each entry, the plausibility of the negative with it,
+    (entries,); None if only reading the whole negative tells. candidate: a function that makes the candidate with an
+    entry; it returns None if the entry has no form that fits.
     """
 
     tokens: tuple[int, ...]
@@ -37,17 +42,23 @@ class Choice:
 def weigh(
     entries: Entries, entry: str, log_probabilities: np.ndarray, floor: float, *, plural: bool = False
 ) -> np.ndarray:
-    """The weights of the entries in a slot: (entries,), read-only.
+    """The weights of all entries as replacements for `entry` in a slot: (entries,), read-only.
 
-    log_probabilities: of the entries in the slot, -inf for those that must not replace `entry`. A weight is the
-    probability times the ratio of the balance factors; it is 0 below the floor.
+    weight(new) = p(new) * balance(new) / balance(entry), and 0 if log p(new) < floor
+
+    log_probabilities: log p of each entry in the slot, -inf for those that must not replace `entry`. balance: the
+    factors in `entries`, see negcap.augment.lexicon.balance; those of plural nouns with `plural`.
     """
     weights = np.where(log_probabilities >= floor, np.exp(log_probabilities), 0.0)
     return read_only(entries.balanced(weights, entries.number.get(entry), plural=plural))
 
 
 def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
-    """Candidates for all slots together, drawn by weight without replacement; at most `limit` draws."""
+    """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
+
+    Weights are not normalised by slot, so a slot with many likely replacements is changed more often than one whose
+    word is nearly certain (see negcap.augment.lexicon.sampling). Pairs without a candidate are left out.
+    """
     for at, number in sample([choice.weights for choice in choices], rng, limit):
         choice = choices[at]
         made = choice.candidate(choice.names[number])

@@ -173,7 +173,7 @@ def _held_out(captions: Sequence[Caption]) -> HeldOut:
 def _read(images: Iterable[HeldOut], lexicon: Lexicon) -> Iterator[tuple[HeldOut, Context]]:
     """The context of the first caption of each image; these captions are read together."""
     images = list(images)
-    readings = read([image.shown[0] for image in images])
+    readings = read([image.shown[0] for image in images], lexicon.cloze)
     for image, reading in zip(images, readings, strict=True):
         yield image, Context(lexicon, Mentions(image.shown[:1]), Mentions(image.shown[1:]), reading)
 

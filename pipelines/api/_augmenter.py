@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from negcap.augment.generate import Settings
@@ -36,6 +37,9 @@ class Augmenter:
         seed: int = 0,
         max_true: float | None = None,
         spacy_model: str | None = None,
+        cloze: str | PathLike[str] | None = None,
+        scorer: str | PathLike[str] | None = None,
+        min_plausibility: float | None = None,
     ) -> None:
         """Store the settings; resources are loaded at the first call.
 
@@ -46,13 +50,18 @@ class Augmenter:
             seed: seed of the random choices; the same seed gives the same negatives.
             max_true: the highest estimated probability that a negative is true of its image; None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
+            cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
+            scorer: the folder of a Hugging Face language model that gives the plausibility of negatives; None: the
+                cloze model does.
+            min_plausibility: the lowest plausibility of a negative (its log-odds to the text, in nats) by the scorer or
+                else the cloze model; None: only the operators' own limits hold.
 
         Raises:
-            ValueError: a setting has an invalid value.
-            FileNotFoundError: the lexicon does not exist.
+            ValueError: a setting has an invalid value, or a model cannot be read.
+            FileNotFoundError: the lexicon or a model does not exist.
+            ImportError: a scorer needs `pip install negcap[scorer]`.
         """
         from negcap._functions import operator_names
-        from negcap.augment.generate import Settings
         from negcap.augment.operators import OPERATORS
         from negcap.pipelines.stages.build import AUTO, LEXICON_VERBS, OWN, configure
         from negcap.schemas.negatives import POSITIVE
@@ -65,11 +74,11 @@ class Augmenter:
             configure(verb, {"lexicon": fspath(lexicon)})
         self.n = n
         self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
-        given: dict[str, Any] = {} if max_true is None else {"max_true": max_true}
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
-        self._settings = Settings(seed=seed, operators=names, per_family=n, **given)
+        given = dict(max_true=max_true, cloze=cloze, scorer=scorer, min_plausibility=min_plausibility)
+        self._settings: Settings = configure("negatives", {"seed": seed, "operators": names, "per_family": n, **given})
 
     def __call__(
         self, texts: Sequence[str], *, images: Sequence[Hashable] | None = None, seed: int | None = None
@@ -101,8 +110,10 @@ class Augmenter:
         from negcap.augment.caption import from_parses
         from negcap.augment.generate import generate_for_images
         from negcap.augment.language.parse import parse_table
+        from negcap.pipelines.models.scorer import load_scorer
 
-        lexicon, truth = _load(self._lexicon, self._settings.max_true)
+        lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
+        scorer = None if settings.scorer is None else load_scorer(settings.scorer)
         empty = [""] * len(texts)
         table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
         captions = from_parses(parse_table(table, self._spacy_model))
@@ -111,7 +122,7 @@ class Augmenter:
             groups.setdefault(image, []).append(row)
         made: list[list[str]] = [[] for _ in texts]
         siblings = [[captions[row] for row in rows] for rows in groups.values()]
-        results = generate_for_images(siblings, lexicon, settings, truth)
+        results = generate_for_images(siblings, lexicon, settings, truth, scorer)
         for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
             made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
         return made
@@ -136,10 +147,11 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
+def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
     from negcap.pipelines.engine.memory import TableInMemory
     from negcap.pipelines.stages.build import LEXICON_VERBS, configure
+    from negcap.pipelines.tables.cloze import load_cloze
     from negcap.pipelines.tables.corpus import given_table, load_balanced, load_truth
     from negcap.schemas.balance import BALANCE
     from negcap.schemas.lexicon import LEXICON
@@ -148,4 +160,5 @@ def _load(lexicon: str, max_true: float) -> tuple[Lexicon, Truth]:
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)
     entries, truth, balance = (TableInMemory(given_table(*pair)) for pair in zip(folders, schemas, strict=True))
-    return load_balanced(entries, balance), load_truth(entries, truth, max_true)
+    model = load_cloze(cloze)
+    return load_balanced(entries, balance, model), load_truth(entries, truth, max_true, model)

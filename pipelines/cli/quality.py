@@ -23,6 +23,12 @@ from negcap.pipelines.cli.options import FOLDER
     "--flows", "flows", "Operator that must replace A by B as often as B by A; default: numeral.", choices=OPERATORS
 )
 @click.option("--min-plausibility", type=float, help="Lowest plausibility to choose from, in nats; default: no limit.")
+@click.option(
+    "--most-plausible",
+    type=float,
+    metavar="SHARE",
+    help="Choose from this share of each operator's negatives, the most plausible ones; default: 1.0.",
+)
 @click.option("--rounds", type=int, help="How often the models are fitted again, at most; default: 8.")
 @options.seed
 @options.workers

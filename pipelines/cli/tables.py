@@ -54,8 +54,18 @@ max_true = click.option(
 scorer = click.option(
     "--scorer",
     metavar="FOLDER",
-    help="Folder of a Hugging Face language model, causal or masked, that judges how plausible a negative is; default: "
-    "the model shipped with negcap.",
+    help="Folder of a Hugging Face language model, causal or masked, that gives the plausibility of negatives; "
+    "default: the cloze model does.",
+)
+min_plausibility = click.option(
+    "--min-plausibility",
+    type=float,
+    help="Refuse negatives of a lower plausibility, in nats; default: only each operator's own limits hold.",
+)
+cloze = click.option(
+    "--cloze",
+    metavar="FILE",
+    help="Cloze model of your own, by which replacements are drawn and judged; default: the one shipped with negcap.",
 )
 balance_sample = click.option("--sample", type=int, help="Captions on which the weights are fitted; default: 10000.")
 choosing = options.together(
@@ -79,6 +89,8 @@ choosing = options.together(
 @max_true
 @balance_sample
 @choosing
+@min_plausibility
+@cloze
 @scorer
 @options.workers
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
@@ -186,6 +198,7 @@ def components(run: Path, **given: Any) -> None:
 @options.run
 @truth_sample
 @lexicon_choice
+@cloze
 @options.workers
 def truth(run: Path, **given: Any) -> None:
     """Estimate which replacements are true although no caption says so.
@@ -204,6 +217,7 @@ def truth(run: Path, **given: Any) -> None:
 @balance_sample
 @max_true
 @lexicon_choice
+@cloze
 @options.workers
 def balance(run: Path, **given: Any) -> None:
     """Weight replacements so that no word is typical of negatives.
@@ -221,6 +235,8 @@ def balance(run: Path, **given: Any) -> None:
 @options.run
 @choosing
 @max_true
+@min_plausibility
+@cloze
 @scorer
 @options.workers
 def negatives(run: Path, **given: Any) -> None:

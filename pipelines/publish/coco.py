@@ -7,19 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.publish.publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
+from negcap.pipelines.publish.publication import FLOAT, INTEGER, TEXT, Column, Files, JsonRows, Publication, RecordSet
+from negcap.pipelines.publish.selection import MEASURES
 
+CHANGE = ("operator", "replaced", "replacement")
 COLUMNS = (
     Column("id", "number of the caption", INTEGER, "$.annotations[*].id"),
     Column("image_id", "number of its image", INTEGER, "$.annotations[*].image_id"),
     Column("caption", "the true caption", path="$.annotations[*].caption"),
     *(
-        Column(name, description, path="$.annotations[*].negatives", member=member, repeated=True)
-        for name, description, member in (
-            ("negatives", "its negative captions", "caption"),
-            ("operators", "the operator that made each negative", "operator"),
-            ("replaced", "what was replaced in each", "replaced"),
-            ("replacements", "what replaced it in each", "replacement"),
+        Column(name, description, type, "$.annotations[*].negatives", member=member, repeated=True)
+        for name, description, member, type in (
+            ("negatives", "its negative captions", "caption", TEXT),
+            ("operators", "the operator that made each negative", "operator", TEXT),
+            ("replaced", "what was replaced in each", "replaced", TEXT),
+            ("replacements", "what replaced it in each", "replacement", TEXT),
+            ("p_true", "estimated probability that each is true of the image after all", "p_true", FLOAT),
+            ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
+            ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
         )
     ),
 )
@@ -66,7 +71,7 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
                 image |= {"width": box.width, "height": box.height}
             file.images.setdefault(example.image_id, image)
             negatives = [
-                {"caption": n.text, "operator": n.operator, "replaced": n.replaced, "replacement": n.replacement}
+                {"caption": n.text, **{name: getattr(n, name) for name in (*CHANGE, *MEASURES)}}
                 for n in example.negatives
             ]
             file.add({"id": caption, "image_id": number, "caption": example.text, "negatives": negatives})

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.publish.publication import FLOAT, IMAGE, Column, Files, FileSet, Publication, RecordSet
+from negcap.pipelines.publish.publication import FLOAT, IMAGE, TEXT, Column, Files, FileSet, Publication, RecordSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,8 @@ COLUMNS = (
     Column("replaced", "what was replaced"),
     Column("replacement", "what replaced it"),
     Column("p_true", "estimated probability that the negative is true of the image after all, or null", FLOAT),
+    Column("plausibility", "log-odds of the negative to the caption under a language model, in nats, or null", FLOAT),
+    Column("concreteness", "concreteness of the noun that was put in, or null", FLOAT),
 )
 EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d+-of-\d+\.parquet$")
@@ -128,7 +130,7 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
                 image = {"bytes": publication.images.read(example.image), "path": example.image}
             keys = (example.caption_id, example.image_id, image, example.text)
             for n in example.negatives:
-                change = (n.family, n.operator, n.replaced, n.replacement, n.p_true)
+                change = (n.family, n.operator, n.replaced, n.replacement, n.p_true, n.plausibility, n.concreteness)
                 rows = files[f"data/{n.operator}/{split_name(example.split)}"]
                 rows.add((n.negative_id, *keys, n.text, *change))
         made = {Path(name).parent.name for name in files}
@@ -147,8 +149,10 @@ def schema(with_images: bool) -> pa.Schema:
     import pyarrow as pa
 
     image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
-    types = {"p_true": pa.float32(), **({"image": image} if with_images else {})}
-    fields = [pa.field(column.name, types.get(column.name, pa.string())) for column in COLUMNS]
+    types = {FLOAT: pa.float32(), TEXT: pa.string()}
+    fields = [pa.field(column.name, types[column.type]) for column in COLUMNS]
+    if with_images:
+        fields[COLUMNS.index(PATH)] = pa.field(PATH.name, image)
     features = {
         item.name: {"_type": "Image"} if item.type == image else {"dtype": str(item.type), "_type": "Value"}
         for item in fields

@@ -17,11 +17,15 @@ from negcap.schemas.negatives import POSITIVE
 
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
-DIGITS = 4  # decimals of p_true
+MEASURES = ("p_true", "plausibility", "concreteness")  # of a negative; older runs lack some
+DIGITS = 4  # decimals of these
 
 
 class Negative(NamedTuple):
-    """A negative of a caption. p_true: estimated probability that it is true of the image after all, or None."""
+    """A negative of a caption, with the columns of these names in the table negatives.
+
+    p_true, plausibility, concreteness: rounded to DIGITS decimals; None if they are null there.
+    """
 
     negative_id: str
     operator: str
@@ -30,6 +34,8 @@ class Negative(NamedTuple):
     replaced: str
     replacement: str
     p_true: float | None = None
+    plausibility: float | None = None
+    concreteness: float | None = None
 
 
 class Sibling(NamedTuple):
@@ -146,11 +152,11 @@ class Selection:
         """A shard's chosen negatives by caption_id, in the order of `operators`, then of their draw."""
         if shard is None:
             return {}
-        rows = read_columns(shard, NEGATIVES, ["p_true"]).filter(self._wanted()).to_pydict()
+        rows = read_columns(shard, NEGATIVES, MEASURES).filter(self._wanted()).to_pydict()
         drawn: dict[str, dict[str, list[tuple[int, Negative]]]] = {}
         columns = [rows[name] for name in ("negative_id", "operator", "family", "text", "replaced", "replacement")]
-        likely = [None if p is None else round(p, DIGITS) for p in rows["p_true"]]
-        for caption_id, *values in zip(rows["caption_id"], *columns, likely, strict=True):
+        columns += [[None if n is None else round(n, DIGITS) for n in rows[name]] for name in MEASURES]
+        for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
             negative = Negative(*values)
             by_operator = drawn.setdefault(caption_id, {})
             by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))

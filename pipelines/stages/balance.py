@@ -12,6 +12,7 @@ from negcap.augment.truth.estimates import MAX_P_TRUE, check_max_p_true
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
+from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import given_table, load_lexicon, load_truth
 from negcap.schemas.balance import BALANCE
 
@@ -31,14 +32,16 @@ class BalanceConfig:
 
     max_true: the highest estimated probability that a negative is true; see negcap.augment.generate.Settings. lexicon:
     "own" to fit the factors, or the path of a balance table (a Parquet file, or the folder `balance` of a run) to use
-    as it is. backoff: the path of a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample. Raises
-    ValueError if sample is below 1 or max_true is not between 0 and 1.
+    as it is. backoff: the path of a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample. cloze: the
+    file of the cloze model that draws; None: the shipped one. Raises ValueError if sample is below 1 or max_true is not
+    between 0 and 1.
     """
 
     sample: int = 10_000
     max_true: float = MAX_P_TRUE
     lexicon: Path | Literal["own"] = "own"
     backoff: Path | None = None
+    cloze: Path | None = None
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -122,7 +125,8 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     from negcap.augment.exchanges import exchanges
 
     images = captions_by_image(table)
-    entries, known = load_lexicon(lexicon), load_truth(lexicon, truth, config.max_true)
+    cloze = load_cloze(config.cloze)
+    entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
     for number, found in enumerate(exchanges(images, entries, known).values()):
         of = pa.repeat(pa.scalar(number, pa.int8()), len(found.row))
@@ -152,7 +156,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
-    entries = load_lexicon(lexicon)
+    entries = load_lexicon(lexicon, load_cloze(config.cloze))
     rows = []
     for name in sorted(BALANCED):
         own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -37,6 +37,7 @@ WITH_COMPONENTS = ("univse", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")
+DRAWING_VERBS = ("truth", "balance", "negatives")  # the stages that draw replacements with the cloze model
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 
@@ -57,8 +58,8 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     The option `lexicon` says where the tables of LEXICON_VERBS come from: `own`, `reference` or the folder of a run.
     `auto`, also the default, means `own` if an option says how to count (COUNTING_OPTIONS), else the own counts blended
     with the reference. The path of a norm list or a model folder becomes a Path, so that provenance depends on its
-    content and not its place. Raises ValueError for an invalid value, FileNotFoundError for a missing file,
-    ImportError for a missing library.
+    content and not its place; a model is checked. Raises ValueError for an invalid value, FileNotFoundError for a
+    missing file, ImportError for a missing library.
     """
     type = getattr(import_module(f"negcap.pipelines.stages.{verb}"), CONFIGS[verb])
     known = {item.name for item in fields(type)}
@@ -91,7 +92,13 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
         values["operators"] = import_module("negcap.augment.operators").preset(options["preset"])
-    return type(**values)
+    config = type(**values)
+    if verb in DRAWING_VERBS and config.cloze is not None:
+        from negcap.pipelines.tables.cloze import load_cloze
+
+        config = replace(config, cloze=Path(config.cloze).absolute())
+        load_cloze(config.cloze)
+    return config
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:

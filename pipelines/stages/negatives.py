@@ -8,13 +8,13 @@ from negcap.augment.generate import Settings as NegativesConfig
 from negcap.augment.generate import generate_tables
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.pipelines.models.scorer import load_scorer
+from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import load_balanced, load_truth
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from negcap.augment.plausibility import SentenceScorer
 
 __all__ = ["STAGE", "NegativesConfig", "make"]
 
@@ -23,17 +23,10 @@ def make(
     parses: pa.Table, config: NegativesConfig, lexicon: WholeTable, truth: WholeTable, balance: WholeTable
 ) -> StageResult:
     """The negatives, positives and rejections of one shard, with the counters that `generate_tables` describes."""
-    known = load_truth(lexicon, truth, config.max_true)
-    return StageResult(*generate_tables(parses, load_balanced(lexicon, balance), config, known, _scorer(config)))
-
-
-def _scorer(config: NegativesConfig) -> SentenceScorer | None:
-    """The language model of the config, if it names one."""
-    if config.scorer is None:
-        return None
-    from negcap.pipelines.models.scorer import load_scorer
-
-    return load_scorer(config.scorer)
+    cloze = load_cloze(config.cloze)
+    entries, known = load_balanced(lexicon, balance, cloze), load_truth(lexicon, truth, config.max_true, cloze)
+    scorer = None if config.scorer is None else load_scorer(config.scorer)
+    return StageResult(*generate_tables(parses, entries, config, known, scorer))
 
 
 STAGE = Stage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,8 +40,9 @@ class RefineConfig:
     operators, splits: refine only these; empty: all. candidates: how many negatives per caption and operator to select
     from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
     replacements A by B and B by A are kept equally often. min_plausibility: the lowest log-odds of a negative to its
-    caption, in nats; None: no limit. Raises ValueError for candidates or rounds below 1, or a seed
-    below 0.
+    caption, in nats; None: no limit. most_plausible: the share of each operator's negatives, those of the highest
+    log-odds, that are selected from. Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
+    that is not above 0 and at most 1.
     """
 
     seed: int = 0
@@ -50,10 +52,13 @@ class RefineConfig:
     rounds: int = 8
     flows: tuple[str, ...] = ("numeral",)
     min_plausibility: float | None = None
+    most_plausible: float = 1.0
 
     def __post_init__(self) -> None:
         at_least(self, 0, ["seed"])
         at_least(self, 1, ("candidates", "rounds"))
+        if not 0 < self.most_plausible <= 1:
+            raise ValueError(f"most_plausible must be above 0 and at most 1, was: {self.most_plausible}")
 
 
 class Rows(NamedTuple):
@@ -169,8 +174,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
     """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn."""
     import pyarrow.compute as pc
 
-    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str], float]]] = {}
-    sources: dict[str, tuple[str, str]] = {}
+    found: list[tuple[str, tuple[str, str], tuple[int, int, str, tuple[str, str], float | None]]] = []
     first = 0
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
     for table in columns_of(run, "negatives", (*names, "split", "operator")):
@@ -179,12 +183,16 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
         rows = table.filter(mine).to_pydict()
         for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
             negative_id, caption_id, image, caption, text, old, new, odds = row
-            if config.min_plausibility is not None and odds is not None and odds < config.min_plausibility:
-                continue
             draw = int(negative_id.rpartition(":")[2])
-            by_caption.setdefault(caption_id, []).append((draw, first + number, text, (old, new), odds or 0.0))
-            sources[caption_id] = (caption, image)
+            found.append((caption_id, (caption, image), (draw, first + number, text, (old, new), odds)))
         first += table.num_rows
+    lowest = _lowest([odds for *_, (*_, odds) in found if odds is not None], config)
+    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str], float | None]]] = {}
+    sources: dict[str, tuple[str, str]] = {}
+    for caption_id, source, negative in found:
+        if negative[-1] is None or negative[-1] >= lowest:
+            by_caption.setdefault(caption_id, []).append(negative)
+            sources[caption_id] = source
     drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
     captions, images = zip(*sources.values(), strict=True) if sources else ((), ())
     return Rows(
@@ -193,8 +201,18 @@ def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
         list(images),
         [[row[2] for row in some] for some in drawn],
         [[row[3] for row in some] for some in drawn],
-        [[row[4] for row in some] for some in drawn],
+        [[row[4] or 0.0 for row in some] for some in drawn],
     )
+
+
+def _lowest(plausibility: Sequence[float], config: RefineConfig) -> float:
+    """The lowest plausibility of negatives to select from, given the plausibility of all of an operator."""
+    import numpy as np
+
+    lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
+    if plausibility and config.most_plausible < 1:
+        lowest = max(lowest, float(np.quantile(plausibility, 1 - config.most_plausible, method="higher")))
+    return lowest
 
 
 def _in_splits(table: pa.Table, config: RefineConfig) -> pa.Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
+from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import given_table, load_lexicon
 from negcap.schemas.truth import TRUTH
 
@@ -24,12 +25,14 @@ class TruthConfig:
 
     lexicon: "own" to count, or the path of a truth table (a Parquet file, or the folder `truth` of a run) to use as it
     is. backoff: the path of a truth table that the own counts are added to if fewer than MIN_OWN_CAPTIONS captions with
-    siblings are in the sample. Raises ValueError if truth_sample is below 1.
+    siblings are in the sample. cloze: the file of the cloze model that draws the candidates for the calibration; None:
+    the shipped one. Raises ValueError if truth_sample is below 1.
     """
 
     truth_sample: int = 15_000
     lexicon: Path | Literal["own"] = "own"
     backoff: Path | None = None
+    cloze: Path | None = None
 
     def __post_init__(self) -> None:
         if self.truth_sample < 1:
@@ -67,9 +70,9 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
 
 
 def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """Call `function` with tables and the lexicon, in a worker. `given` are the tables, and last the config, unused."""
-    *tables, _ = given
-    return function(*tables, load_lexicon(lexicon))
+    """Call `function` with tables and the lexicon, in a worker. `given` are the tables, and last the config."""
+    *tables, config = given
+    return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))
 
 
 STAGE = ReduceStage(

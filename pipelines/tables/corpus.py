@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from negcap.augment.cloze.model import ClozeModel
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
     from negcap.pipelines.engine.memory import TableInMemory
@@ -18,28 +19,28 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1)
-def load_lexicon(lexicon: Readable) -> Lexicon:
-    """The lexicon of a run, from its table."""
+def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
+    """The lexicon of a run, from its table; entries are drawn from it by `cloze`."""
     from negcap.augment.lexicon.lexicon import Lexicon
 
-    return Lexicon.from_table(lexicon.read())
+    return Lexicon.from_table(lexicon.read(), cloze)
 
 
 @lru_cache(maxsize=1)
-def load_truth(lexicon: Readable, truth: Readable, max_true: float) -> Truth:
+def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: ClozeModel | None = None) -> Truth:
     """The estimates of a run that replacements from its lexicon are true; see negcap.augment.truth.
 
-    max_true: the highest probability of being true that a negative may have.
+    max_true: the highest probability of being true that a negative may have. cloze: of the lexicon.
     """
     from negcap.augment.truth.estimates import Truth
 
-    return Truth.from_table(truth.read(), load_lexicon(lexicon), max_true)
+    return Truth.from_table(truth.read(), load_lexicon(lexicon, cloze), max_true)
 
 
 @lru_cache(maxsize=1)
-def load_balanced(lexicon: Readable, balance: Readable) -> Lexicon:
+def load_balanced(lexicon: Readable, balance: Readable, cloze: ClozeModel | None = None) -> Lexicon:
     """The lexicon of a run with the balance factors of its table `balance`."""
-    return load_lexicon(lexicon).balanced(balance.read())
+    return load_lexicon(lexicon, cloze).balanced(balance.read())
 
 
 def given_table(path: Path, schema: pa.Schema) -> pa.Table:

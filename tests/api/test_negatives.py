@@ -202,6 +202,8 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
         ({"lexicon": "auto"}, "lexicon must be reference or a run"),
         ({"lexicon": "nowhere"}, "was: nowhere"),
         ({"max_true": 2.0}, "max_true must be"),
+        ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
+        ({"scorer": "nowhere"}, "scorer must be a folder with a language model, was: nowhere"),
         ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,17 +84,36 @@ def test_an_operator_without_limits_keeps_all(monkeypatch: pytest.MonkeyPatch) -
     assert made["noun"] == Generated(some, [])
 
 
-def test_a_scorer_replaces_the_cloze_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, "noun", Limits(-1.0))
-    set_limits(monkeypatch, "object", Limits(-1.0))
-    scorer = Lengths()
-    one, longer = accepted(2, 5, "cat", -99.0), accepted(5, 5, " and a cat", None)
-    (made,) = reject_implausible(
-        [context()], [{"noun": Generated([one], []), "object": Generated([longer], [])}], scorer
-    )
+def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, "noun", Limits(-5.0))
+    set_limits(monkeypatch, "object", Limits(-99.0))
+    set_limits(monkeypatch, "paraphrase", None)
+    one, refused, longer = accepted(2, 5, "cat", -4.0), accepted(2, 5, "car", -6.0), accepted(5, 5, " and a cat", None)
+    true = accepted(2, 5, "hound", None)
+
+    def judged(minimum: float | None) -> dict[str, Generated]:
+        scorer = Lengths()
+        some = {"noun": [one, refused], "object": [longer], "paraphrase": [true]}
+        made = [{name: Generated(list(accepted), []) for name, accepted in some.items()}]
+        (result,) = reject_implausible([context()], made, scorer, minimum)
+        assert set(scorer.texts) == {TEXT, one.text, longer.text}
+        return result
+
+    made = judged(None)
+    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [(refused.candidate, REASON, 0.01, None)])
+    assert made["object"] == Generated([longer._replace(plausibility=-3.0)], [])
+    assert made["paraphrase"] == Generated([true], [])
+    made = judged(-2.0)
     assert made["noun"].accepted == [one._replace(plausibility=0.0)]
-    assert [rejected.plausibility for rejected in made["object"].rejected] == [-3.0]
-    assert set(scorer.texts) == {TEXT, one.text, longer.text}
+    assert made["object"] == Generated([], [(longer.candidate, REASON, 0.01, -3.0)])
+
+
+def test_without_a_scorer_the_lowest_plausibility_is_that_of_the_cloze_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, "noun", Limits(-5.0))
+    kept, low, refused = (accepted(2, 5, new, odds) for new, odds in (("cat", 1.0), ("boy", -4.0), ("car", -6.0)))
+    (made,) = reject_implausible([context()], [{"noun": Generated([kept, low, refused], [])}], None, 1.0)
+    assert made["noun"].accepted == [kept]
+    assert {rejected.plausibility for rejected in made["noun"].rejected} == {-4.0, -6.0}
 
 
 def test_every_caption_is_compared_with_its_own_negatives() -> None:
@@ -111,16 +131,21 @@ def test_every_caption_is_compared_with_its_own_negatives() -> None:
     assert together == alone
 
 
-def test_a_scorer_changes_no_candidate_but_its_plausibility() -> None:
+def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
     parses = sample_parses().slice(0, 15)
     config = Settings(operators=PRESETS["all"], per_family=4)
-    scorer = Lengths()
-    tables, _ = generate_tables(parses, sample_lexicon(), config, scorer=scorer)
-    rows = tables["negatives"].to_pylist()
-    assert rows and scorer.texts
-    for row in rows:
+    without, _ = generate_tables(parses, sample_lexicon(), config)
+    tables, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
+    assert tables["negatives"].num_rows and not tables["negatives"].equals(without["negatives"])
+    for name, table in tables.items():
+        columns = [column for column in table.column_names if column != "plausibility"]
+        assert table.select(columns).equals(without[name].select(columns))
+    for row in tables["negatives"].to_pylist():
         assert row["plausibility"] == len(row["caption"].split()) - len(row["text"].split())
-        assert row["plausibility"] >= OPERATORS[row["operator"]].limits.min_log_odds  # type: ignore[union-attr]
+    config = replace(config, min_plausibility=0.0)
+    strict, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
+    plausible = [row for row in tables["negatives"].to_pylist() if row["plausibility"] >= 0]
+    assert strict["negatives"].num_rows == len(plausible) < tables["negatives"].num_rows
 
 
 def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.resources.cloze import __main__ as cloze
 from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
@@ -57,6 +58,8 @@ def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -
         targets = [word for word in words if "=" not in word]
         made = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
         assert targets and set(targets) <= set(made)
+    elif words[:2] == ["-m", cloze.__package__]:
+        cloze.parser().parse_args(words[2:])
     else:
         assert program in {"pip", "python", "git", "dask"}
 
@@ -66,6 +69,7 @@ def test_an_option_that_is_named_exists(page: Path) -> None:
     others = {"--help", "--check", "--nthreads"}  # of sha256sum and dask
     options = [option for command in negcap.commands.values() for option in command.params]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | others
+    known |= cloze.parser()._option_string_actions.keys()
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
     named = {flag for code in re.findall(r"`([^`]+)`", text) for flag in re.findall(r"--[a-z][a-z-]*", code)}
     assert named <= known

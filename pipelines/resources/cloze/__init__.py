@@ -1,1 +1,1 @@
-"""Train the shipped cloze model: which word stands where, given the rest of the caption."""
+"""Train cloze models, the shipped one and others: which word stands where, given the rest of the caption."""

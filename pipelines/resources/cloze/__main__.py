@@ -1,7 +1,8 @@
-"""Train the shipped cloze model: `python -m negcap.pipelines.resources.cloze CAPTIONS… [--held-out CAPTIONS]`.
+"""Train a cloze model, or continue one: `python -m negcap.pipelines.resources.cloze CAPTIONS… --output MODEL`.
 
-CAPTIONS are files, folders or URLs that `negcap build` reads. The model is one file of half-precision weights, without
-a sentence of the captions. The same captions, options and PyTorch on the same kind of processor give the same bytes.
+CAPTIONS are files, folders or URLs that `negcap build` reads; `negcap build --cloze MODEL` uses the model. It is one
+file of half-precision weights, without a sentence of the captions. The same captions, options and PyTorch on the same
+kind of processor give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,32 +22,42 @@ if TYPE_CHECKING:
     from negcap.pipelines.resources.cloze.network import Cloze
     from negcap.pipelines.resources.cloze.train import TrainingConfig
 
-DEFAULT_OUTPUT = Path(__file__).parents[3] / "augment" / "data" / "cloze" / "model.npz"
+SHIPPED = "shipped"
+NEEDED = "training needs PyTorch: pip install negcap[train]"
+CENTRED_ON = 5_000  # captions of the training set, at most, where none are held out
 SIZES = ("words", "states", "hidden", "heads")
 CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given and they are not
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Train a model and write it; `arguments` defaults to sys.argv. Returns the exit status."""
-    options = _options(arguments)
+    options = parser().parse_args(arguments)
     try:
         _run(options)
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         print(f"cloze: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def _run(options: argparse.Namespace) -> None:
-    import torch
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
 
     from negcap.augment.cloze.file import read_about
+    from negcap.augment.data import data_path
     from negcap.pipelines.resources.cloze import corpus
     from negcap.pipelines.resources.cloze.evaluation import perplexity
     from negcap.pipelines.resources.cloze.model import save
     from negcap.pipelines.resources.cloze.train import train
 
     config = _config(options)
+    if options.continued == Path(SHIPPED):
+        options.continued = data_path("cloze") / "model.npz"
+    if options.output.is_dir():
+        raise ValueError(f"output must be a file, is a folder: {options.output}")
     # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
     # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
     torch.set_num_threads(options.threads)
@@ -78,7 +89,8 @@ def _run(options: argparse.Namespace) -> None:
         "training": asdict(config),
         "continues": read_about(options.continued) if options.continued else None,
     }
-    about = save(options.output, net, units, measured, facts)
+    centred_on = captions[:: -(-len(captions) // CENTRED_ON)]
+    about = save(options.output, net, units, measured, facts, centred_on)
     size = options.output.stat().st_size / 1e6
     _report(f"{options.output}: {size:.1f} MB, perplexity {about.get('perplexity', '-')}")
 
@@ -140,15 +152,22 @@ def _distinct(sources: list[Source]) -> list[str]:
     return list(dict.fromkeys(text for source in sources for text in source.texts))
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m negcap.pipelines.resources.cloze", description=__doc__)
     add = parser.add_argument
     add("captions", nargs="+", metavar="CAPTIONS", help="of each: its train splits if it has any, else all")
     add("--held-out", nargs="+", default=[], metavar="CAPTIONS", help="for the perplexity; splits other than train")
     add("--leave-out", type=Path, metavar="FILE", help="ids of photos (names up to _ or .) not to train on")
     add("--source", help="what the captions are, for the model's metadata (default: their names)")
-    add("--continue", dest="continued", type=Path, metavar="MODEL", help="train this model on; it gets new words")
-    add("--output", type=Path, default=DEFAULT_OUTPUT, help="default: %(default)s")
+    add(
+        "--continue",
+        dest="continued",
+        type=Path,
+        metavar="MODEL",
+        help=f"train this model on, or that of the package ({SHIPPED}); it gets the new words",
+    )
+    add("--output", type=Path, required=True, metavar="MODEL", help="the file to write, such as own.npz")
     add("--seed", type=int, default=1)
     add("--epochs", type=int, help=f"default: 14, {CONTINUED['epochs']} with --continue")
     add("--learning-rate", type=float, help=f"default: 2e-3, {CONTINUED['learning_rate']} with --continue")
@@ -157,7 +176,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="default: %(default)s, the fastest on shared cores")
     for name, default in zip(SIZES, (160, 256, 384, 4), strict=True):
         add(f"--{name}", type=int, help=f"size of a new network (default: {default})")
-    return parser.parse_args(arguments)
+    return parser
 
 
 def _report(line: str) -> None:

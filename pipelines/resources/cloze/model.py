@@ -1,4 +1,4 @@
-"""Write a trained cloze network as the file that is shipped, read it back, and enlarge its vocabulary."""
+"""Write a trained cloze network to the file that negcap reads, read it back, and enlarge its vocabulary."""
 
 from __future__ import annotations
 
@@ -21,19 +21,25 @@ from negcap.pipelines.resources.cloze.train import log_frequencies
 
 
 def save(
-    path: Path, net: Cloze, units: Units, held_out: list[np.ndarray], facts: Mapping[str, object]
+    path: Path,
+    net: Cloze,
+    units: Units,
+    held_out: list[np.ndarray],
+    facts: Mapping[str, object],
+    trained_on: list[np.ndarray] | None = None,
 ) -> dict[str, Any]:
     """Write a model in the form that `negcap.augment.cloze.file` reads, and return what it records about itself.
 
     The parameters of `net` are rounded to half precision first, in place, so that the perplexity recorded is that of
-    what is written. held_out: encoded captions to measure it on, and to centre the scores on, so that the log of the
-    sum of all probabilities is 0 on average; none: neither is done. facts: what else to record (what the model was
-    trained on and how), as JSON has it. The same arguments give the same bytes. Raises ValueError if a parameter is not
-    finite in half precision.
+    what is written. held_out: encoded captions to measure the perplexity on, if there are any. The biases are shifted
+    so that the log of the sum of all probabilities is 0 on average, on held_out or else on the captions trained_on, if
+    there are any.
+    facts: what else to record (what the model was trained on and how), as JSON has it. The same arguments give the same
+    bytes. Raises ValueError if a parameter is not finite in half precision.
     """
     with torch.no_grad():
-        if held_out:
-            net.bias.sub_(perplexity(net, held_out)[1])
+        if centred_on := held_out or trained_on:
+            net.bias.sub_(perplexity(net, centred_on)[1])
         for name, value in net.state_dict().items():
             value.copy_(value.half())
             if not value.isfinite().all():

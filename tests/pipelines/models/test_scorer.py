@@ -349,3 +349,16 @@ def test_the_api_takes_a_scorer(folders: dict[str, Path]) -> None:
         np.testing.assert_allclose(made.plausibility, expected, atol=1e-5)
     with pytest.raises(FileNotFoundError, match="scorer must be a folder"):
         negcap.negatives(captions, scorer="nowhere")
+
+
+def test_an_augmenter_refuses_what_the_model_finds_implausible(folders: dict[str, Path]) -> None:
+    texts = ["A dog sleeps on a red couch.", "Two men ride horses on a beach."]
+    model = load_scorer(folders["causal"])
+    every = negcap.Augmenter(n=20, scorer=folders["causal"])(texts)
+    assert every == negcap.Augmenter(n=20)(texts)
+    for text, negatives, kept in zip(
+        texts, every, negcap.Augmenter(n=20, scorer=folders["causal"], min_plausibility=0.0)(texts), strict=True
+    ):
+        log_odds = model.log_likelihoods(negatives) - model.log_likelihoods([text])
+        assert set(kept) == {negative for negative, odds in zip(negatives, log_odds, strict=True) if odds >= 0}
+        assert 0 < len(kept) < len(negatives)

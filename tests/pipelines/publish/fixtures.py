@@ -65,6 +65,8 @@ def negative(key: dict[str, Any], operator: str, k: int, caption: str, text: str
         "replaced_synset": None,
         "replacement_synset": None,
         "p_true": None if operator == "numeral" else (k + 1) / 100,
+        "plausibility": -1.25 - k,
+        "concreteness": None if operator == "numeral" else 0.75,
     }
 
 

@@ -24,7 +24,14 @@ from negcap.pipelines.readers import ReadOptions, Record, read
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 14, 5
+MEASURED = {("noun", (k + 1) / 100, -1.25 - k, 0.75) for k in range(3)} | {("numeral", None, -1.25, None)}
 QUIRKS = {"“Wait,” she says": 0, 'A "quoted" sign; it\'s 1,5 m\\wide': 1}
+
+
+def measures(row: dict[str, Any]) -> tuple[Any, ...]:
+    """The operator of a negative, and the numbers that the run has of it."""
+    found = [row[name] for name in ("p_true", "plausibility", "concreteness")]
+    return row["operator"], *(number and round(number, 4) for number in found)
 
 
 class Toy(NamedTuple):
@@ -222,8 +229,7 @@ def test_webdataset_reads_its_shards(toy: Toy, tmp_path: Path, monkeypatch: pyte
     samples = list(webdataset.WebDataset(shards, shardshuffle=False).decode("pil").to_tuple("jpg", "txt", "neg.json"))
     read = [(neg["image"], text, one["text"]) for _, text, neg in samples for one in neg["negatives"]]
     assert sorted(read) == sorted(toy.texts())
-    likely = {one["operator"]: one["p_true"] for _, _, neg in samples for one in neg["negatives"]}
-    assert likely["numeral"] is None and likely["noun"] in (0.01, 0.02, 0.03)
+    assert {measures(one) for _, _, neg in samples for one in neg["negatives"]} == MEASURED
     for image, _, negatives in samples:
         assert image.size == size(toy.images / negatives["image"])
     gc.collect()
@@ -253,9 +259,8 @@ def test_huggingface_loads_the_folder(
         for split in found:
             read = [(row["image_id"] + ".jpg", row["caption"], row["negative_caption"]) for row in found[split]]
             assert sorted(read) == sorted(toy.texts("" if config == "default" else config, split))
-            likely = {(row["operator"], row["p_true"] and round(row["p_true"], 4)) for row in found[split]}
-            every = {("noun", 0.01), ("noun", 0.02), ("noun", 0.03), ("numeral", None)}
-            assert likely == {entry for entry in every if config in ("default", entry[0])}
+            expected = {entry for entry in MEASURED if config in ("default", entry[0])}
+            assert {measures(row) for row in found[split]} == expected
     first = found["test"][0]
     if with_images:
         assert first["image"].size == size(toy.images / f"{first['image_id']}.jpg")
@@ -303,6 +308,8 @@ def test_coco_loads_in_pycocotools_and_here(toy: Toy, tmp_path: Path) -> None:
     coco = COCO(str(file))
     images = coco.loadImgs(coco.getImgIds())
     assert len(images) == TESTS and len(coco.getAnnIds()) == 5 * TESTS
+    annotations = coco.loadAnns(coco.getAnnIds())
+    assert {measures(one) for annotation in annotations for one in annotation["negatives"]} == MEASURED
     written = [
         (image["file_name"], annotation["caption"], one["caption"])
         for image in images

@@ -22,7 +22,7 @@ from negcap.pipelines.engine.shards import Origin, read_table, shard_path, write
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
 from negcap.pipelines.quality.selection import _expected, pool, select
-from negcap.pipelines.stages.refine import RefineConfig, both_ways, refine, yields
+from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows, refine, yields
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
 
@@ -254,6 +254,22 @@ def test_only_some_splits(run: Path) -> None:
     assert counts["noun.captions"] == 60
 
 
+@pytest.mark.parametrize("operator", ["noun", "numeral"])
+def test_the_least_plausible_are_not_selected_from(sample_run: Path, operator: str) -> None:
+    rows = [row for row in rows_of(sample_run, "negatives") if row["operator"] == operator]
+    every = np.array([row["plausibility"] for row in rows], float)
+    for config, lowest in (
+        (RefineConfig(candidates=99, most_plausible=0.3), np.sort(every)[-round(0.3 * len(every))]),
+        (RefineConfig(candidates=99, min_plausibility=-2.0), -2.0),
+        (RefineConfig(candidates=99, most_plausible=0.9, min_plausibility=-2.0), -2.0),
+        (RefineConfig(candidates=99), -np.inf),
+    ):
+        found = read_rows(sample_run, operator, config)
+        left = [odds for some in found.plausibility for odds in some]
+        assert sorted(left) == sorted(every[every >= lowest])
+        assert all(found.texts) and len(found.captions) == len(found.texts)
+
+
 def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", make=uniform, operators=("noun", "numeral"))
     run_refine(run)
@@ -291,6 +307,7 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
         ({"candidates": 0}, "candidates must be >= 1, was: 0"),
         ({"rounds": 0}, "rounds must be >= 1, was: 0"),
         ({"seed": -1}, "seed must be >= 0, was: -1"),
+        ({"most_plausible": 0.0}, "most_plausible must be above 0 and at most 1, was: 0.0"),
     ],
 )
 def test_bad_configs_are_named(run: Path, config: dict[str, object], message: str) -> None:

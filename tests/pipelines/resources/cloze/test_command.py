@@ -12,7 +12,11 @@ import pytest
 import torch
 
 from negcap.augment.cloze.file import read_about, read_model
-from negcap.pipelines.resources.cloze.__main__ import DEFAULT_OUTPUT, main
+from negcap.augment.data import data_path
+from negcap.pipelines.resources.cloze.__main__ import main
+from negcap.pipelines.resources.cloze.corpus import encode, read_source, tokenised
+from negcap.pipelines.resources.cloze.evaluation import perplexity
+from negcap.pipelines.resources.cloze.model import load
 from tests.conftest import ROOT, SAMPLE
 
 SMALL = ["--words", "16", "--states", "16", "--hidden", "16", "--heads", "2", "--epochs", "2", "--batch", "32"]
@@ -86,6 +90,39 @@ def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> 
     assert about["continues"] == read_about(model) and about["training"]["learning_rate"] == 5e-4
 
 
+def test_the_file_to_write_must_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(SAMPLE)])
+    assert stopped.value.code == 2 and "--output" in capsys.readouterr().err
+    assert main([str(SAMPLE), "--output", str(tmp_path)]) == 2
+    assert f"output must be a file, is a folder: {tmp_path}" in capsys.readouterr().err
+
+
+def test_without_torch_the_extra_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main([str(SAMPLE), "--output", str(tmp_path / "model.npz")]) == 2
+    assert capsys.readouterr().err == "cloze: training needs PyTorch: pip install negcap[train]\n"
+
+
+def test_without_captions_held_out_scores_are_centred_on_those_trained_on(model: Path) -> None:
+    units, net = load(model)
+    texts = read_source(str(SAMPLE)).texts
+    assert abs(perplexity(net, encode(tokenised(texts), units))[1]) < 0.003
+
+
+def test_the_shipped_model_is_continued_without_naming_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = lines(tmp_path / "new.txt", *["A zebra stands beside a zebra in a field."] * 3)
+    given = ["--continue", "shipped", "--epochs", "1", "--batch", "2", "--output", str(tmp_path / "more.npz")]
+    assert main([new, "--min-count", "1", *given]) == 0
+    shipped = data_path("cloze") / "model.npz"
+    assert read_model(tmp_path / "more.npz")[0].names == read_model(shipped)[0].names
+    assert read_about(tmp_path / "more.npz")["continues"] == read_about(shipped)
+
+
 def test_bad_input_is_answered_in_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rare = lines(tmp_path / "rare.txt", "Every word once only.")
     cases = {
@@ -108,21 +145,19 @@ def test_bad_input_is_answered_in_one_line(model: Path, tmp_path: Path, capsys: 
 
 def make(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run make with this Python instead of a virtual environment of its own."""
-    (tmp_path / "installed-dev").touch()
+    (tmp_path / "installed-train").touch()
     environment = {key: value for key, value in os.environ.items() if key != "CAPTIONS"}
     paths = [f"VENV={tmp_path}", f"BIN={Path(sys.executable).parent}"]
     return subprocess.run(["make", "cloze", *paths, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_make_trains_on_the_captions_it_is_given(tmp_path: Path) -> None:
-    options = " ".join(["--output", str(tmp_path / "model.npz"), *SMALL])
-    made = make(tmp_path, f"CAPTIONS={SAMPLE}", f"ARGS={options}")
+def test_make_writes_the_model_to_the_file_it_is_given(tmp_path: Path) -> None:
+    made = make(tmp_path, f"CAPTIONS={SAMPLE}", f"MODEL={tmp_path / 'model.npz'}", f"ARGS={' '.join(SMALL)}")
     assert made.returncode == 0, made.stderr
     assert read_about(tmp_path / "model.npz")["captions"] == 550
 
 
 def test_make_does_not_train_on_the_sample_unasked(tmp_path: Path) -> None:
-    before = DEFAULT_OUTPUT.read_bytes()
-    made = make(tmp_path)
+    made = make(tmp_path, f"MODEL={tmp_path / 'model.npz'}")
     assert made.returncode == 2 and "make cloze needs CAPTIONS" in made.stderr
-    assert DEFAULT_OUTPUT.read_bytes() == before
+    assert not (tmp_path / "model.npz").exists()
