@@ -211,7 +211,8 @@ def _lowest(plausibility: Sequence[float], config: RefineConfig) -> float:
 
     lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
     if plausibility and config.most_plausible < 1:
-        lowest = max(lowest, float(np.quantile(plausibility, 1 - config.most_plausible, method="higher")))
+        kept = max(1, round(config.most_plausible * len(plausibility)))
+        lowest = max(lowest, float(np.sort(plausibility)[-kept]))
     return lowest
 
 
