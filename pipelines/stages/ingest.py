@@ -258,8 +258,7 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
 
 @contextmanager
 def _temporary(run: Path) -> Iterator[Path]:
-    """A temporary folder in `run`, removed at the end; `run` is removed, too, if it is new and still empty."""
-    is_new = not run.exists()
+    """A temporary folder in `run`, removed at the end."""
     folder = run / TEMPORARY
     shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
     try:
@@ -272,5 +271,3 @@ def _temporary(run: Path) -> Iterator[Path]:
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if is_new and run.is_dir() and not any(run.iterdir()):
-            run.rmdir()
