@@ -17,7 +17,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train reproduce test lint type docs golden bench parser wordnet reference cloze clean
+.PHONY: help setup negatives train reproduce test lint type docs golden bench faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ golden: $(VENV)/installed-dev ## write tests/golden and what the documentation s
 
 bench: $(VENV)/installed-dev ## speed and memory; on other captions: BENCH_CAPTIONS=path
 	$(BIN)/python -m tests.benchmarks.bench
+
+faults: $(VENV)/installed-dev ## break builds in some 240 ways and complete them [ARGS="--share 0.1"]; takes minutes
+	$(BIN)/python -m tests.benchmarks.faults $(ARGS)
 
 parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [ARGS="--captions captions.json"]
 	@test -n "$(TREEBANKS)" || { echo "make parser needs TREEBANKS=folder with UD English EWT and GUM" >&2; exit 2; }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,12 +17,14 @@ if TYPE_CHECKING:
     from negcap.pipelines.engine.progress import Silent
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
+CONTINUES = "the same command continues from here"
+STOP_SECONDS = 20  # after which a process that was asked to end is ended
 EPILOG = """\b
 Start with:   negcap build captions.json --output outputs/mine
 Then look:    negcap show outputs/mine
 Completion:   eval "$(_NEGCAP_COMPLETE=bash_source negcap)"   (zsh_source, fish_source)
 \b
-Exit status:  0 done, 1 a check failed, 2 bad input or arguments, 130 interrupted.
+Exit status:  0 done, 1 a check failed, 2 bad input or arguments, 130 interrupted (129 by SIGHUP, 143 by SIGTERM).
 With NEGCAP_TRACEBACK=1 an error shows where it was raised."""
 THREADS = {  # work is spread over processes, and idle threads must not spin; training raises the number itself
     "OMP_NUM_THREADS": "1",
@@ -99,16 +103,49 @@ def negcap(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+class Stopped(BaseException):
+    """Raised in the main thread when SIGTERM or SIGHUP asks the process to end; args: the signal's number."""
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are left in order.
+
+    A second signal, or STOP_SECONDS, end the process at once. A signal that is ignored (nohup) or handled already stays
+    so; in other threads than the main one nothing changes, since they cannot handle signals.
+    """
+    handled: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        for other in handled:
+            signal.signal(other, signal.SIG_DFL)
+        last = threading.Timer(STOP_SECONDS, os._exit, (128 + number,))
+        last.daemon = True
+        last.start()
+        raise Stopped(number)
+
+    if threading.current_thread() is threading.main_thread():
+        handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (None: those of sys.argv); returns the exit status.
 
-    0: done; 1: a check failed; 2: bad input or arguments, reported in one line on stderr; 130: interrupted. If the
-    environment variable NEGCAP_TRACEBACK is set, an error is raised instead.
+    0: done; 1: a check failed; 2: bad input or arguments, reported in one line on stderr; 130, 129, 143: interrupted by
+    SIGINT, SIGHUP, SIGTERM. If the environment variable NEGCAP_TRACEBACK is set, an error is raised instead.
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     try:
-        return negcap.main(arguments, prog_name="negcap", standalone_mode=False) or 0
+        with stopped_by_signals():
+            return negcap.main(arguments, prog_name="negcap", standalone_mode=False) or 0
     except click.ClickException as error:
         if os.environ.get("NEGCAP_TRACEBACK") and error.__cause__ is not None:
             raise
@@ -119,8 +156,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{where}: {message}", file=sys.stderr)
         return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
-        print("negcap: interrupted; the same command continues from here", file=sys.stderr)
+        print(f"negcap: interrupted; {CONTINUES}", file=sys.stderr)
         return INTERRUPTED
+    except Stopped as stopped:
+        (number,) = stopped.args
+        with suppress(OSError):  # SIGHUP: the terminal is gone
+            print(f"negcap: stopped by {signal.Signals(number).name}; {CONTINUES}", file=sys.stderr)
+        return 128 + int(number)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

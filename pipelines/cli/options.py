@@ -8,6 +8,7 @@ nothing. A flag with several values is repeated: `--split test --split val`; `--
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,21 @@ def only_set(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-FOLDER = click.Path(path_type=Path)
+class LocalPath(click.Path):
+    """A parameter type: a path, or a file:// URL, as Path. Other URLs are errors, since they would become folders."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; raises UsageError for the URL of something that is not on a local disk."""
+        from negcap.pipelines.engine.places import local_path
+
+        try:
+            given = os.fsdecode(super().convert(value, param, ctx))
+            return local_path(given, param.opts[0] if param is not None else "path")
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from None
+
+
+FOLDER = LocalPath()
 
 
 def _folder(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:

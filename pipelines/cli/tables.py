@@ -11,9 +11,13 @@ import click
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
 from negcap.pipelines.cli.group import negcap, one_line_errors, warn, with_workers
+from negcap.pipelines.cli.options import FOLDER
 
 concreteness = click.option(
-    "--concreteness", metavar="FILE", help="Norm list (word, tab, score) to use instead of the shipped scores."
+    "--concreteness",
+    type=FOLDER,
+    metavar="FILE",
+    help="Norm list (word, tab, score) to use instead of the shipped scores.",
 )
 reading = options.together(
     options.one_of("--format", READ, "Format of CAPTIONS; default: recognised from the content."),
@@ -29,7 +33,9 @@ reading = options.together(
 counting = options.together(
     click.option("--min-count", type=int, help="Occurrences that a replacement noun needs; default: by corpus size."),
     click.option("--theta", type=float, help="Minimum concreteness of a replacement noun; default: 0.6."),
-    click.option("--attributes", metavar="FILE", help="Attributes to use, one per line; default: the frequent ones."),
+    click.option(
+        "--attributes", type=FOLDER, metavar="FILE", help="Attributes to use, one per line; default: the frequent ones."
+    ),
     concreteness,
 )
 lexicon_choice = click.option(
@@ -53,6 +59,7 @@ max_true = click.option(
 )
 scorer = click.option(
     "--scorer",
+    type=FOLDER,
     metavar="FOLDER",
     help="Folder of a Hugging Face language model, causal or masked, that gives the plausibility of negatives; "
     "default: the cloze model does.",

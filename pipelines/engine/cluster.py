@@ -7,13 +7,16 @@ must see the run's folder under the same path, and have negcap installed.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import Future as StartFuture
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +32,8 @@ FAN_IN = 8
 IN_FLIGHT = 2
 RECOUNT_SECONDS = 1
 SYNCHRONOUS = "synchronous"
+ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
+LOST = "the Dask scheduler was lost; run again to go on"
 Combine = Callable[[list[Any]], Any]
 
 
@@ -67,16 +72,16 @@ class Executor(Protocol):
 def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
     """The executor for the flags `--workers` and `--scheduler`; starts nothing yet.
 
-    It has `workers` local processes (None: one per core), unless `scheduler` is an address (`tcp://host:8786`) or
-    `synchronous` (this process). A call whose worker dies is tried again `retries` times. Raises ValueError for
-    workers below 1 or any other scheduler.
+    It has `workers` local processes (None: one per core), unless `scheduler` is an address (`tcp://host:8786`, or
+    `tls://…`) or `synchronous` (this process). A call whose worker dies is tried again `retries` times. Raises
+    ValueError for workers below 1 or any other scheduler.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
     if scheduler == SYNCHRONOUS:
         return Synchronous()
-    if scheduler is not None and "://" not in scheduler:
-        raise ValueError(f"scheduler must be tcp://host:port or {SYNCHRONOUS}, was: {scheduler}")
+    if scheduler is not None and not ADDRESS.fullmatch(scheduler):
+        raise ValueError(f"scheduler must be tcp://host:port, tls://host:port or {SYNCHRONOUS}, was: {scheduler}")
     return Distributed(workers or len(os.sched_getaffinity(0)), scheduler, retries)
 
 
@@ -150,32 +155,35 @@ class Distributed:
             yield from self._map(function, calls)
             return
         sender = secrets.token_hex(8)
-        with listening(self.client, sender, on_report):
+        client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
+        with _connection(), listening(client, sender, on_report):
             yield from self._map(reporting, [(sender, at, function, *call) for at, call in enumerate(calls)])
 
     def _map(self, function: Callable[..., Any], calls: Sequence[tuple]) -> Iterator[tuple[int, Any]]:
+        client = self.client
         from distributed import as_completed
 
         positions: dict[Future, int] = {}
         waiting = iter(enumerate(calls))
-        finished = as_completed(loop=self.client.loop)
+        finished = as_completed(loop=client.loop)
 
         def submit(count: int) -> None:
             for position, call in islice(waiting, max(0, count)):
-                future = self.client.submit(function, *call, pure=False)
+                future = client.submit(function, *call, pure=False)
                 positions[future] = position
                 finished.add(future)
 
-        try:
-            submit(self._window())
-            for future in finished:
-                position = positions.pop(future)
-                result = _result(future, position, self.client)
-                submit(self._window() - len(positions))
-                yield position, result
-        finally:
-            if positions:
-                self.client.cancel(list(positions), force=True)
+        with _connection():
+            try:
+                submit(self._window())
+                for future in finished:
+                    position = positions.pop(future)
+                    result = _result(future, position)
+                    submit(self._window() - len(positions))
+                    yield position, result
+            finally:
+                if positions and client.status == "running":
+                    client.cancel(list(positions), force=True)
 
     def map_reduce(
         self,
@@ -185,9 +193,9 @@ class Distributed:
         done: Callable[[int], None],
     ) -> Any:
         """Combine results on the workers, see Executor. They stay there and are passed between workers."""
+        client = self.client
         from distributed import as_completed
 
-        client = self.client
         if not calls:
             raise ValueError("map_reduce needs calls, had none")
         levels: list[list[Future]] = []
@@ -205,14 +213,15 @@ class Distributed:
                 finished.add(future)
                 _push(levels, 0, future, combined)
 
-        submit(self._window())
-        for future in finished:
-            position = positions.pop(future)
-            if future.status != "finished":
-                _result(future, position, client)
-            submit(self._window() - len(positions))
-            done(position)
-        return _result(_collapse(levels, combined), len(calls) - 1, client)
+        with _connection():
+            submit(self._window())
+            for future in finished:
+                position = positions.pop(future)
+                if future.status != "finished":
+                    _result(future, position)
+                submit(self._window() - len(positions))
+                done(position)
+            return _result(_collapse(levels, combined), len(calls) - 1)
 
     def _window(self) -> int:
         """How many calls may be in flight: enough that no worker waits, but few, so that memory use does not grow."""
@@ -263,12 +272,23 @@ def _collapse(levels: list[list[Any]], combine: Combine) -> Any:
     return rest[0]
 
 
-def _result(future: Future, position: int, client: Client) -> Any:
+@contextmanager
+def _connection() -> Iterator[None]:
+    """Turn the errors of a connection that breaks into a ClusterError."""
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
+        raise ClusterError(LOST) from error
+
+
+def _result(future: Future, position: int) -> Any:
     """The result of a finished call. Raises TaskError when it failed, ClusterError when the scheduler was lost."""
     from distributed import KilledWorker
 
     if future.status in ("cancelled", "lost"):
-        raise ClusterError(f"the Dask scheduler was lost (status: {client.status}); run again to go on")
+        raise ClusterError(LOST)
     error = future.exception()
     if error is not None:
         raise TaskError(position, isinstance(error, KilledWorker)) from error

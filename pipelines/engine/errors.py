@@ -13,6 +13,10 @@ class ClusterError(EngineError):
     """A Dask scheduler cannot be reached, was lost, or has no workers."""
 
 
+class LockedError(EngineError):
+    """A run's folder is being written by another process: the message names it."""
+
+
 class StageError(EngineError):
     """A stage failed: the message names it and, if one shard caused it, the shard."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.code import Code, code_of
 from negcap.pipelines.engine.errors import DamagedShardError, StageError, TaskError
+from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import (
     Identity,
     describe,
@@ -71,19 +72,21 @@ def run_stage(
     Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
     bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance for
     the Parquet files. Raises FileNotFoundError when the input is missing, OtherConfigError when the output was made
-    from something else and `execution` does not overwrite, EngineError when a shard fails or the workers are lost.
+    from something else and `execution` does not overwrite, EngineError when a shard fails, the workers are lost or the
+    run is locked.
     """
-    code = code_of(*stage.functions)
-    identity = identify(stage, run, config, metadata, code)
-    tables = tuple(stage.outputs)
-    prepare(run / tables[-1], identity, overwrite=execution.overwrite)
-    for table in tables:
-        remove_temporary(run / table)
-    whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
-    job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
-    make = _reduce if isinstance(stage, ReduceStage) else _map
-    finished = make(job, execution.executor, identity, execution.progress)
-    return dict(finish(run, tables, identity, finished).counts)
+    with locked(run):
+        code = code_of(*stage.functions)
+        identity = identify(stage, run, config, metadata, code)
+        tables = tuple(stage.outputs)
+        prepare(run / tables[-1], identity, overwrite=execution.overwrite)
+        for table in tables:
+            remove_temporary(run / table)
+        whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
+        job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
+        make = _reduce if isinstance(stage, ReduceStage) else _map
+        finished = make(job, execution.executor, identity, execution.progress)
+        return dict(finish(run, tables, identity, finished).counts)
 
 
 def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str], code: Code) -> Identity:

@@ -117,12 +117,6 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
         raise
 
 
-def check_folder(run: Path) -> None:
-    """Raise ValueError if `run`, which must be a folder or not exist yet, is a file."""
-    if run.exists() and not run.is_dir():
-        raise ValueError(f"{run}: the output must be a folder, is a file")
-
-
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON with sorted keys, atomically."""
     write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import code_of
+from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import (
     Identity,
     finish,
@@ -20,7 +21,7 @@ from negcap.pipelines.engine.manifest import (
 )
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.run import reusable
-from negcap.pipelines.engine.shards import Origin, Receipt, check_folder, remove_temporary
+from negcap.pipelines.engine.shards import Origin, Receipt, remove_temporary
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.work import write_tables
 
@@ -69,10 +70,14 @@ def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: 
     """Bring a stage's output in the folder `run` up to date with its source; returns its summed counters.
 
     Shards that are up to date are kept. Raises ValueError if `run` is a file, whatever `parts` and `check` raise,
-    OtherConfigError if the output was made from something else and `overwrite` is not set, OSError if it cannot be
-    written.
+    OtherConfigError if the output was made from something else and `overwrite` is not set, LockedError if another
+    process writes into `run`, OSError if it cannot be written.
     """
-    check_folder(run)
+    with locked(run):
+        return _run_source(stage, run, progress, overwrite)
+
+
+def _run_source(stage: SourceStage, run: Path, progress: Progress, overwrite: bool) -> dict[str, int]:
     identity = stage.identity()
     tables = tuple(stage.outputs)
     if not overwrite:

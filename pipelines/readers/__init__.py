@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 from negcap.pipelines.readers import coco, flickr, karpathy, lines, multi30k, table, vsepp
-from negcap.pipelines.readers.detect import detect
+from negcap.pipelines.readers.detect import detect as _detect
+from negcap.pipelines.readers.files import content as _content
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
+from negcap.pipelines.readers.remote import check_protocol, naming
 
-__all__ = ["READERS", "ReadOptions", "Reader", "Record", "Rejected", "detect", "files", "read", "reader_of"]
+__all__ = ["READERS", "ReadOptions", "Reader", "Record", "Rejected", "content", "detect", "files", "read", "reader_of"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,28 @@ def reader_of(format: str) -> Reader:
     return READERS[format]
 
 
+def detect(source: str) -> str:
+    """The format of `source` (a path or URL): a key of READERS.
+
+    Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
+    when it has no known format or cannot be read.
+    """
+    check_protocol(source)
+    with naming(source):
+        return _detect(source)
+
+
 def files(source: str, format: str, options: ReadOptions) -> list[str]:
     """The files (paths or URLs) that are read for `source`, in order. Raises as `read`."""
-    return reader_of(format).files(source, options)
+    check_protocol(source)
+    with naming(source):
+        return reader_of(format).files(source, options)
+
+
+def content(file: str) -> dict[str, Any]:
+    """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Raises as `read`."""
+    with naming(file):
+        return _content(file)
 
 
 def read(source: str, format: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -58,5 +80,6 @@ def read(source: str, format: str, options: ReadOptions) -> Iterator[Record | Re
 
     Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read as `format`.
     """
-    for record in reader_of(format).records(source, options):
-        yield clean(record) if type(record) is Record else record
+    with naming(source):
+        for record in reader_of(format).records(source, options):
+            yield clean(record) if type(record) is Record else record

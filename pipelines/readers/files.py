@@ -59,14 +59,18 @@ def join(folder: str, name: str) -> str:
 
 
 def name_of(url: str) -> str:
-    """The last part of a path or URL: `s3://bucket/a/b.json` -> `b.json`."""
-    return re.split(r"[/\\]", url.partition("::")[0].rstrip("/\\"))[-1]
+    """The last part of a path or URL: `s3://bucket/a/b.json` -> `b.json`, `https://host/b.json?key=1` -> `b.json`."""
+    return re.split(r"[/\\]", _without_query(url.partition("::")[0]).rstrip("/\\"))[-1]
+
+
+def _without_query(url: str) -> str:
+    return url.partition("?")[0] if url.startswith(("http://", "https://")) else url
 
 
 def folder_of(url: str) -> str:
     """The folder of a file, given the file's path or URL; `.` for a bare name."""
     first, separator, rest = url.partition("::")
-    first = first.rstrip("/\\")
+    first = _without_query(first).rstrip("/\\")
     return (first[: len(first) - len(name_of(url))] or ".") + separator + rest
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.data import data_path
 from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.cluster import Executor
+from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.memory import run_in_memory
 from negcap.pipelines.engine.run import Execution, run_stage
@@ -146,20 +147,21 @@ def build(
 
     source: the captions to read; None: those that the run already has. Tables that are up to date are kept, so an
     interrupted build continues where it stopped. Returns warnings about the captions for the user. Raises ValueError if
-    there are no captions or an option has an invalid value.
+    there are no captions or an option has an invalid value, LockedError if another process writes into the run.
     """
     verbs = planned_verbs(run, options)
     configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
     if source is None and not list_shards(run / "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
-    if not is_built(run):
-        executor.start()
-    warnings: tuple[str, ...] = ()
-    if source is not None:
-        warnings = ingest(source, run, configs["ingest"], progress, overwrite).warnings
-    for verb in verbs[1:]:
-        make(verb, run, configs[verb], executor, progress, overwrite)
-    return warnings
+    with locked(run):
+        if not is_built(run):
+            executor.start()
+        warnings: tuple[str, ...] = ()
+        if source is not None:
+            warnings = ingest(source, run, configs["ingest"], progress, overwrite).warnings
+        for verb in verbs[1:]:
+            make(verb, run, configs[verb], executor, progress, overwrite)
+        return warnings
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -19,7 +19,6 @@ from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.shards import read_shard, shard_path
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.readers.files import content
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
 from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
@@ -98,7 +97,7 @@ def ingest(
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
     options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
-    files = [content(url) for url in readers.files(source, format, options)]
+    files = [readers.content(url) for url in readers.files(source, format, options)]
     described = {**describe(config), "format": format}
     del described["strict"]  # it decides whether there is output, but not what is in it
 
@@ -258,8 +257,7 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
 
 @contextmanager
 def _temporary(run: Path) -> Iterator[Path]:
-    """A temporary folder in `run`, removed at the end; `run` is removed, too, if it is new and still empty."""
-    is_new = not run.exists()
+    """A temporary folder in `run`, removed at the end."""
     folder = run / TEMPORARY
     shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
     try:
@@ -272,5 +270,3 @@ def _temporary(run: Path) -> Iterator[Path]:
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if is_new and run.is_dir() and not any(run.iterdir()):
-            run.rmdir()

@@ -1,18 +1,23 @@
 import importlib
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import get_args
 
 import click
+import psutil
 import pytest
 
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.cli import choices, main, negcap
+from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
 from negcap.pipelines.engine.shards import RECEIPTS, list_shards, read_table, shard_path
 from negcap.pipelines.stages.build import LEXICON_VERBS
@@ -215,6 +220,54 @@ def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) 
     monkeypatch.setattr(build, "ingest", interrupted)
     assert negcap_exits("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous") == 130
     assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command continues from here"
+
+
+@pytest.mark.parametrize("name, status", [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
+    name: str, status: int, monkeypatch, capsys, tmp_path: Path
+) -> None:  # type: ignore[no-untyped-def]
+    number = signal.Signals[name]
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # pytest's own handlers must not count
+    from negcap.pipelines.stages import build
+
+    def stopped(*_: object) -> None:
+        signal.raise_signal(number)
+        raise ValueError("it went on")
+
+    monkeypatch.setattr(build, "ingest", stopped)
+    command = ("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous")
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        assert negcap_exits(*command) == status
+        assert capsys.readouterr().err == f"negcap: stopped by {name}; the same command continues from here\n"
+        assert not (tmp_path / "out").exists()
+        monkeypatch.undo()
+        monkeypatch.setattr(build, "ingest", stopped)
+        signal.signal(number, signal.SIG_IGN)  # as nohup does
+        assert negcap_exits(*command) == 2
+        assert capsys.readouterr().err == "negcap: it went on\n"
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("name, status", [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_build_that_is_stopped_leaves_neither_workers_nor_a_lock(name: str, status: int, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "negcap", "build", str(SAMPLE), "--output", str(run), "--limit", "40", "--quiet"]
+    options = ["--shard-size", "10", "--workers", "1"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        while process.poll() is None and not (run / "parses" / "part-00000.parquet").exists():
+            time.sleep(0.01)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.Signals[name])  # all of them, as a terminal or a cluster's scheduler does
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == status
+    assert len(said.splitlines()) == (1 if name == "SIGTERM" else 2)
+    assert said.endswith("; the same command continues from here\n")
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert workers and not alive
+    assert not (run / LOCK).exists()
 
 
 # what comes out

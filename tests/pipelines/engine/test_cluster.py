@@ -1,17 +1,26 @@
+import asyncio
 import os
+import socket
 
+import dask
 import psutil
 import pyarrow as pa
 import pytest
+from distributed.core import rpc
+from distributed.security import Security
 
+from negcap.pipelines.engine import workers
 from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.errors import ClusterError
 
 
 @pytest.mark.parametrize(
     "options, said",
     [
         ({"workers": 0}, "workers must be >= 1, was: 0"),
-        ({"scheduler": "threads"}, "scheduler must be tcp://host:port or synchronous, was: threads"),
+        ({"scheduler": "threads"}, "scheduler must be tcp://host:port, tls://host:port or synchronous, was: threads"),
+        ({"scheduler": "http://127.0.0.1:8786"}, "or synchronous, was: http://127.0.0.1:8786"),
+        ({"scheduler": "tcp://127.0.0.1"}, "or synchronous, was: tcp://127.0.0.1"),
     ],
 )
 def test_bad_executors(options: dict, said: str) -> None:
@@ -41,6 +50,63 @@ def test_workers_use_one_thread_and_listen_only_here(workers_of_two) -> None:  #
     assert listening
     assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
     assert 8787 not in {connection.laddr.port for connection in listening}
+
+
+async def ask(port: int, security: Security) -> str | None:
+    """What a process without this run's certificate learns from a port: the type of what answers there."""
+    scheme = "tls" if security.require_encryption else "tcp"
+    more = security.get_connection_args("client")
+    try:
+        async with rpc(f"{scheme}://127.0.0.1:{port}", timeout=2, connection_args=more) as remote:
+            return (await asyncio.wait_for(remote.identity(), 2))["type"]
+    except (OSError, MemoryError, TimeoutError):
+        return None
+
+
+@pytest.mark.dask
+def test_no_stranger_can_talk_to_scheduler_or_workers(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+    client = workers_of_two.client
+    here = psutil.Process()
+    processes = (here, *here.children(recursive=True))
+    ports = {c.laddr.port for p in processes for c in p.net_connections() if c.status == "LISTEN"}
+
+    async def answers(security: Security) -> set[str | None]:
+        return set(await asyncio.gather(*(ask(port, security) for port in ports)))
+
+    assert asyncio.run(answers(client.security)) == {"Scheduler", "Worker", "Nanny", None}  # None: without routes
+    for security in (Security(), Security.temporary()):
+        assert asyncio.run(answers(security)) == {None}
+
+
+@pytest.mark.dask
+def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, failures = workers._started, [RuntimeError("Nanny failed to start.")]
+
+    def once(count: int, retries: int) -> object:
+        if failures:
+            raise failures.pop()
+        return start(count, retries)
+
+    monkeypatch.setattr(workers, "_started", once)
+    pool = executor(workers=1)
+    assert list(pool.map(echo, [("a",)])) == [(0, "a")]
+    pool.close()
+    monkeypatch.setattr(workers, "_started", start)
+    monkeypatch.setattr(workers, "STARTS", 1)
+    with dask.config.set({"distributed.worker.preload": ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]}):
+        pool = executor(workers=1)
+        with pytest.raises(ClusterError, match="^worker processes died while they started .*: .*start"):
+            list(pool.map(echo, [("a",)]))
+        pool.close()
+
+
+@pytest.mark.dask
+def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=f"^no Dask scheduler answers at {address}: .+$"):
+            list(executor(scheduler=address).map(echo, [("a",)]))
 
 
 @pytest.mark.dask

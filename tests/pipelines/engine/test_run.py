@@ -319,7 +319,7 @@ def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run: Path, expec
 def scheduler(tmp_path: Path):  # type: ignore[no-untyped-def]
     """A scheduler and a worker in processes of their own, as on a cluster."""
     dask = [sys.executable, "-m", "dask"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TOY_SECONDS": "0.1"}
     address_file = tmp_path / "scheduler.json"
     options = {"env": env, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     processes = [
@@ -337,18 +337,29 @@ def scheduler(tmp_path: Path):  # type: ignore[no-untyped-def]
             address = json.loads(address_file.read_text())["address"]
         except (OSError, ValueError):
             continue
-    yield address
+    yield address, processes[0]
     for process in reversed(processes):
         process.terminate()
         process.wait(15)
 
 
 @pytest.mark.dask
-def test_a_running_scheduler_is_used_and_left_running(run: Path, expected: dict[str, bytes], scheduler: str) -> None:
-    assert scheduler.startswith("tcp://")
-    run_toys(run, scheduler=scheduler)
+def test_a_running_scheduler_is_used_and_left_running_and_its_death_is_one_line(
+    run: Path, tmp_path: Path, expected: dict[str, bytes], scheduler: tuple[str, subprocess.Popen]
+) -> None:
+    address, process = scheduler
+    assert address.startswith("tcp://")
+    run_toys(run, scheduler=address)
     assert tree(run) == expected
-    run_toys(run, ToyConfig(seed=2), scheduler=scheduler, overwrite=True)
+    run_toys(run, ToyConfig(seed=2), scheduler=address, overwrite=True)
+    write_captions(tmp_path / "other", TEXTS, 10)
+    command = [sys.executable, "-m", "tests.pipelines.engine.toy_stages", str(tmp_path / "other"), address]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as driver:
+        first = receipt_path(shard_path(tmp_path / "other" / "words", 0))
+        while driver.poll() is None and not first.exists():
+            time.sleep(0.01)
+        process.kill()
+        assert driver.communicate(timeout=60)[1] == "the Dask scheduler was lost; run again to go on\n"
 
 
 def test_a_worker_with_other_code_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.errors import EngineError
 from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.run import Execution, run_stage
@@ -146,4 +147,7 @@ def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> d
 if __name__ == "__main__":
     from tests.pipelines.engine import toy_stages  # its functions by the name that workers import
 
-    print(describe(toy_stages.run_toys(Path(sys.argv[1]), workers=2)))
+    try:
+        print(describe(toy_stages.run_toys(Path(sys.argv[1]), workers=2, scheduler=next(iter(sys.argv[2:]), None))))
+    except EngineError as error:
+        sys.exit(str(error))

@@ -1,0 +1,131 @@
+import http.server
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.manifest import manifest_path
+from negcap.pipelines.readers.files import folder_of, name_of
+from negcap.pipelines.readers.remote import PROTOCOLS, check_protocol, without_credentials
+
+TABLE = b"image,caption\n" + b"".join(b"%d.jpg,A dog sleeps on a red couch.\n" % i for i in range(5000))
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Answers with the status in the path, half of what it promised for `half`, and a table for all else."""
+
+    def do_GET(self) -> None:
+        status = next((number for number in (403, 404, 500) if str(number) in self.path), 200)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(TABLE) if status == 200 else 0))
+        self.end_headers()
+        if status == 200 and self.command == "GET":
+            self.wfile.write(TABLE[: len(TABLE) // 2] if "half" in self.path else TABLE)
+
+    do_HEAD = do_GET  # noqa: N815  the name that http.server asks for
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def ingested(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The only line that reading a source that cannot be read prints; nothing is written."""
+    assert main(["ingest", url, "--output", str(folder / "run"), "--quiet"]) == 2
+    assert not (folder / "run").exists()
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("negcap: ")
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("http://HOST/500.csv", "http://HOST/500.csv: cannot be read: ClientResponseError: 500"),
+        ("http://HOST/404.csv", "http://HOST/404.csv: no such file or folder"),
+        ("http://me:secret@HOST/403.csv?token=secret", "http://HOST/403.csv: cannot be read: ClientResponseError: 403"),
+        ("http://HOST/half.csv", "http://HOST/half.csv: cannot be read: ClientPayloadError: Response payload"),
+        ("http://127.0.0.1:1/a.csv", "http://127.0.0.1:1/a.csv: cannot be read: Cannot connect to host 127.0.0.1:1"),
+        ("zip://a.csv::http://HOST/500.zip", "zip://a.csv::http://HOST/500.zip: no such file or folder, or not readab"),
+        ("ftp://me:secret@127.0.0.1:1/a.csv", "ftp://127.0.0.1:1/a.csv: cannot be read: [Errno 111] Connection refuse"),
+        ("s3://bucket/a.csv", "s3://bucket/a.csv: cannot be read: EndpointConnectionError: Could not connect to the"),
+    ],
+)
+def test_what_fails_elsewhere_is_one_line_without_credentials(
+    url: str, said: str, host: str, tmp_path: Path, monkeypatch, capsys
+) -> None:  # type: ignore[no-untyped-def]
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    line = ingested(url.replace("HOST", host), tmp_path, capsys)
+    assert line.startswith(said.replace("HOST", host)) and "secret" not in line
+
+
+@pytest.mark.parametrize("start", ["", "zip://a.csv::"])
+def test_an_encrypted_archive_is_one_line(start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.csv", TABLE[:100])
+    data = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.find(mark) + flags] |= 1
+    path.write_bytes(data)
+    assert ingested(f"{start}{path}", tmp_path, capsys).endswith(
+        "File 'a.csv' is encrypted, password required for extraction"
+    )
+
+
+@pytest.mark.parametrize(
+    "url, scheme",
+    [
+        ("data:text/csv,a", "data"),
+        ("data://a", "data"),
+        ("reference://a.csv", "reference"),
+        ("generic://a.csv", "generic"),
+        ("jupyter://a.csv", "jupyter"),
+        ("nowhere://a.csv", "nowhere"),
+        ("zip://a.csv::generic://b.zip", "generic"),
+        ("reference::a.json", "reference"),
+    ],
+)
+def test_other_protocols_are_refused(url: str, scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ingested(url, tmp_path, capsys)
+    assert line == f"{url}: protocol must be one of {', '.join(PROTOCOLS)}, was: {scheme}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "a.csv",
+        "/data/a.csv",
+        "a:b.csv",
+        "file:///a.csv",
+        "zip://a.csv::b.zip",
+        "zip://a.csv::simplecache::s3://b/c.zip",
+        "zip://::b.zip",
+        "gcs://b/c",
+    ],
+)
+def test_protocols_that_are_read(url: str) -> None:
+    check_protocol(url)
+
+
+def test_no_credentials_are_shown_or_kept(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"http://{host}/a.csv?token=secret"
+    assert main(["ingest", url, "--output", str(tmp_path / "run"), "--limit", "2"]) == 0
+    assert '"a.csv": "' in manifest_path(tmp_path / "run" / "captions").read_text()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
+    assert name_of(url) == "a.csv" and folder_of(url) == f"http://{host}/"
+    assert name_of("odd?name=1.csv") == "odd?name=1.csv"
+    told = without_credentials("s3://key:secret@b/c?versionId=1: cannot be read: GET https://u:p@h/c?X-Sig=1&b=2: no")
+    assert told == "s3://b/c: cannot be read: GET https://h/c: no"
