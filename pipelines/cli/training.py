@@ -17,6 +17,7 @@ from negcap.pipelines.cli.choices import (
     MODELS,
     OPERATORS,
     POOLINGS,
+    REDUCTIONS,
 )
 from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
@@ -92,6 +93,9 @@ training = options.together(
         choices=COMPONENTS,
         empty="none",
     ),
+    options.one_of("--reduce-obj", REDUCTIONS, "UniVSE: what ℓ_obj takes of the 16 false nouns; default: hardest."),
+    options.one_of("--reduce-attr", REDUCTIONS, "UniVSE: what ℓ_attr takes of each kind of negatives; default: mean."),
+    options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
     click.option("--amp/--no-amp", default=None, help="Compute in bf16 on a GPU; default: amp."),

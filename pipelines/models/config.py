@@ -17,6 +17,7 @@ TRANSFORMS = ("root", "none")
 IMAGE_POOLINGS = ("average", "max", "max-k")
 COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
+REDUCTIONS = ("hardest", "mean", "sum")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = (
     *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim"),
@@ -44,6 +45,9 @@ ONE_OF = {
     "transform": TRANSFORMS,
     "image_pooling": IMAGE_POOLINGS,
     "composition": COMPOSITIONS,
+    "reduce_obj": REDUCTIONS,
+    "reduce_attr": REDUCTIONS,
+    "reduce_rel": REDUCTIONS,
     "device": DEVICES,
 }
 RESUMABLE = ("run", "output", "epochs", "threads")  # may change when a training is resumed
@@ -92,6 +96,9 @@ class TrainConfig:
         contrast: the kinds whose contrastive losses ℓ_obj, ℓ_attr, ℓ_rel are trained.
         weights: the factors η of ℓ_comp (u_comp with the image), ℓ_obj, ℓ_attr and ℓ_rel; ℓ_rel is trained only after
             the first `relations_after` epochs.
+        reduce_obj, reduce_attr, reduce_rel: what ℓ_obj, ℓ_attr and ℓ_rel take of the hinges of a component's negatives
+            of a kind: the hardest, their mean, or their sum. The kinds are added. "sum" is the letter of the paper's
+            supplement for ℓ_attr and ℓ_rel, but needs other weights, as there are up to 127 negatives of a kind.
         temperature: τ of the softmax that weights regions by relevance. composition: average, sum or max of a caption's
             component vectors.
         alpha: α, the sentence's weight in the caption's vector u_cap = Norm(α u_sent + (1 - α) u_comp), where u_sent is
@@ -136,6 +143,9 @@ class TrainConfig:
     contrast: tuple[str, ...] = COMPONENTS
     weights: tuple[float, float, float, float] = (0.5, 0.5, 0.5, 1.0)
     relations_after: int = 2
+    reduce_obj: str = "hardest"
+    reduce_attr: str = "mean"
+    reduce_rel: str = "mean"
     temperature: float = 1.0
     composition: str = "average"
     alpha: float = 0.75
