@@ -71,7 +71,7 @@ training = options.together(
     click.option(
         "--tune-vectors/--keep-vectors",
         default=None,
-        help="Train the word vectors, too, or keep them as they are; default: tune.",
+        help="Train the vectors of FILE, too, or keep them as they are; default: tune, univse keep.",
     ),
     options.min_count,
     click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),

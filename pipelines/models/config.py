@@ -31,6 +31,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "bidirectional": False,
         "pooling": "last",
         "image_pooling": "max-k",
+        "tune_vectors": False,
         "constant": 6,
         "decay": 0.5,
         "decay_every": 1,
@@ -78,7 +79,7 @@ class TrainConfig:
     Model
         joint: the dimension of the joint space of images and texts. word_dim: of the word vectors; modifier_dim: of
             UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
-            tune_vectors: whether vectors from a file are trained.
+            tune_vectors: whether vectors from a file are trained; those of words that the file lacks always are.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
         transform: of image features; root: signed square root, then L2 norm; none: none. image_pooling: of the regions
             of a grid, see ImageEncoder.

@@ -80,6 +80,18 @@ def test_a_noun_has_its_own_modifier_or_that_of_an_attribute() -> None:
     assert not torch.allclose(own, said, atol=1e-2)
 
 
+def test_basic_vectors_from_a_file_are_fixed_and_all_others_learned() -> None:
+    """UniVSE, section 3.1: basic embeddings are GloVe's, modifier embeddings learned."""
+    vectors = torch.full((9, 5), torch.nan)
+    vectors[DOG] = torch.arange(5.0)
+    for config, learned in ((CONFIG, [False, True]), (replace(CONFIG, tune_vectors=True), [True, True])):
+        encoder = UniVSE(config, 7, 9, vectors).word_encoder
+        encoder(torch.tensor([DOG, CAT]), torch.tensor([RED, RED])).sum().backward()
+        assert encoder.basic.weight.grad is not None and encoder.modifier.weight.grad is not None
+        assert encoder.basic.weight.grad[[DOG, CAT]].ne(0).any(1).tolist() == learned
+        assert encoder.modifier.weight.grad[RED].ne(0).any()
+
+
 def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -> None:
     made = model()
     gru, read = made.text.gru, made.word_encoder
