@@ -16,7 +16,7 @@ import torch
 
 from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.components import read_caption_rows, read_graphs
+from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
@@ -118,9 +118,10 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         config.seed,
     )
     metrics, ranks = run_protocols(split, attacks)
-    if all(list_shards(run / name) for name in ("components", "parses")):
+    if all(list_shards(run / name) for name in ("components", "component_vocabulary", "parses")):
         rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
-        queries = frequent_queries(rows, owner.tolist(), len(image), written_forms(rows, parses))
+        frequent = read_whole_table(run, "component_vocabulary")
+        queries = frequent_queries(rows, frequent, owner.tolist(), len(image), written_forms(rows, parses))
         metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
         if trained.model in OWN_METRICS:
             split_components = SplitComponents(vocabulary, rows, features.values[image].to(device))
