@@ -212,7 +212,7 @@ def test_what_is_on_has_the_other_under_it() -> None:
     assert "under" in relations.inverses("sit on") and relations.inverses("wear") == ()
 
 
-@pytest.mark.parametrize(("captions", "expected"), [(1, 5), (100_000, 18), (566_435, 101), (10**7, 101)])
+@pytest.mark.parametrize(("captions", "expected"), [(1, 5), (31_000, 6), (100_000, 18), (566_435, 101), (10**7, 101)])
 def test_the_papers_threshold_is_scaled(captions: int, expected: int) -> None:
     assert default_min_count(captions) == expected
 
