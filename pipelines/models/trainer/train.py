@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.components import TABLES as COMPONENT_TABLES
 from negcap.pipelines.models.config import RESUMABLE, TrainConfig
-from negcap.pipelines.models.device import to_device
+from negcap.pipelines.models.device import deterministic, to_device
 from negcap.pipelines.models.evaluation.embed import JointEmbedding, embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
 from negcap.pipelines.models.objective import Batch
@@ -55,10 +55,10 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch), curves.png, and as safetensors
     and JSON the weights of the epoch with the highest rsum on validation (`best`) and of the last one, with the
-    optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions. overwrite:
-    replace a model trained with other settings. say: called with one line of progress per epoch. Raises
-    FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError for a folder that holds
-    anything else.
+    optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions; see
+    `deterministic` for a GPU. overwrite: replace a model trained with other settings. say: called with one line of
+    progress per epoch. Raises FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError
+    for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
@@ -76,8 +76,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     history = read_history(config.output / checkpoint.METRICS, done)
     say(_first_line(config, data, done))
     for epoch in range(done + 1, config.epochs + 1):
-        line = {"epoch": epoch, **train_epoch(learner, data, config, epoch)}
-        line["validation"] = validate(learner.average, data)
+        with deterministic(data.device):
+            line = {"epoch": epoch, **train_epoch(learner, data, config, epoch)}
+            line["validation"] = validate(learner.average, data)
         rsum = line["validation"]["rsum"]
         if rsum > best["rsum"]:
             best = {"epoch": epoch, "rsum": rsum}
