@@ -23,10 +23,16 @@ from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
 
 SHARED = ("device", "threads")
-EVALUATED = ("split", "per_family", "per_attack", *SHARED)
+EVALUATED = ("split", "captions_per_image", "per_family", "per_attack", *SHARED)
 
 attacks = options.together(
     click.option("--split", metavar="NAME", help="Split on which to evaluate; default: test."),
+    click.option(
+        "--captions-per-image",
+        type=int,
+        metavar="N",
+        help="Evaluate only the first N captions of an image; the papers use 5; default: all.",
+    ),
     click.option("--per-family", type=int, help="Negatives per caption and family in VSE-C's attack; default: 20."),
     click.option("--per-attack", type=int, help="Negatives per caption and operator in UniVSE's attack; default: 5."),
 )

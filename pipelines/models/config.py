@@ -194,7 +194,8 @@ def configure(run: Path, output: Path, model: str = "vse++", **given: Any) -> Tr
 class EvaluateConfig:
     """How a model is evaluated. Raises ValueError for a value out of its range.
 
-    split: of the run. limit: evaluate only this many first images of it; None: all. per_family: the maximum number of
+    split: of the run. limit: evaluate only this many first images of it; None: all. captions_per_image: use only this
+    many first captions of an image, 5 in the papers' protocols; None: all. per_family: the maximum number of
     negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
     attacks. components, alpha: see TrainConfig; used instead of the values of the training unless None (UniVSE only).
     spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that can be loaded. seed: of
@@ -205,6 +206,7 @@ class EvaluateConfig:
     per_family: int = 20
     per_attack: int = 5
     limit: int | None = None
+    captions_per_image: int | None = None
     components: tuple[str, ...] | None = None
     alpha: float | None = None
     spacy_model: str | None = None
@@ -214,7 +216,7 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("per_family", "per_attack", "threads", "limit"))
+        at_least(self, 1, ("per_family", "per_attack", "threads", "limit", "captions_per_image"))
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     size = model.image.linear.in_features
     if features.values.shape[-1] != size:
         raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
-    chosen = captions.to_evaluate(config.split, features.available, config.limit)
+    chosen = captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
     attacks = choose_attacks(corpus, chosen, config)
