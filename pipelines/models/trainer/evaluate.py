@@ -124,7 +124,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         queries = frequent_queries(rows, frequent, owner.tolist(), len(image), written_forms(rows, parses))
         metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
         if trained.model in OWN_METRICS:
-            split_components = SplitComponents(vocabulary, rows, features.values[image].to(device))
+            split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
