@@ -11,10 +11,9 @@ through the whole table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 NOTHING = -1  # instead of an id, if there is none to sample
 STRIDE = 1 << 32  # greater than every id
-Key = tuple[str, str, str]
+AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,28 @@ class Ragged:
     offsets: np.ndarray
 
     @classmethod
-    def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
-        """Build it from a list of rows, each a sorted list of ids."""
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
-        return cls(np.array([id for row in rows for id in row], np.int64), offsets)
+    def from_lists(cls, lists: pa.ListArray) -> Ragged:
+        """Build it from an Arrow array of lists, each sorted."""
+        sizes = lists.value_lengths().to_numpy(zero_copy_only=False)
+        values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        return cls(values, _offsets(sizes))
+
+    def entries(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All values of these rows (n,), and the index in `rows` of the row of each; both (m,)."""
+        sizes = self.offsets[rows + 1] - self.offsets[rows]
+        owner = np.repeat(np.arange(len(rows)), sizes)
+        first = np.cumsum(sizes) - sizes
+        return self.values[np.arange(len(owner)) - first[owner] + self.offsets[rows][owner]], owner
+
+    def keys(self, first: int, end: int) -> np.ndarray:
+        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, in ascending order."""
+        row = np.repeat(np.arange(first, end), np.diff(self.offsets[first : end + 1]))
+        return row * STRIDE + self.values[self.offsets[first] : self.offsets[end]]
 
     def sample_inside(self, rows: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
-        first, size = self.offsets[rows, None], np.diff(self.offsets)[rows, None]
+        first = self.offsets[rows, None]
+        size = self.offsets[rows + 1, None] - first
         drawn = np.full((len(rows), k), NOTHING)
         at = first + (rng.random(drawn.shape) * size).astype(np.int64)
         full = np.broadcast_to(size > 0, drawn.shape)
@@ -65,9 +77,7 @@ class Ragged:
     def _keys(self) -> np.ndarray:
         """Sort keys: for each value, its row times STRIDE, plus its value, minus its rank in the row."""
         counts = np.diff(self.offsets)
-        row_of = np.repeat(np.arange(len(counts)), counts)
-        rank = np.arange(len(self.values)) - self.offsets[row_of]
-        return row_of * STRIDE + self.values - rank
+        return self.keys(0, len(counts)) + np.repeat(self.offsets[:-1], counts) - np.arange(len(self.values))
 
 
 class Sampler:
@@ -79,27 +89,33 @@ class Sampler:
 
     def __init__(self, components: pa.Table, vocabulary: pa.Table, exclusions: pa.Table) -> None:
         """Read the tables; `components` may be part of its table. Raises KeyError if `exclusions` lacks an image."""
-        self.words: dict[str, list[str]] = {"noun": [], "attribute": [], "relation": []}
-        rivals: dict[str, list[list[int]]] = {kind: [] for kind in self.words}
-        columns = (vocabulary[name].to_pylist() for name in ("kind", "words", "rivals"))
-        for kind, words, its in zip(*columns, strict=True):
-            if kind in self.words:
-                self.words[kind] += words
-                rivals[kind].append(its)
-        columns = (exclusions[name].to_pylist() for name in ("image_id", "kind", "of", "ids"))
-        excluded = {(image, kind, of): ids for image, kind, of, ids in zip(*columns, strict=True)}
-        images = components["image_id"].to_pylist()
-        row_of = {image: row for row, image in enumerate(dict.fromkeys(images))}
-        self._image = np.array([row_of[image] for image in images], np.int64)
-        self._nouns = Ragged.from_rows([excluded[image, "noun", ""] for image in row_of])
-        self.pair_caption, pairs = _mentioned(components, "attribute", images)
-        self.triple_caption, triples = _mentioned(components, "relation", images)
-        self._attributes = Ragged.from_rows(
-            list(_allowed(pairs, self.words["attribute"], rivals["attribute"], excluded))
-        )
-        self._relations = Ragged.from_rows(
-            list(_allowed(triples, self.words["relation"], rivals["relation"], excluded))
-        )
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.words: dict[str, list[str]] = {}
+        rivals: dict[str, Ragged] = {}
+        for kind in ("noun", "attribute", "relation"):
+            rows = vocabulary.filter(pc.equal(vocabulary["kind"], kind)).combine_chunks()
+            self.words[kind] = rows["words"].combine_chunks().flatten().to_pylist()
+            rivals[kind] = Ragged.from_lists(rows["rivals"].combine_chunks())
+        images = components["image_id"].combine_chunks().dictionary_encode()
+        self._image = images.indices.to_numpy().astype(np.int64)
+        excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
+        every = np.arange(len(images.dictionary))
+        nouns = _Exclusions("noun", exclusions, images.dictionary).rows(every, pa.repeat("", len(every)))
+        self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
+        self._negatives: dict[str, Ragged] = {}
+        self._row: dict[str, np.ndarray] = {}
+        captions = {}
+        for kind in ("attribute", "relation"):
+            column = components[f"{kind}s"].combine_chunks()
+            captions[kind] = np.repeat(np.arange(len(column)), column.value_lengths().to_numpy(zero_copy_only=False))
+            items = column.flatten()
+            its = _Exclusions(kind, exclusions, images.dictionary)
+            rows = its.rows(self._image[captions[kind]], items.field("object"))
+            word = _indices(items.field(kind), self.words[kind])
+            self._negatives[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
+        self.pair_caption, self.triple_caption = captions["attribute"], captions["relation"]
 
     def nouns(self, captions: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Ids of nouns that are not in the images of these captions (row numbers): shape (len(captions), k)."""
@@ -107,34 +123,69 @@ class Sampler:
 
     def attributes(self, pairs: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Ids of attributes that are false of the objects of these pairs: shape (len(pairs), k)."""
-        return self._attributes.sample_inside(pairs, k, rng)
+        return self._negatives["attribute"].sample_inside(self._row["attribute"][pairs], k, rng)
 
     def relations(self, triples: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Ids of relations that do not hold between subject and object of these triples: shape (len(triples), k)."""
-        return self._relations.sample_inside(triples, k, rng)
+        return self._negatives["relation"].sample_inside(self._row["relation"][triples], k, rng)
 
 
-def _mentioned(components: pa.Table, kind: str, images: Sequence[str]) -> tuple[np.ndarray, list[tuple[str, Key]]]:
-    """For all pairs or triples, the row of their caption, and their word with the key of its exclusions."""
-    column = components[f"{kind}s"].combine_chunks()
-    captions = np.repeat(np.arange(len(images)), column.value_lengths().to_numpy(zero_copy_only=False))
-    items = column.flatten()
-    words, objects = items.field(kind).to_pylist(), items.field("object").to_pylist()
-    keys = [(images[at], kind, of) for at, of in zip(captions.tolist(), objects, strict=True)]
-    return captions, list(zip(words, keys, strict=True))
+class _Exclusions:
+    """Where a table component_exclusions has the rows of one kind, by image and object."""
+
+    def __init__(self, kind: str, table: pa.Table, images: pa.Array) -> None:
+        """images: their ids; an image's number is its index."""
+        import pyarrow.compute as pc
+
+        image = _indices(table["image_id"], images)
+        rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image >= 0))
+        objects = table["of"].take(rows).combine_chunks().dictionary_encode()
+        keys = image[rows] * STRIDE + objects.indices.to_numpy()
+        order = np.argsort(keys, kind="stable")
+        self._kind, self._images, self._objects = kind, images, objects.dictionary
+        self._keys, self._rows = keys[order], rows[order]
+
+    def rows(self, image: np.ndarray, objects: pa.Array) -> np.ndarray:
+        """The row (n,) of each image, a number, and object, a name. Raises KeyError for one without."""
+        keys = image * STRIDE + _indices(objects, self._objects)
+        at = np.searchsorted(self._keys, keys)
+        found = np.append(self._keys, -1)[at] == keys
+        if not found.all():
+            lacking = int(np.argmin(found))
+            key = self._images[int(image[lacking])].as_py(), self._kind, objects[lacking].as_py()
+            raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
+        return self._rows[at]
 
 
-def _allowed(
-    mentioned: Iterable[tuple[str, Key]],
-    words: Sequence[str],
-    rivals: Sequence[Sequence[int]],
-    excluded: Mapping[Key, Sequence[int]],
-) -> Iterator[list[int]]:
-    """For each pair or triple, the rivals of its word that cannot be true according to the image's captions."""
-    number = {word: id for id, word in enumerate(words)}
-    known: dict[tuple[str, Key], list[int]] = {}
-    for word, key in mentioned:
-        if (word, key) not in known:
-            true = set(excluded[key])
-            known[word, key] = [id for id in rivals[number[word]] if id not in true] if word in number else []
-        yield known[word, key]
+def _indices(names: pa.Array, known: Any) -> np.ndarray:
+    """The index (n,) of each name in `known`, a sequence of names; -1 for a name that is not there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = known if isinstance(known, pa.Array) else pa.array(known, pa.string())
+    return pc.fill_null(pc.index_in(names, values), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _offsets(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> tuple[Ragged, np.ndarray]:
+    """The rivals of words (n,) that cannot be true of what is excluded in `rows` (n,) of `excluded`.
+
+    Equal pairs of word and row have their lists once: returns the lists, and for each of the n the index of its list. A
+    word of -1 has no rivals.
+    """
+    keys, which = np.unique(rows * STRIDE + word + 1, return_inverse=True)
+    row, word = keys // STRIDE, keys % STRIDE - 1
+    values, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for start in range(0, len(keys), AT_ONCE):
+        its = row[start : start + AT_ONCE]
+        forbidden = excluded.keys(int(its[0]), int(its[-1]) + 1)
+        known = np.flatnonzero(word[start : start + AT_ONCE] >= 0)
+        ids, owner = rivals.entries(word[start + known])
+        wanted = its[known][owner] * STRIDE + ids
+        free = np.append(forbidden, -1)[np.searchsorted(forbidden, wanted)] != wanted
+        values.append(ids[free])
+        sizes.append(np.bincount(known[owner[free]], minlength=len(its)))
+    return Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), which

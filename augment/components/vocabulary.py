@@ -16,7 +16,7 @@ from negcap.schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PAPER_MIN_COUNT = 101  # "frequency > 100"
+PAPER_RARE = 100  # "frequency > 100"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
 WORDS = ("first", "second", "third")
@@ -30,10 +30,8 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 def default_min_count(captions: int) -> int:
-    """The count from which a word is frequent: UniVSE's "more than 100" scaled to the number of captions, within 5 to
-    101.
-    """
-    return min(PAPER_MIN_COUNT, max(FLOOR, round(PAPER_MIN_COUNT * captions / PAPER_CAPTIONS)))
+    """The least count of a frequent word: more than UniVSE's 100, scaled to the number of captions, within 5 to 101."""
+    return max(FLOOR, PAPER_RARE * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 
 def count(components: pa.Table) -> pa.Table:

@@ -32,15 +32,17 @@ if TYPE_CHECKING:
     from negcap.augment.language.concreteness import Concreteness
 
 KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
-PAPER_MIN_COUNT = 200
+PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
 FLOOR = 5
 NOUNS = 4096  # number of nouns whose results are cached
 
 
 def default_min_count(captions: int) -> int:
-    """Minimum count of a frequent head noun: VSE-C's 200, scaled to the number of captions, within 5 to 200."""
-    return min(PAPER_MIN_COUNT, max(FLOOR, round(PAPER_MIN_COUNT * captions / PAPER_CAPTIONS)))
+    """The least count of a frequent head noun: more than VSE-C's 200, scaled to the number of captions, within 5 to
+    201.
+    """
+    return max(FLOOR, PAPER_RARE * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:

@@ -29,8 +29,8 @@ beam_width = click.option("--width", type=int, help="Width of the beam; default:
 @click.option("--batch-size", type=int, help="Captions per batch; default: 64.")
 @click.option("--rollout-every", type=int, help="Distance between rollout positions, in words; default: 3.")
 @click.option("--rollouts", type=int, help="Rollouts from each position; default: 2.")
-@click.option("--alpha", type=float, help="Weight of generated captions in the discriminator's loss; default: 0.5.")
-@click.option("--beta", type=float, help="Weight of mismatched captions in the discriminator's loss; default: 0.5.")
+@click.option("--alpha", type=float, help="Weight of generated captions in the discriminator's loss; default: 1.")
+@click.option("--beta", type=float, help="Weight of mismatched captions in the discriminator's loss; default: 1.")
 @options.train_splits
 @click.option("--validation-split", metavar="NAME", help="Split whose likelihood selects the generator; default: val.")
 @options.validation_images

@@ -17,15 +17,22 @@ from negcap.pipelines.cli.choices import (
     MODELS,
     OPERATORS,
     POOLINGS,
+    REDUCTIONS,
 )
 from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
 
 SHARED = ("device", "threads")
-EVALUATED = ("split", "per_family", "per_attack", *SHARED)
+EVALUATED = ("split", "captions_per_image", "per_family", "per_attack", *SHARED)
 
 attacks = options.together(
     click.option("--split", metavar="NAME", help="Split on which to evaluate; default: test."),
+    click.option(
+        "--captions-per-image",
+        type=int,
+        metavar="N",
+        help="Evaluate only the first N captions of an image; the papers use 5; default: all.",
+    ),
     click.option("--per-family", type=int, help="Negatives per caption and family in VSE-C's attack; default: 20."),
     click.option("--per-attack", type=int, help="Negatives per caption and operator in UniVSE's attack; default: 5."),
 )
@@ -70,7 +77,7 @@ training = options.together(
     click.option(
         "--tune-vectors/--keep-vectors",
         default=None,
-        help="Train the word vectors, too, or keep them as they are; default: tune.",
+        help="Train the vectors of FILE, too, or keep them as they are; default: tune, univse keep.",
     ),
     options.min_count,
     click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),
@@ -92,6 +99,9 @@ training = options.together(
         choices=COMPONENTS,
         empty="none",
     ),
+    options.one_of("--reduce-obj", REDUCTIONS, "UniVSE: what ℓ_obj takes of the 16 false nouns; default: hardest."),
+    options.one_of("--reduce-attr", REDUCTIONS, "UniVSE: what ℓ_attr takes of each kind of negatives; default: mean."),
+    options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
     click.option("--amp/--no-amp", default=None, help="Compute in bf16 on a GPU; default: amp."),

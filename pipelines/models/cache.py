@@ -22,6 +22,12 @@ class CachedArrays(NamedTuple):
     metadata: dict[str, str]
 
 
+def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
+    """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    return run / FOLDER / f"{prefix}{key}.{suffix}"
+
+
 def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> CachedArrays:
     """Read a safetensors file from the run's cache; if it does not exist yet, write it first.
 
@@ -30,8 +36,7 @@ def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], byte
     """
     from safetensors import SafetensorError, safe_open
 
-    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    path = run / FOLDER / f"{prefix}{key}.safetensors"
+    path = cache_file(run, prefix, identity, "safetensors")
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, make())

@@ -54,11 +54,12 @@ class Captions(NamedTuple):
         human = captions[self.human[captions]]
         return human if len(human) else captions
 
-    def to_evaluate(self, split: str, available: Tensor, limit: int | None) -> Tensor:
+    def to_evaluate(self, split: str, available: Tensor, limit: int | None, per_image: int | None = None) -> Tensor:
         """The indices (n,) of the captions that an evaluation on a split uses.
 
-        available: (I,) bool, images with features. limit: use only this many first images; None: all. Raises ValueError
-        for an unknown split, or one without captions of images with features.
+        available: (I,) bool, images with features. limit: use only this many first images; None: all. per_image: use
+        only this many first captions of each image; None: all. Raises ValueError for an unknown split, or one without
+        captions of images with features.
         """
         chosen = self.for_metrics(self.of_split(split))
         chosen = chosen[available[self.image[chosen]]]
@@ -66,6 +67,10 @@ class Captions(NamedTuple):
             raise ValueError(f"split {split!r} must have captions of images with features, has none")
         if limit:
             chosen = chosen[torch.isin(self.image[chosen], self.image[chosen].unique()[:limit])]
+        if per_image:
+            image, order = self.image[chosen].sort(stable=True)
+            first = torch.searchsorted(image, image)  # where each image begins
+            chosen = chosen[order[torch.arange(len(image)) - first < per_image].sort().values]
         return chosen
 
 

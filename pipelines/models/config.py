@@ -17,6 +17,7 @@ TRANSFORMS = ("root", "none")
 IMAGE_POOLINGS = ("average", "max", "max-k")
 COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
+REDUCTIONS = ("hardest", "mean", "sum")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = (
     *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim"),
@@ -30,6 +31,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "bidirectional": False,
         "pooling": "last",
         "image_pooling": "max-k",
+        "tune_vectors": False,
         "constant": 6,
         "decay": 0.5,
         "decay_every": 1,
@@ -44,6 +46,9 @@ ONE_OF = {
     "transform": TRANSFORMS,
     "image_pooling": IMAGE_POOLINGS,
     "composition": COMPOSITIONS,
+    "reduce_obj": REDUCTIONS,
+    "reduce_attr": REDUCTIONS,
+    "reduce_rel": REDUCTIONS,
     "device": DEVICES,
 }
 RESUMABLE = ("run", "output", "epochs", "threads")  # may change when a training is resumed
@@ -74,7 +79,7 @@ class TrainConfig:
     Model
         joint: the dimension of the joint space of images and texts. word_dim: of the word vectors; modifier_dim: of
             UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
-            tune_vectors: whether vectors from a file are trained.
+            tune_vectors: whether vectors from a file are trained; those of words that the file lacks always are.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
         transform: of image features; root: signed square root, then L2 norm; none: none. image_pooling: of the regions
             of a grid, see ImageEncoder.
@@ -92,6 +97,9 @@ class TrainConfig:
         contrast: the kinds whose contrastive losses ℓ_obj, ℓ_attr, ℓ_rel are trained.
         weights: the factors η of ℓ_comp (u_comp with the image), ℓ_obj, ℓ_attr and ℓ_rel; ℓ_rel is trained only after
             the first `relations_after` epochs.
+        reduce_obj, reduce_attr, reduce_rel: what ℓ_obj, ℓ_attr and ℓ_rel take of the hinges of a component's negatives
+            of a kind: the hardest, their mean, or their sum. The kinds are added. "sum" is the letter of the paper's
+            supplement for ℓ_attr and ℓ_rel, but needs other weights, as there are up to 127 negatives of a kind.
         temperature: τ of the softmax that weights regions by relevance. composition: average, sum or max of a caption's
             component vectors.
         alpha: α, the sentence's weight in the caption's vector u_cap = Norm(α u_sent + (1 - α) u_comp), where u_sent is
@@ -136,6 +144,9 @@ class TrainConfig:
     contrast: tuple[str, ...] = COMPONENTS
     weights: tuple[float, float, float, float] = (0.5, 0.5, 0.5, 1.0)
     relations_after: int = 2
+    reduce_obj: str = "hardest"
+    reduce_attr: str = "mean"
+    reduce_rel: str = "mean"
     temperature: float = 1.0
     composition: str = "average"
     alpha: float = 0.75
@@ -183,7 +194,8 @@ def configure(run: Path, output: Path, model: str = "vse++", **given: Any) -> Tr
 class EvaluateConfig:
     """How a model is evaluated. Raises ValueError for a value out of its range.
 
-    split: of the run. limit: evaluate only this many first images of it; None: all. per_family: the maximum number of
+    split: of the run. limit: evaluate only this many first images of it; None: all. captions_per_image: use only this
+    many first captions of an image, 5 in the papers' protocols; None: all. per_family: the maximum number of
     negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
     attacks. components, alpha: see TrainConfig; used instead of the values of the training unless None (UniVSE only).
     spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that can be loaded. seed: of
@@ -194,6 +206,7 @@ class EvaluateConfig:
     per_family: int = 20
     per_attack: int = 5
     limit: int | None = None
+    captions_per_image: int | None = None
     components: tuple[str, ...] | None = None
     alpha: float | None = None
     spacy_model: str | None = None
@@ -203,7 +216,7 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("per_family", "per_attack", "threads", "limit"))
+        at_least(self, 1, ("per_family", "per_attack", "threads", "limit", "captions_per_image"))
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,9 @@ from negcap.pipelines.models.cache import cached_arrays
 from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
 
-LAYOUT = 1  # version of the arrays in the cache
+LAYOUT = 2  # version of the arrays in the cache
 SINGULAR = ("a", "an", "one")  # quantities of one
-COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced")
+COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Corpus:
     tokens: (total,) int32. offsets: (C + M + 1,); text i is `tokens[offsets[i]:offsets[i + 1]]`, captions first, then
     negatives. captions: C. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices
     into `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and
-    operator. plural: (C,) bool, captions in which some negative replaces a quantity above one.
+    operator. was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its
+    place, is above one; False for negatives of other operators.
     """
 
     tokens: Tensor
@@ -41,7 +43,8 @@ class Corpus:
     operator: Tensor
     family: Tensor
     draw: Tensor
-    plural: Tensor
+    was_plural: Tensor
+    is_plural: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
 
@@ -75,7 +78,6 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
     number = {caption: n for n, caption in enumerate(captions.ids)}
     operators: dict[str, int] = {}
     families: dict[str, int] = {}
-    plural = np.zeros(len(captions.ids), bool)
     parts: list[dict[str, np.ndarray]] = []
     encoded = [vocabulary.encode(captions.texts)]
     for rows in _negatives(run):
@@ -86,10 +88,6 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
                 f"negatives of {run} must belong to its captions, one belongs to: {missing.args[0]}"
             ) from None
         ids = rows["negative_id"].to_pylist()
-        counted = pc.and_(
-            pc.equal(rows["operator"], "numeral"), pc.invert(pc.is_in(rows["replaced"], pa.array(SINGULAR)))
-        )
-        plural[owner[counted.to_numpy(zero_copy_only=False)]] = True
         encoded.append(vocabulary.encode(rows["text"]))
         parts.append(
             {
@@ -97,17 +95,26 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
                 "operator": _indices(rows["operator"], operators),
                 "family": _indices(rows["family"], families),
                 "draw": np.array([int(name.rpartition(":")[2]) for name in ids], np.int32),
+                "was_plural": _above_one(rows, "replaced"),
+                "is_plural": _above_one(rows, "replacement"),
             }
         )
-    types = {"negative_caption": np.int64, "operator": np.int64, "family": np.int64, "draw": np.int32}
+    types: dict[str, Any] = {"negative_caption": np.int64, "operator": np.int64, "family": np.int64, "draw": np.int32}
+    types |= {"was_plural": np.bool_, "is_plural": np.bool_}
     arrays = {name: np.concatenate([np.empty(0, t), *(part[name] for part in parts)]) for name, t in types.items()}
     flat = _concatenate(encoded)
-    arrays.update(tokens=flat.tokens, offsets=flat.offsets, plural=plural)
+    arrays.update(tokens=flat.tokens, offsets=flat.offsets)
     return save(arrays, {"operators": json.dumps(list(operators)), "families": json.dumps(list(families))})
 
 
 def _negatives(run: Path) -> Iterator[pa.Table]:
     yield from read_table(run, "negatives", COLUMNS) if list_shards(run / "negatives") else ()
+
+
+def _above_one(rows: pa.Table, column: str) -> np.ndarray:
+    """(n,) bool: True for negatives of the operator numeral with a quantity above one in this column."""
+    singular = pc.is_in(rows[column], pa.array(SINGULAR))
+    return pc.and_(pc.equal(rows["operator"], "numeral"), pc.invert(singular)).to_numpy()
 
 
 def _indices(column: pa.ChunkedArray, known: dict[str, int]) -> np.ndarray:

@@ -68,20 +68,35 @@ class ImageEncoder(nn.Module):
         return functional.normalize(regions.topk(highest, dim=1, sorted=False).values.mean(1).float(), dim=-1)
 
 
-def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> nn.Embedding:
+class WordEmbedding(nn.Embedding):
+    """A word embedding (words, size), some of whose rows are not trained; `fixed`: (words,) bool, which."""
+
+    fixed: Tensor
+
+    def __init__(self, words: int, size: int) -> None:
+        super().__init__(words, size)
+        self.register_buffer("fixed", torch.zeros(words, dtype=torch.bool), persistent=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The vectors (…, size) of words (…), ids; the fixed ones are constants."""
+        vectors = super().forward(input)
+        return torch.where(self.fixed[input.long()][..., None], vectors.detach(), vectors)
+
+
+def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
     """A word embedding, initialized uniformly in [-0.1, 0.1], or from `vectors`.
 
     words: the size of the vocabulary. size: the dimension. vectors: (words, size), with NaN rows for words to
-    initialize at random; None: all at random. tune: whether an embedding with `vectors` is trained; one without always
-    is.
+    initialize at random, which are always trained; None: all are. tune: whether the words with a vector are trained.
     """
-    embedding = nn.Embedding(words, size)
+    embedding = WordEmbedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
     if vectors is not None:
         known = ~vectors.isnan().any(1)
         with torch.no_grad():
             embedding.weight[known] = vectors[known]
-        embedding.weight.requires_grad_(tune)
+        if not tune:
+            embedding.fixed.copy_(known)
     return embedding
 
 

@@ -1,9 +1,13 @@
-"""A run's image features as tensors."""
+"""A run's image features as one memory-mapped array, and their way to the device, a batch at a time."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,15 +16,21 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from negcap.pipelines.engine.manifest import hash_table
 from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.models.cache import cache_file, cached_arrays
+from negcap.pipelines.models.device import to_device
 from negcap.schemas.features import TABLE
+
+LAYOUT = 1  # version of the array in the cache
+RESIDENT = 0.5  # the share of a GPU's free memory that features may take up
 
 
 class Features(NamedTuple):
     """The features of I images.
 
-    values: (I, D), or (I, R, D) for R regions on a grid; 0 for images without features. backbone: the network that
-    computed them. available: (I,) bool, images with features.
+    values: (I, D), or (I, R, D) for R regions on a grid; 0 for images without features; memory-mapped, so that only
+    what is used is read. backbone: the network that computed them. available: (I,) bool, images with features.
     """
 
     values: Tensor
@@ -29,34 +39,98 @@ class Features(NamedTuple):
 
 
 def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
-    """Read the features of these images from a table of the run.
+    """The features of these images from a table of the run, in the order of `image_ids`.
 
-    Raises FileNotFoundError if the table is missing; ValueError if its shards differ in backbone or shape, do not state
-    their shape, hold an image twice or values that are not finite, or if it has none of the images.
+    They are copied once from the table to an array in `RUN/encoded`, in float16 or float32 as in the table. Raises
+    FileNotFoundError if the table is missing; ValueError if its shards differ in backbone or shape, do not state their
+    shape, hold an image twice or values that are not finite, if it has none of the images, or for a damaged array.
     """
-    shards = list_shards(run / table)
-    if not shards:
+    if not list_shards(run / table):
         raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
+    ids = hashlib.sha256("\n".join(image_ids).encode()).hexdigest()
+    identity = [LAYOUT, hash_table(run, table), ids]
+    path = cache_file(run, f"{table}-", identity, "npy")
+    about, metadata = cached_arrays(run, f"{table}-", identity, lambda: _store(run, image_ids, table, path))
+    try:
+        values = np.load(path, mmap_mode="c")
+    except (OSError, ValueError, EOFError) as error:
+        there = path.with_suffix(".safetensors")
+        raise ValueError(f"{path} is damaged ({error}): delete {there}, and it is computed again") from None
+    return Features(torch.from_numpy(values), metadata["backbone"], about["available"])
+
+
+def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes:
+    """Write the features of the images to `path`, an npy file; returns which images have any, and the backbone.
+
+    The result are the bytes of a safetensors file. One shard is in memory at a time.
+    """
+    from safetensors.torch import save
+
     number = {image: n for n, image in enumerate(image_ids)}
     available = torch.zeros(len(image_ids), dtype=torch.bool)
-    values, kind, seen = torch.empty(0), None, set[str]()
-    for shard in shards:
-        rows = read_shard(shard)
-        found, backbone = feature_values(rows, f"{table}/{shard.name}")
-        if kind and kind != (backbone, found.shape[1:]):
-            raise ValueError(f"{table}/{shard.name} must have the backbone and shape of the shards before it")
-        kind = (backbone, found.shape[1:])
-        if not len(values):
-            values = torch.zeros(len(image_ids), *found.shape[1:], dtype=found.dtype)
-        for row, image in enumerate(rows["image_id"].to_pylist()):
-            if image in seen:
-                raise ValueError(f"{table}/{shard.name} must hold each image once, holds twice: {image}")
-            seen.add(image)
-            if image in number:
-                values[number[image]], available[number[image]] = found[row], True
-    if not available.any():
-        raise ValueError(f"{table} of {run} must have features of its images, has none")
-    return Features(values, backbone, available)
+    kind, seen, start = None, set[str](), 0
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            for shard in list_shards(run / table):
+                rows = read_shard(shard)
+                found, backbone = feature_values(rows, f"{table}/{shard.name}")
+                if kind and kind != (backbone, found.shape[1:], found.dtype):
+                    raise ValueError(f"{table}/{shard.name} must have the backbone and shape of the shards before it")
+                values = found.numpy()
+                if not kind:
+                    shape = (len(image_ids), *values.shape[1:])
+                    header = {"descr": values.dtype.str, "fortran_order": False, "shape": shape}
+                    np.lib.format.write_array_header_1_0(file, header)
+                    start = file.tell()
+                kind = (backbone, found.shape[1:], found.dtype)
+                for row, image in enumerate(rows["image_id"].to_pylist()):
+                    if image in seen:
+                        raise ValueError(f"{table}/{shard.name} must hold each image once, holds twice: {image}")
+                    seen.add(image)
+                    if image in number:
+                        available[number[image]] = True
+                        file.seek(start + number[image] * values[row].nbytes)
+                        file.write(values[row].data)
+                file.truncate(start + len(image_ids) * values[:1].nbytes)
+            if not available.any():
+                raise ValueError(f"{table} of {run} must have features of its images, has none")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return save({"available": available}, {"backbone": backbone})
+
+
+def place(values: Tensor, device: torch.device) -> Tensor:
+    """Features (I, …) on the device, or as they are if they would take up more than half of a GPU's free memory."""
+    if device.type == "cpu" or values.nbytes > RESIDENT * torch.cuda.mem_get_info(device)[0]:
+        return values
+    return values.to(device)
+
+
+def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
+    """The features `rows` (B,), a CPU tensor, of values (I, …), on the device.
+
+    Those that are not there yet are read to pinned memory and copied asynchronously.
+    """
+    if values.device.type != "cpu":
+        return values[to_device(rows, values.device)]
+    pinned = torch.empty((len(rows), *values.shape[1:]), dtype=values.dtype, pin_memory=device.type != "cpu")
+    np.take(values.numpy(), rows.numpy(), axis=0, out=pinned.numpy(), mode="clip")  # not on torch's threads
+    return pinned.to(device, non_blocking=True)
+
+
+def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each batch with what `load` makes of it, which happens in a thread while the batch before it is in use."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = None
+        for batch in batches:
+            following = batch, pool.submit(load, batch)
+            if waiting:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting:
+            yield waiting[0], waiting[1].result()
 
 
 def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:

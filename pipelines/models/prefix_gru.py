@@ -20,13 +20,16 @@ class PrefixTree(NamedTuple):
 
     word: (N,) the id of the last word of each. parent: (N,) the node of the prefix that is one word shorter; -1 if it
     is empty. steps: T + 1 numbers; the prefixes of t + 1 words are the nodes from steps[t] to steps[t + 1]. leaf: (B,)
-    the node of each whole sentence.
+    the node of each whole sentence. inner: (K,) the nodes that are the parent of any, ascending. branch: (N,) the index
+    in `inner` of each node's parent; -1 if that is empty.
     """
 
     word: Tensor
     parent: Tensor
     steps: list[int]
     leaf: Tensor
+    inner: Tensor
+    branch: Tensor
 
 
 def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
@@ -54,11 +57,16 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
         steps.append(nodes)
     leaf = torch.empty_like(node)
     leaf[order] = node
-    return PrefixTree(torch.cat(word), torch.cat(parent), steps, leaf)
+    parents = torch.cat(parent)
+    inner, branch = parents.unique_consecutive(return_inverse=True)  # ascending: keys were sorted in every step
+    return PrefixTree(torch.cat(word), parents, steps, leaf, inner[1:], branch - 1)
 
 
 class _Recurrence(torch.autograd.Function):
-    """The states of a GRU at the nodes of a prefix tree, pooled along each sentence; see `pooled_states`."""
+    """The states of a GRU at the nodes of a prefix tree, pooled along each sentence; see `pooled_states`.
+
+    A state is multiplied by the weights once, however many nodes follow it.
+    """
 
     @staticmethod
     def forward(
@@ -70,10 +78,16 @@ class _Recurrence(torch.autograd.Function):
         rz = gates.new_empty(nodes, 2 * size)
         top = gates.new_empty(nodes, size) if pool else h
         source = torch.empty(nodes, size, dtype=torch.int32) if pool else None
+        inputs = gates.new_empty(_widest(tree), 3 * size)
         for a, b in zip(tree.steps, tree.steps[1:], strict=False):
-            x, above = gates[which[a:b]], tree.parent[a:b]
+            above = tree.parent[a:b]
+            x = torch.index_select(gates, 0, which[a:b], out=inputs[: b - a])
             before = h[above] if a else h.new_zeros(b - a, size)
-            hidden = torch.addmm(bias, before, weight.T)
+            hidden = bias.expand(b - a, -1)
+            if a:
+                part, branch = _parents(tree, a, b)
+                hidden = torch.addmm(bias, before if len(part) == b - a else h[part], weight.T)
+                hidden = hidden if len(part) == b - a else hidden[branch]
             torch.sigmoid(x[:, : 2 * size].add_(hidden[:, : 2 * size]), out=rz[a:b])
             hn[a:b] = hidden[:, 2 * size :]
             torch.tanh(x[:, 2 * size :].addcmul_(rz[a:b, :size], hn[a:b]), out=n[a:b])
@@ -101,23 +115,39 @@ class _Recurrence(torch.autograd.Function):
             dh.scatter_add_(0, chosen, grad)
         else:
             dh.index_add_(0, tree.leaf, grad)
-        dx = torch.empty(len(h), 3 * size, dtype=h.dtype)
-        dhidden = torch.empty_like(dx)
+        dgates = h.new_zeros(ctx.words, 3 * size)
+        dinner = h.new_zeros(len(tree.inner), 3 * size)
+        dbias = h.new_zeros(3 * size)
+        inputs = h.new_empty(_widest(tree), 3 * size)
         for a, b in zip(reversed(tree.steps[:-1]), reversed(tree.steps[1:]), strict=True):
-            d, r, z, above = dh[a:b], rz[a:b, :size], rz[a:b, size:], tree.parent[a:b]
+            d, r, z, above, dx = dh[a:b], rz[a:b, :size], rz[a:b, size:], tree.parent[a:b], inputs[: b - a]
             before = h[above] if a else torch.zeros_like(d)
-            dn = d * (1 - z) * (1 - n[a:b].square())
-            dx[a:b, :size] = dn * hn[a:b] * r * (1 - r)
-            dx[a:b, size : 2 * size] = d * (before - n[a:b]) * z * (1 - z)
-            dx[a:b, 2 * size :] = dn
-            dhidden[a:b, : 2 * size] = dx[a:b, : 2 * size]
-            dhidden[a:b, 2 * size :] = dn * r
+            dn = torch.mul(d, 1 - z, out=dx[:, 2 * size :]).mul_(1 - n[a:b].square())
+            dhn = dn * r
+            torch.mul(dhn, hn[a:b], out=dx[:, :size]).mul_(1 - r)
+            torch.mul(d, before.sub_(n[a:b]), out=dx[:, size : 2 * size]).mul_(z).mul_(1 - z)
+            dgates.index_add_(0, which[a:b], dx)
+            dx[:, 2 * size :] = dhn
+            dbias += dx.sum(0)
             if a:
-                dh.index_add_(0, above, torch.addmm(d * z, dhidden[a:b], weight))
-        first = tree.steps[1]
-        dweight = dhidden[first:].T @ h[tree.parent[first:]]
-        dgates = torch.zeros(ctx.words, 3 * size, dtype=h.dtype).index_add_(0, which, dx)
-        return dgates, dweight, dhidden.sum(0), None, None, None
+                part, branch = _parents(tree, a, b)
+                start = int(tree.branch[a])
+                dhidden = dinner[start : start + len(part)]
+                dhidden.index_add_(0, branch, dx) if len(part) < b - a else dhidden.copy_(dx)
+                dh.index_add_(0, above, d * z)
+                dh.index_add_(0, part, dhidden @ weight)
+        return dgates, dinner.T @ h[tree.inner], dbias, None, None, None
+
+
+def _widest(tree: PrefixTree) -> int:
+    """The greatest number of nodes of one step."""
+    return max(b - a for a, b in zip(tree.steps, tree.steps[1:], strict=False))
+
+
+def _parents(tree: PrefixTree, a: int, b: int) -> tuple[Tensor, Tensor]:
+    """The distinct parents of a step's nodes, from `a` to `b`, and for each node the index of its parent in them."""
+    first, last = int(tree.branch[a]), int(tree.branch[b - 1])
+    return tree.inner[first : last + 1], tree.branch[a:b] - first
 
 
 def pooled_states(gates: Tensor, weight: Tensor, bias: Tensor, which: Tensor, tree: PrefixTree, pooling: str) -> Tensor:

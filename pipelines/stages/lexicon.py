@@ -21,13 +21,13 @@ CAPTIONS = "captions"
 class LexiconConfig:
     """Which words enter the lexicon.
 
-    min_count: the number of occurrences from which a noun, attribute or verb is frequent; None scales VSE-C's 200 to
-    the corpus (see augment.lexicon.lexicon.default_min_count). theta: the minimum concreteness of nouns; VSE-C's 0.6 is
-    on the scale of the published norms, which the shipped score predicts. concreteness: a file of norms to use instead
-    of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the frequent ones.
-    lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a run) to use as
-    it is. backoff: the path of a reference lexicon (negcap.pipelines.resources.reference writes it) to blend the own
-    counts with; see negcap.augment.lexicon.blend. Raises ValueError if min_count is below 1.
+    min_count: the number of occurrences from which a noun, attribute or verb is frequent; None scales VSE-C's "more
+    than 200" to the corpus (see augment.lexicon.lexicon.default_min_count). theta: the minimum concreteness of nouns;
+    VSE-C's 0.6 is on the scale of the published norms, which the shipped score predicts. concreteness: a file of norms
+    to use instead of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the
+    frequent ones. lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a
+    run) to use as it is. backoff: the path of a reference lexicon (negcap.pipelines.resources.reference writes it) to
+    blend the own counts with; see negcap.augment.lexicon.blend. Raises ValueError if min_count is below 1.
     """
 
     min_count: int | None = None

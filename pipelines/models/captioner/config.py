@@ -31,7 +31,7 @@ class CaptionerConfig:
         A prefix is valued by the mean reward of `rollouts` sampled completions; this is done for prefixes whose length
         is a multiple of `rollout_every` words.
     Discriminator's loss
-        alpha, beta: the weights of generated and of mismatched captions; 1 and 1 are equation 4 of Chen et al. (2019).
+        alpha, beta: the weights of generated and of mismatched captions; equation 4 of Chen et al. (2019) has 1 and 1.
     Optimization
         learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator; both for Adam.
         batch_size: in captions. clip: the maximum norm of the gradients. dropout: of the generator's word vectors and
@@ -52,8 +52,8 @@ class CaptionerConfig:
     batch_size: int = 64
     rollout_every: int = 3
     rollouts: int = 2
-    alpha: float = 0.5
-    beta: float = 0.5
+    alpha: float = 1.0
+    beta: float = 1.0
     train_splits: tuple[str, ...] = ("train", "restval")
     validation_split: str = "val"
     validation_images: int = 500

@@ -27,12 +27,12 @@ def likelihood_loss(scores: WordScores, sentences: PaddedSentences) -> Tensor:
 
 
 def discriminator_loss(
-    real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 0.5, beta: float = 0.5
+    real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 1.0, beta: float = 1.0
 ) -> Tensor:
     """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4).
 
     r(I, S) is the probability that a person wrote sentence S about image I. real, generated, mismatched: its logits, of
-    any shape. Equation 4 has equal weights, α = β = 1.
+    any shape. In equation 4, α = β = 1.
     """
     return (
         functional.softplus(-real).mean()

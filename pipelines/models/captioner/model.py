@@ -15,6 +15,7 @@ from negcap.pipelines.models.captioner.generator import Generator, GeneratorShap
 from negcap.pipelines.models.encoders import TRANSFORMS
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
+IMAGES = 1024  # whose features are transformed at a time
 MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase
 
 
@@ -59,10 +60,13 @@ def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
 def transform_features(features: Tensor, transform: str) -> Tensor:
     """Features for both nets, (I, D) float32: transformed; a grid (I, R, D) is first averaged over its regions.
 
-    transform: a key of TRANSFORMS.
+    transform: a key of TRANSFORMS. A block of images is read at a time.
     """
-    features = features.float()
-    return TRANSFORMS[transform](features.mean(1) if features.dim() == 3 else features)
+    parts = []
+    for part in features.split(IMAGES):
+        values = part.float()
+        parts.append(TRANSFORMS[transform](values.mean(1) if values.dim() == 3 else values))
+    return torch.cat(parts)
 
 
 def weights_file(folder: Path, phase: str) -> Path:

@@ -19,6 +19,7 @@ from negcap.pipelines.models.captioner.model import GAN, MLE, PHASES, Nets, buil
 from negcap.pipelines.models.captioner.phases import Learner, discriminator_epoch, gan_epoch, mle_epoch, sample
 from negcap.pipelines.models.captioner.text import detokenize, join_words
 from negcap.pipelines.models.captioner.training_data import read_training_data
+from negcap.pipelines.models.device import deterministic
 from negcap.pipelines.models.training import epoch_seed, read_history, write_history
 
 DISCRIMINATOR = "discriminator"
@@ -33,9 +34,9 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch, with captions sampled for
     validation images), curves.png, and weights as safetensors and JSON: the generator with the least validation loss
     (`mle`), the last one before diversity collapsed (`gan`), and all that resuming needs (`last`). On one machine the
-    same config gives the same weights. overwrite: replace a captioner trained with other settings. say: called with one
-    line of progress per epoch. Raises FileNotFoundError and ValueError for a run that lacks what the training needs,
-    ValueError for a folder that holds anything else.
+    same config gives the same weights; see `deterministic` for a GPU. overwrite: replace a captioner trained with other
+    settings. say: called with one line of progress per epoch. Raises FileNotFoundError and ValueError for a run that
+    lacks what the training needs, ValueError for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
@@ -60,7 +61,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
             continue
         if epoch == 1 and phase != MLE and (phase == DISCRIMINATOR or not config.discriminator_epochs):
             checkpoint.restore(folder, MLE, {"generator": nets.generator})
-        line = {"epoch": number, "phase": phase, "phase_epoch": epoch, **_run_epoch(learner, phase, number)}
+        with deterministic(data.device):
+            line = {"epoch": number, "phase": phase, "phase_epoch": epoch, **_run_epoch(learner, phase, number)}
         state = _save_generator(learner, line, state)
         checkpoint.save(folder, checkpoint.LAST, nets._asdict(), state, learner.optimizers)
         history.append(line)

@@ -30,11 +30,13 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 class Attacks(NamedTuple):
     """The negatives (P,) of a split that each attack adds, as indices among the M negatives of the corpus.
 
-    own: VSE-C's attacks, by family. shared: UniVSE's attacks, by operator. pairs: by operator, the first negative of
-    each caption, for the pairwise comparison with it.
+    own: VSE-C's attacks, by family. plural: the attack of VSE-C's Table 4, under the name "numeral": negatives that
+    replace a number above one by another number above one. shared: UniVSE's attacks, by operator. pairs: by operator,
+    the first negative of each caption, for the pairwise comparison with it.
     """
 
     own: dict[str, Tensor]
+    plural: dict[str, Tensor]
     shared: dict[str, Tensor]
     pairs: dict[str, Tensor]
 
@@ -58,22 +60,28 @@ class NegativeScores(NamedTuple):
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
     """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each."""
+
+    def first(operators: Sequence[str], limit: int) -> Tensor:
+        return first_negatives(corpus, captions, corpus.made_by(operators), limit)
+
     univse = [name for name in PRESETS["univse"] if name in corpus.operators]
+    plural = corpus.was_plural & corpus.is_plural
     return Attacks(
-        {name: first_negatives(corpus, captions, made, config.per_family) for name, made in FAMILIES.items()},
-        {name: first_negatives(corpus, captions, [name], config.per_attack) for name in univse},
-        {name: first_negatives(corpus, captions, [name], 1) for name in corpus.operators},
+        {name: first(made, config.per_family) for name, made in FAMILIES.items()},
+        {"numeral": first_negatives(corpus, captions, plural, config.per_family)},
+        {name: first([name], config.per_attack) for name in univse},
+        {name: first([name], 1) for name in corpus.operators},
     )
 
 
-def first_negatives(corpus: Corpus, captions: Tensor, operators: Sequence[str], limit: int) -> Tensor:
-    """The indices (P,) of up to `limit` negatives per caption (n,), made by these operators.
+def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int) -> Tensor:
+    """The indices (P,) of up to `limit` negatives per caption (n,), of those that are `wanted` (M,), a mask.
 
     The first negative of each operator comes before the second ones, and so on.
     """
-    wanted = torch.zeros(corpus.captions, dtype=torch.bool)
-    wanted[captions] = True
-    rows = (corpus.made_by(operators) & wanted[corpus.negative_caption]).nonzero()[:, 0]
+    chosen = torch.zeros(corpus.captions, dtype=torch.bool)
+    chosen[captions] = True
+    rows = (wanted & chosen[corpus.negative_caption]).nonzero()[:, 0]
     key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.encoders import ImageEncoder
+from negcap.pipelines.models.features import take
 from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
 IMAGES, WORDS = 4096, 1 << 15  # per batch; this bounds the memory for activations
+NUMBERS = 1 << 25  # of features per batch
 
 
 class JointEmbedding(Protocol):
@@ -33,7 +35,12 @@ class JointEmbedding(Protocol):
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     """Unit vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
-        return torch.cat([embed(features[part].to(device)) for part in rows.to(features.device).split(IMAGES)])
+        return torch.cat([embed(take(features, part, device)) for part in rows.split(images_at_once(features))])
+
+
+def images_at_once(features: Tensor) -> int:
+    """How many images with these features (I, …) are embedded at a time."""
+    return max(1, min(IMAGES, NUMBERS // features[0].numel()))
 
 
 def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:

@@ -64,9 +64,9 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
             ranks = (plain.images + scores.outranking[name]).cpu()
             metrics["univse"][name] = _attack_metrics(ranks, rows, split)
             lists.append(RankList(f"univse:{name}", "i2t", split.image_ids, ranks))
-    if split.corpus.plural[split.captions].any():
-        metrics["plural"], plural = _plural_split(split, attacks.own["numeral"], scores)
-        lists += plural
+    if len(plural := attacks.plural["numeral"]):
+        metrics["plural"], counted = _plural_split(split, plural, scores)
+        lists += counted
     metrics["pairwise"] = {name: _pairwise(split, rows, scores) for name, rows in attacks.pairs.items() if len(rows)}
     return metrics, lists
 
@@ -109,24 +109,25 @@ def _attack_metrics(ranks: Tensor, negatives: Tensor, split: EmbeddedSplit) -> d
 def _plural_split(
     split: EmbeddedSplit, numeral: Tensor, scores: NegativeScores
 ) -> tuple[dict[str, Any], list[RankList]]:
-    """Captions with a quantity above one and their images: plain, then attacked by their numeral negatives.
+    """VSE-C's Table 4: all captions of the images with a caption that counts more than one, plain and attacked.
 
-    numeral: (P,) the numeral negatives of the split. VSE-C's Table 4 keeps all five captions of the images of such
-    captions; here, only those with a quantity above one that some negative replaces.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. numeral: (P,) the
+    negatives of the split that replace such a number by another number above one ("3 dogs" -> "5 dogs"); only they
+    attack, so that singular and plural forms tell nothing.
     """
-    corpus = split.corpus
-    inside = corpus.plural[split.captions]
+    counting = torch.zeros(split.corpus.captions, dtype=torch.bool)
+    counting[split.corpus.negative_caption[split.corpus.was_plural]] = True
+    inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
     device = split.images.device
     plain = rank(split.images[image.to(device)], split.vectors[inside.to(device)], owner.to(device))
-    rows = numeral[corpus.plural[corpus.negative_caption[numeral]]]
     index = torch.zeros(len(split.images), dtype=torch.long)
     index[image] = torch.arange(len(image))
-    attacked = ranks_with_own_negatives(plain, scores.own, rows, index[split.image_of_negative(rows)])
+    attacked = ranks_with_own_negatives(plain, scores.own, numeral, index[split.image_of_negative(numeral)])
     metrics = {
         "images": len(image),
         "captions": int(inside.sum()),
-        "negatives": len(rows),
+        "negatives": len(numeral),
         "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
         "numeral": _recalls_with_intervals(attacked, split.seed),
     }

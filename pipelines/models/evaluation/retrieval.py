@@ -6,6 +6,7 @@ maps everything to the same vector is last, not first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -115,27 +116,48 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Tensor:
     return torch.zeros(images, 4, dtype=torch.double, device=ranks.device).index_add(0, owner, values.double())
 
 
-def bootstrap_intervals(tables: list[Tensor], seed: int = 0) -> list[list[tuple[float, float]]]:
+def bootstrap_samples(tables: Sequence[Tensor], seed: int = 0) -> list[Tensor]:
+    """RESAMPLES bootstrap samples of ratios in %, over images and trainings.
+
+    tables: each (S, I, k + 1): for S trainings and I images, k counts and their denominator, as `count_hits` returns
+    them. Every sample draws I images and S trainings with replacement, the same for all tables, and for every call with
+    the same I, S and seed: samples of two models may be subtracted one by one (a paired bootstrap). Returns (RESAMPLES,
+    k) per table, the ratios of the sums over the images and trainings drawn.
+    """
+    trainings, images = tables[0].shape[:2]
+    of_images, of_trainings = (Generator().manual_seed(seed) for _ in range(2))
+    samples: list[list[Tensor]] = [[] for _ in tables]
+    for size in [100] * (RESAMPLES // 100):
+        image_weights = _drawn(size, images, of_images)
+        training_weights = _drawn(size, trainings, of_trainings)
+        for table, values in zip(tables, samples, strict=True):
+            per_training = torch.einsum("ri,sik->rsk", image_weights, table.cpu())
+            sums = torch.einsum("rs,rsk->rk", training_weights, per_training)
+            values.append(100 * sums[:, :-1] / sums[:, -1:].clamp(min=1))
+    return [torch.cat(values) for values in samples]
+
+
+def _drawn(samples: int, n: int, generator: Generator) -> Tensor:
+    """How often each of n is drawn in n draws with replacement: (samples, n)."""
+    chosen = torch.randint(n, (samples, n), generator=generator)
+    counts = torch.zeros(samples, n, dtype=torch.double)
+    return counts.scatter_add(1, chosen, torch.ones(samples, n, dtype=torch.double))
+
+
+def interval(samples: Tensor) -> tuple[float, float]:
+    """The 95 % interval, (low, high), of bootstrap samples (n,)."""
+    low, high = samples.quantile(torch.tensor([0.025, 0.975], dtype=torch.double)).tolist()
+    return low, high
+
+
+def bootstrap_intervals(tables: Sequence[Tensor], seed: int = 0) -> list[list[tuple[float, float]]]:
     """95 % bootstrap intervals over images, as (low, high), of ratios in %.
 
-    tables: each (I, k + 1): per image k counts and their denominator, as `count_hits` returns them. Returns one list
-    per table: the intervals of its k ratios and of their sum; for several tables, a last list with the interval of the
-    sum over all tables. All tables are resampled together, RESAMPLES times.
+    tables: each (I, k + 1), see `bootstrap_samples`. Returns one list per table: the intervals of its k ratios and of
+    their sum; for several tables, a last list with the interval of the sum over all tables.
     """
-    generator = Generator().manual_seed(seed)
-    images = len(tables[0])
-    resampled: list[list[Tensor]] = [[] for _ in tables]
-    for size in [100] * (RESAMPLES // 100):
-        chosen = torch.randint(images, (size, images), generator=generator)
-        weights = torch.zeros(size, images, dtype=torch.double).scatter_add(
-            1, chosen, torch.ones(size, images, dtype=torch.double)
-        )
-        for table, values in zip(tables, resampled, strict=True):
-            sums = weights @ table.cpu()
-            values.append(100 * sums[:, :-1] / sums[:, -1:].clamp(min=1))
-    ratios = [torch.cat(values) for values in resampled]
+    ratios = bootstrap_samples([table[None] for table in tables], seed)
     samples = [torch.cat([values, values.sum(1, keepdim=True)], 1) for values in ratios]
     if len(ratios) > 1:
         samples.append(torch.cat(ratios, 1).sum(1, keepdim=True))
-    edges = torch.tensor([0.025, 0.975], dtype=torch.double)
-    return [[(low, high) for low, high in values.quantile(edges, dim=0).T.tolist()] for values in samples]
+    return [[interval(column) for column in values.T] for values in samples]

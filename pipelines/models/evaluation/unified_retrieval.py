@@ -1,6 +1,6 @@
 """Unified text-to-image retrieval: objects, attributed objects and triples as queries (UniVSE, Table 3).
 
-The paper takes its queries from the train captions; here they come from the captions of the evaluated split.
+Queries are frequent components of the train captions; the captions of the evaluated split say which images are right.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # minimum number of images per query
+KINDS = {"object": "noun", "attribute": "attribute_noun", "relation": "triple"}  # in the table component_vocabulary
 
 
 class SplitComponents(NamedTuple):
@@ -34,13 +35,17 @@ class Queries(NamedTuple):
 
 
 def frequent_queries(
-    components: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
+    components: pa.Table, vocabulary: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
 ) -> dict[str, Queries]:
-    """The components in captions of at least MIN_IMAGES images, as queries by kind, sorted by their words.
+    """The components of a vocabulary that captions of at least MIN_IMAGES images have, by kind, sorted by their words.
 
-    components: one row per caption. image: (n,) the image index of each caption. images: I. written: the written form
-    of each relation, see `written_forms`.
+    components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
+    image: (n,) the image index of each caption. images: I. written: the written form of each relation, see
+    `written_forms`.
     """
+    known: dict[str, set[tuple[str, ...]]] = {kind: set() for kind in KINDS.values()}
+    for kind, words in zip(vocabulary["kind"].to_pylist(), vocabulary["words"].to_pylist(), strict=True):
+        known.setdefault(kind, set()).add(tuple(words))
     images_of: dict[str, dict[tuple[str, ...], set[int]]] = {kind: {} for kind in MIN_IMAGES}
     columns = [components[name].to_pylist() for name in ("objects", "attributes", "relations")]
     for at, objects, attributes, relations in zip(image, *columns, strict=True):
@@ -53,7 +58,10 @@ def frequent_queries(
             images_of["relation"].setdefault(words, set()).add(at)
     queries = {}
     for kind, least in MIN_IMAGES.items():
-        kept = sorted((words, where) for words, where in images_of[kind].items() if len(where) >= least)
+        frequent = known[KINDS[kind]]
+        kept = sorted(
+            (words, where) for words, where in images_of[kind].items() if len(where) >= least and words in frequent
+        )
         true = torch.zeros(len(kept), images, dtype=torch.bool)
         for row, (_, where) in enumerate(kept):
             true[row, sorted(where)] = True

@@ -14,7 +14,7 @@ from negcap.pipelines.engine.shards import write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import MODELS, EvaluateConfig, TrainConfig, configure
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
-from negcap.pipelines.models.evaluation.retrieval import bootstrap_intervals, count_hits
+from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, count_hits, interval
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
 from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, write_evaluation
 from negcap.pipelines.models.trainer.train import train
@@ -108,16 +108,16 @@ def compare(
     text = to_markdown(results, setting)
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / "comparison.md", (text + "\n").encode())
-    write_json(output / "comparison.json", {result.name: result.as_json() for result in results})
+    write_json(output / "comparison.json", {result.name: result.as_json(results[0]) for result in results})
     return text
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
-    """The means of the metrics over the evaluations of a variant, one per seed of its training.
+    """The means of the metrics over the evaluations of a variant, one per seed of its training, with their bootstrap.
 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
-    tables: dict[tuple[str, str], Tensor] = {}
+    tables: dict[tuple[str, str], list[Tensor]] = {}
     mean_rank: dict[tuple[str, str], float] = {}
     for evaluation in evaluations:
         for candidates, direction, queries, ranks in evaluation.ranks:
@@ -125,22 +125,19 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
             index = {image_id: n for n, image_id in enumerate(sorted(set(images)))}  # the same in both directions
             table = count_hits(ranks.cpu(), torch.tensor([index[image_id] for image_id in images]), len(index))
             key = (candidates, direction)
-            tables[key] = tables.get(key, 0) + table
+            tables.setdefault(key, []).append(table)
             mean_rank[key] = mean_rank.get(key, 0.0) + ranks.double().mean().item() / len(evaluations)
-    recalls = {key: _figures(table, bootstrap_intervals([table], seed)[0]) for key, table in tables.items()}
-    plain = [tables["plain", "i2t"], tables["plain", "t2i"]]
-    rsum = sum(recalls["plain", direction][-1].value for direction in ("i2t", "t2i"))
+    recalls, samples = {}, {}
+    for key, counts in tables.items():
+        (drawn,) = bootstrap_samples([torch.stack(counts)], seed)
+        samples[key] = torch.cat([drawn, drawn.sum(1, keepdim=True)], 1)
+        sums = torch.stack(counts).sum((0, 1))
+        values = (100 * sums[:-1] / sums[-1].clamp(min=1)).tolist()
+        of_samples = zip([*values, sum(values)], samples[key].T, strict=True)
+        recalls[key] = tuple(Figure(value, interval(column)) for value, column in of_samples)
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
-    interval = bootstrap_intervals(plain, seed)[-1][0]
-    return VariantResult(name, len(evaluations), recalls, Figure(rsum, interval), mean_rank, accuracy)
-
-
-def _figures(table: Tensor, intervals: Sequence[tuple[float, float]]) -> tuple[Figure, ...]:
-    """R@1, R@5, R@10 and their sum in %, from counts of hits (I, 4), see `count_hits`, and with their intervals."""
-    sums = table.sum(0)
-    values = (100 * sums[:-1] / sums[-1].clamp(min=1)).tolist()
-    return tuple(Figure(value, bounds) for value, bounds in zip([*values, sum(values)], intervals, strict=True))
+    return VariantResult(name, len(evaluations), recalls, mean_rank, accuracy, samples)
 
 
 def insert_tables(text: str, tables: str) -> str:

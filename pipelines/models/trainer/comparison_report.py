@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.models.config import RESUMABLE, TrainConfig
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
-from negcap.pipelines.models.evaluation.retrieval import TOP
+from negcap.pipelines.models.evaluation.retrieval import TOP, interval
 from negcap.pipelines.models.markdown import format_interval, markdown_table
 
+Keys = Sequence[tuple[str, str]]  # of retrievals: candidates, direction
+PLAIN: Keys = (("plain", "i2t"), ("plain", "t2i"))
+RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 
 class Figure(NamedTuple):
-    """A metric's mean over seeds, and its 95 % bootstrap interval over images."""
+    """A metric's mean over seeds, or a difference of two, and its 95 % bootstrap interval over images and seeds."""
 
     value: float
     interval: tuple[float, float]
@@ -30,29 +36,52 @@ class VariantResult:
     """The metrics of a variant, as means over its seeds.
 
     recalls: R@1, R@5, R@10 and their sum, in %, and mean_rank, both keyed by (candidates, direction) as in `RankList`.
-    rsum: the sum of the six recalls without attack. accuracy: by operator, how often in % a caption scores above its
-    negative.
+    accuracy: by operator, how often in % a caption scores above its negative. samples: (n, 4) bootstrap samples of
+    `recalls`, drawn from the same images and seeds for all variants.
     """
 
     name: str
     seeds: int
     recalls: Mapping[tuple[str, str], tuple[Figure, ...]]
-    rsum: Figure
     mean_rank: Mapping[tuple[str, str], float]
     accuracy: Mapping[str, float]
+    samples: Mapping[tuple[str, str], Tensor] = field(repr=False)
 
-    def as_json(self) -> dict[str, Any]:
-        """The metrics as comparison.json holds them."""
+    def total(self, keys: Keys) -> Figure:
+        """The sum of the recalls of several retrievals; rsum is that of PLAIN."""
+        return Figure(sum(self.recalls[key][-1].value for key in keys), interval(self._sampled_total(keys)))
+
+    def _sampled_total(self, keys: Keys) -> Tensor:
+        return torch.stack([self.samples[key][:, -1] for key in keys]).sum(0)
+
+    def minus(self, other: VariantResult) -> dict[str, Figure]:
+        """The differences of the metrics to another variant's, by the name of the metric: "rsum", "plain i2t R@1"."""
+        shared = [key for key in self.recalls if key in other.recalls]
+        sums = {"rsum": PLAIN, "univse": [key for key in shared if key[0].startswith("univse:")]}
+        found = {}
+        for name, keys in sums.items():
+            if keys:
+                value = self.total(keys).value - other.total(keys).value
+                found[name] = Figure(value, interval(self._sampled_total(keys) - other._sampled_total(keys)))
+        for key in shared:
+            drawn = (self.samples[key] - other.samples[key]).T
+            for name, one, its, samples in zip(RECALLS, self.recalls[key], other.recalls[key], drawn, strict=True):
+                found[f"{' '.join(key)} {name}"] = Figure(one.value - its.value, interval(samples))
+        return found
+
+    def as_json(self, first: VariantResult) -> dict[str, Any]:
+        """The metrics as comparison.json holds them, with their differences to those of the first variant."""
         retrieval = {}
         for (candidates, direction), figures in self.recalls.items():
-            names = zip(("R@1", "R@5", "R@10", "sum"), figures, strict=True)
+            names = zip(RECALLS, figures, strict=True)
             entry = {name: figure._asdict() for name, figure in names}
             retrieval[f"{candidates} {direction}"] = {**entry, "mean rank": self.mean_rank[candidates, direction]}
         return {
             "seeds": self.seeds,
-            "rsum": self.rsum._asdict(),
+            "rsum": self.total(PLAIN)._asdict(),
             "retrieval": retrieval,
             "pairwise": dict(self.accuracy),
+            f"difference from {first.name}": {name: figure._asdict() for name, figure in self.minus(first).items()},
         }
 
 
@@ -71,6 +100,7 @@ def to_markdown(results: Results, setting: str) -> str:
         _attacks_by_family(results),
         _shared_attacks(results),
         _pairwise_accuracy(results),
+        _differences(results),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -94,7 +124,8 @@ def describe_settings(configs: Sequence[TrainConfig], seeds: int, split: str) ->
         if own := [f"{name} {value}" for name, value in settings.items() if name not in common]:
             parts.append(f"{model}: {', '.join(own)}")
     number = "one training" if seeds == 1 else f"the mean of {seeds} trainings"
-    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over images."
+    over = "images" if seeds == 1 else "images and trainings"
+    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over {over}."
 
 
 def _all_have(results: Results, names: Sequence[str]) -> bool:
@@ -107,7 +138,7 @@ def _plain_retrieval(results: Results) -> str:
     rows = []
     for result in results:
         recalls = [figure for way in ("i2t", "t2i") for figure in result.recalls["plain", way][:-1]]
-        rows.append([result.name, *(f"{figure.value:.1f}" for figure in recalls), str(result.rsum)])
+        rows.append([result.name, *(f"{figure.value:.1f}" for figure in recalls), str(result.total(PLAIN))])
     return markdown_table(head, rows)
 
 
@@ -141,8 +172,8 @@ def _shared_attacks(results: Results) -> str:
         return ""
     rows = []
     for result in results:
-        total = sum(result.recalls[name, "i2t"][-1].value for name in names)
-        rows.append([result.name, *(str(result.recalls[name, "i2t"][0]) for name in names), f"{total:.1f}"])
+        total = result.total([(name, "i2t") for name in names])
+        rows.append([result.name, *(str(result.recalls[name, "i2t"][0]) for name in names), str(total)])
     heads = [name.removeprefix("univse:") for name in names]
     return markdown_table(["R@1 with all negatives of", *heads, "sum of R@1, 5, 10"], rows)
 
@@ -151,3 +182,28 @@ def _pairwise_accuracy(results: Results) -> str:
     names = list(dict.fromkeys(name for result in results for name in result.accuracy))
     rows = [[result.name, *(f"{result.accuracy[name]:.1f}" for name in names)] for result in results]
     return markdown_table(["caption above negative, %", *names], rows) if names else ""
+
+
+def _differences(results: Results) -> str:
+    """Each variant's difference from the first one, with the interval of the paired bootstrap."""
+    first, *others = results
+    differences = {result.name: result.minus(first) for result in others}
+    attacks = [f"vse-c:{name}" for name in ("total", *FAMILIES)]
+    columns = {
+        "rsum": "rsum",
+        "i2t R@1": "plain i2t R@1",
+        **{f"{name.removeprefix('vse-c:')}, R@1": f"{name} i2t R@1" for name in attacks},
+        "plural, numeral, R@1": "plural:numeral i2t R@1",
+        "univse, sum": "univse",
+    }
+    columns = {head: name for head, name in columns.items() if others and all(name in d for d in differences.values())}
+    rows = [
+        [f"{name} − {first.name}", *(_signed(found[column]) for column in columns.values())]
+        for name, found in differences.items()
+    ]
+    return markdown_table(["difference", *columns], rows) if others else ""
+
+
+def _signed(figure: Figure) -> str:
+    low, high = figure.interval
+    return f"{figure.value:+.1f} ({low:+.1f} to {high:+.1f})"

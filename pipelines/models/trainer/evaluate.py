@@ -16,7 +16,7 @@ import torch
 
 from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.components import read_caption_rows, read_graphs
+from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
@@ -96,7 +96,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     size = model.image.linear.in_features
     if features.values.shape[-1] != size:
         raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
-    chosen = captions.to_evaluate(config.split, features.available, config.limit)
+    chosen = captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image)
     corpus = encode_run(run, captions, vocabulary)
     image, owner = captions.image[chosen].unique(return_inverse=True)
     attacks = choose_attacks(corpus, chosen, config)
@@ -118,12 +118,13 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         config.seed,
     )
     metrics, ranks = run_protocols(split, attacks)
-    if all(list_shards(run / name) for name in ("components", "parses")):
+    if all(list_shards(run / name) for name in ("components", "component_vocabulary", "parses")):
         rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
-        queries = frequent_queries(rows, owner.tolist(), len(image), written_forms(rows, parses))
+        frequent = read_whole_table(run, "component_vocabulary")
+        queries = frequent_queries(rows, frequent, owner.tolist(), len(image), written_forms(rows, parses))
         metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
         if trained.model in OWN_METRICS:
-            split_components = SplitComponents(vocabulary, rows, features.values[image].to(device))
+            split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {

@@ -15,9 +15,10 @@ from torch import Generator, Tensor, nn
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.components import TABLES as COMPONENT_TABLES
 from negcap.pipelines.models.config import RESUMABLE, TrainConfig
-from negcap.pipelines.models.device import to_device
+from negcap.pipelines.models.device import deterministic, to_device
 from negcap.pipelines.models.evaluation.embed import JointEmbedding, embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
+from negcap.pipelines.models.features import ahead, take
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.sampling import shuffled_batches
 from negcap.pipelines.models.trainer.curves import draw_curves
@@ -55,10 +56,10 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch), curves.png, and as safetensors
     and JSON the weights of the epoch with the highest rsum on validation (`best`) and of the last one, with the
-    optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions. overwrite:
-    replace a model trained with other settings. say: called with one line of progress per epoch. Raises
-    FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError for a folder that holds
-    anything else.
+    optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions; see
+    `deterministic` for a GPU. overwrite: replace a model trained with other settings. say: called with one line of
+    progress per epoch. Raises FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError
+    for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
@@ -76,8 +77,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     history = read_history(config.output / checkpoint.METRICS, done)
     say(_first_line(config, data, done))
     for epoch in range(done + 1, config.epochs + 1):
-        line = {"epoch": epoch, **train_epoch(learner, data, config, epoch)}
-        line["validation"] = validate(learner.average, data)
+        with deterministic(data.device):
+            line = {"epoch": epoch, **train_epoch(learner, data, config, epoch)}
+            line["validation"] = validate(learner.average, data)
         rsum = line["validation"]["rsum"]
         if rsum > best["rsum"]:
             best = {"epoch": epoch, "rsum": rsum}
@@ -104,11 +106,12 @@ def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch
     began, sampling = time.perf_counter(), 0.0
     for group in optimizer.param_groups:
         group["lr"] = config.rate(epoch)
-    for captions in shuffled_batches(data.train, config.batch_size, generator):
+    batches = shuffled_batches(data.train, config.batch_size, generator)
+    for captions, features in ahead(batches, lambda rows: take(data.features, data.image[rows], data.device)):
         start = time.perf_counter()
         sampled = objective.sample(data.sampler, captions, config, generator)
         sampling += time.perf_counter() - start
-        terms = objective.losses(model, make_batch(data, captions, config, noise), sampled, config, epoch)
+        terms = objective.losses(model, make_batch(data, captions, features, config, noise), sampled, config, epoch)
         optimizer_step(optimizer, torch.stack(list(terms.values())).sum(), model.parameters(), config.clip)
         losses.append({name: term.detach() for name, term in terms.items()})
         sizes.append(len(captions))
@@ -132,13 +135,12 @@ def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch
     }
 
 
-def make_batch(data: TrainingData, captions: Tensor, config: TrainConfig, noise: Generator) -> Batch:
-    """A batch of captions (B,) and their images, with a share `config.dropout` of the features set to 0.
+def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator) -> Batch:
+    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0.
 
     noise: a generator, on the data's device, that decides which.
     """
     device, image = data.device, data.image[captions]
-    features = data.features[to_device(image, device)]
     if config.dropout:
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
     return Batch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)

@@ -13,7 +13,7 @@ from negcap.pipelines.models.components import component_names, read_graphs
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.features import place, read_features
 from negcap.pipelines.models.objective import RunTables
 from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES
@@ -22,11 +22,11 @@ from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The data of a training. features and the words of texts are on the device, all other tensors on the CPU.
+    """The data of a training. The words of texts are on the device, all other tensors on the CPU.
 
-    features: (I, …). backbone: the network that computed them. image: (C,) the image index of each caption. train,
-    validation: (n,) indices of captions. sampler: what negatives are sampled from, see Objective. without_features: the
-    number of images that have none.
+    features: (I, …), on the device if they fit, see `place`. backbone: the network that computed them. image: (C,) the
+    image index of each caption. train, validation: (n,) indices of captions. sampler: what negatives are sampled from,
+    see Objective. without_features: the number of images that have none.
     """
 
     texts: Texts
@@ -59,7 +59,7 @@ def read_training_data(config: TrainConfig) -> TrainingData:
     return TrainingData(
         texts,
         vocabulary,
-        features.values.to(device),
+        place(features.values, device),
         features.backbone,
         captions.image,
         train,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from negcap.pipelines.models.evaluation.attacks import Attacks
-from negcap.pipelines.models.evaluation.embed import IMAGES
+from negcap.pipelines.models.evaluation.embed import images_at_once
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
 from negcap.pipelines.models.univse.alpha import alpha_curve
@@ -20,7 +20,8 @@ def univse_metrics(
 ) -> dict[str, Any]:
     """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`."""
     with torch.inference_mode():
-        regions = torch.cat([model.image.with_regions(part)[1] for part in components.features.split(IMAGES)])
+        parts = components.features.split(images_at_once(components.features))
+        regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
     images = EmbeddedImages(split.images, regions)
     graphs = components.components.to_pylist()
     return {

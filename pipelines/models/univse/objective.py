@@ -11,10 +11,11 @@ from negcap.pipelines.models.losses import max_of_hinges, sum_of_hinges
 from negcap.pipelines.models.objective import Batch, Objective, autocast
 from negcap.pipelines.models.texts import SceneGraphs
 from negcap.pipelines.models.univse.losses import (
-    other_triple_hinges,
+    REDUCTIONS,
     relevance_hinges,
-    replaced_triple_hinges,
     sum_of_caption_means,
+    sum_over_kinds,
+    triple_hinges,
 )
 from negcap.pipelines.models.univse.model import UniVSE, require_graphs
 from negcap.pipelines.models.univse.sampling import (
@@ -42,7 +43,7 @@ def univse_losses(
     with_relations = "rel" in config.contrast and epoch > config.relations_after
     with autocast(config, device):
         images, regions = model.image.with_regions(batch.features)
-        triples = graphs.triples.words[to_device(sampled.all_triples, device)]
+        triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
         false_triples = _replace_words(graphs.triples.words, sampled.triples, device) if with_relations else triples[:0]
         sequences = torch.cat([triples, false_triples])
         sentences, relations = model.sequences(batch.texts, batch.captions, sequences)
@@ -53,23 +54,25 @@ def univse_losses(
     terms = {"sent": pair_loss(images @ sentences.T, config.margin, batch.same_image)}
     if config.components:
         kinds = {"obj": nouns, "attr": attributed, "rel": relations}
-        owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.all_triple_owners}
+        owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
         composed, present = model.compose(kinds, owners, size)
         without = ~(present[:, None] & present)  # a caption without components neither has negatives nor is one
         terms["comp"] = comp_weight * pair_loss(images @ composed.T, config.margin, batch.same_image | without)
     if "obj" in config.contrast:
         absent = absent.view(size, FALSE_NOUNS, vectors.shape[1])
-        scores = _object_scores(nouns, absent, sampled.objects, regions)
-        terms["obj"] = obj_weight * _region_loss(*scores, sampled.objects, size, config)
+        costs = relevance_hinges(
+            *_object_scores(nouns, absent, sampled.objects, regions), config.margin, config.temperature
+        )
+        terms["obj"] = obj_weight * _loss(costs, sampled.objects, (FALSE_NOUNS,), size, config.reduce_obj)
     if "attr" in config.contrast:
         false_pairs = false_pairs.view(*sampled.pairs.false.shape, vectors.shape[1])
         scores = _pair_scores(attributed, false_pairs, sampled.pairs, regions)
-        terms["attr"] = attr_weight * _region_loss(*scores, sampled.pairs, size, config)
+        costs = relevance_hinges(*scores, config.margin, config.temperature)
+        both = (FALSE_ATTRIBUTES, FALSE_NOUNS)
+        terms["attr"] = attr_weight * _loss(costs, sampled.pairs, both, size, config.reduce_attr)
     if with_relations:
-        true = relations[to_device(sampled.chosen, device)]
-        false = false_relations.view(len(true), len(REPLACED_WORD), true.shape[1])
-        images = images[to_device(sampled.triples.owner, device)]
-        terms["rel"] = rel_weight * _relation_loss(images, true, false, sampled.triples, batch, config.margin)
+        false_relations = false_relations.view(len(relations), len(REPLACED_WORD), relations.shape[1])
+        terms["rel"] = rel_weight * _relation_loss(images, relations, false_relations, sampled, batch, config)
     elif "rel" in config.contrast:
         terms["rel"] = images.new_zeros(())
     return terms
@@ -116,22 +119,32 @@ def _pair_scores(true: Tensor, false: Tensor, pairs: SampledComponents, regions:
     return scores[:, 0], scores[:, 1:]
 
 
-def _region_loss(true: Tensor, false: Tensor, components: SampledComponents, size: int, config: TrainConfig) -> Tensor:
-    """ℓ_obj or ℓ_attr for a batch of `size` captions, from true scores (m, R) and false scores (m, N, R); a scalar."""
-    present, owner = (to_device(part, true.device) for part in (components.present, components.owner))
-    costs = relevance_hinges(true, false, present, config.margin, config.temperature)
-    return sum_of_caption_means(costs, owner, size)
+def _loss(costs: Tensor, components: SampledComponents, kinds: tuple[int, ...], size: int, reduce: str) -> Tensor:
+    """A component loss of a batch of `size` captions, a scalar, from the costs (m, N) of the components' negatives.
+
+    kinds: how many of the N negatives belong to each kind. reduce: a key of REDUCTIONS.
+    """
+    present, owner = (to_device(part, costs.device) for part in (components.present, components.owner))
+    return sum_of_caption_means(sum_over_kinds(costs, present, kinds, REDUCTIONS[reduce]), owner, size)
 
 
 def _relation_loss(
-    images: Tensor, true: Tensor, false: Tensor, triples: SampledComponents, batch: Batch, margin: float
+    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: TrainConfig
 ) -> Tensor:
-    """ℓ_rel, a scalar; images, true: (m, d), the triples' images and the triples; false: (m, N, d), their negatives."""
-    owner, present = (to_device(part, images.device) for part in (triples.owner, triples.present))
-    false_scores = (false * images[:, None]).sum(-1)
-    costs = replaced_triple_hinges((images * true).sum(1), false_scores, present, margin)
-    different_images = ~batch.same_image[owner][:, owner]
-    return (costs + other_triple_hinges(images @ true.T, different_images, margin)).sum()
+    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
+
+    images: (B, d). true: (m, d), all triples of the batch. false: (m, N, d), the negatives made of them.
+    """
+    owner, others = (to_device(part, images.device) for part in (sampled.triples.owner, sampled.one_each))
+    own = images[owner]
+    true_scores = (own * true).sum(1)
+    made = triple_hinges(true_scores, (false @ own[:, :, None])[:, :, 0], config.margin)
+    in_batch = triple_hinges(true_scores, own @ true[others].T, config.margin)
+    different_images = ~batch.same_image[owner][:, owner[others]]
+    present = torch.cat([to_device(sampled.triples.present, images.device), different_images], 1)
+    triples = sampled.triples._replace(present=present)
+    kinds = (made.shape[1], in_batch.shape[1])
+    return _loss(torch.cat([made, in_batch], 1), triples, kinds, len(images), config.reduce_rel)
 
 
 UNIVSE = Objective(

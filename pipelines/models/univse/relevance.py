@@ -1,7 +1,4 @@
-"""Maps of where in a photo a query is found, by the scores of its regions (UniVSE, Figure 6).
-
-The maps show the scores themselves; the paper applies a softmax with temperature 0.1.
-"""
+"""Maps of where in a photo a query is found, by the scores of its regions (UniVSE, Figure 6)."""
 
 from __future__ import annotations
 
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 224  # pixels of a photo in the figure
+TEMPERATURE = 0.1  # of the softmax over regions
 
 
 class Photos(NamedTuple):
@@ -33,10 +31,15 @@ class Photos(NamedTuple):
 
 
 class RelevanceRow(NamedTuple):
-    """A query, the photos in which it scores highest, and the scores of their regions as grids (photos, n, n)."""
+    """A query, the photos in which it scores highest, and where in them.
+
+    scores: (photos,) the highest score of a region. maps: (photos, n, n) the softmax of the scores of the regions, each
+    map divided by its maximum.
+    """
 
     query: str
     files: list[Path]
+    scores: list[float]
     maps: Tensor
 
 
@@ -62,9 +65,10 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
 def find_relevance(
     model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], photos: Photos, best: int
 ) -> list[RelevanceRow]:
-    """For each query, the `best` photos with the highest-scoring region, and the scores of all their regions.
+    """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
 
-    Raises ValueError if the regions are no square grid, or for a word that the model does not know.
+    The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided by the greatest one of the photo. Raises
+    ValueError if the regions are no square grid, or for a word that the model does not know.
     """
     regions = photos.regions
     side = isqrt(regions.shape[1])
@@ -78,31 +82,33 @@ def find_relevance(
             raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
         scores = regions @ model.queries(vocabulary, [query])[0]
         chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
-        maps = scores[chosen].view(-1, side, side).cpu()
-        rows.append(RelevanceRow(query.text, [photos.files[n] for n in chosen.tolist()], maps))
+        relevance = (scores[chosen] / TEMPERATURE).softmax(1)
+        maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
+        files, highest = [photos.files[n] for n in chosen.tolist()], scores[chosen].amax(1).tolist()
+        rows.append(RelevanceRow(query.text, files, highest, maps))
     return rows
 
 
 def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = None) -> None:
-    """Draw one row of grey photos per query as a PNG, brighter and yellow where regions score high.
+    """Draw one row of grey photos per query as a PNG, brighter and yellow where regions are relevant.
 
-    The colour scale is the same within a row. crop: the part of the photos that the regions cover; None: the whole
-    photo.
+    Above each photo stands the score of its best region. crop: the part of the photos that the regions cover; None: the
+    whole photo.
     """
     columns = max(len(row.files) for row in rows)
     figure = new_figure(1.9 * columns, 2.1 * len(rows))
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for line, row in zip(axes, rows, strict=True):
-        low, high = row.maps.min().item(), row.maps.max().item()
         for axis in line:
             axis.set_axis_off()
-        for column, (axis, photo, map) in enumerate(zip(line, row.files, row.maps, strict=False)):
+        shown = zip(line, row.files, row.scores, row.maps, strict=False)
+        for column, (axis, photo, score, map) in enumerate(shown):
             grey = _cropped(photo, crop).convert("L").resize((SIDE, SIDE))
             extent = (0, SIDE, SIDE, 0)
             axis.imshow(grey, cmap="gray", extent=extent)
-            shown = {"cmap": "inferno", "alpha": 0.55, "vmin": low, "vmax": high}
-            axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **shown)
-            title = f"{map.max().item():.2f}"
+            colours = {"cmap": "inferno", "alpha": 0.55, "vmin": 0, "vmax": 1}
+            axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **colours)
+            title = f"{score:.2f}"
             axis.set_title(title if column else f"{row.query}: {title}", fontsize=8, loc="left")
     write_png(figure, path, 110)
 

@@ -1,7 +1,7 @@
 """The components of a batch, and false ones made by replacing a word, with the counts of UniVSE's supplement (A.1).
 
 Unlike there, false attributes and relations must be incompatible with the true ones by the run's tables, so that there
-may be fewer, and a caption contributes one triple, chosen at random.
+may be fewer. The 16 nouns sampled for a caption serve all of its components, the first four as ends of its triples.
 """
 
 from __future__ import annotations
@@ -55,20 +55,17 @@ class SampledComponents(NamedTuple):
 
 
 class ComponentBatch(NamedTuple):
-    """All objects and pairs (attributed objects) of a batch's captions, and one triple per caption that has any.
+    """All objects, pairs (attributed objects) and triples of a batch's captions, with false ones.
 
-    absent: (B, 16) nouns that are not in the captions' images. all_triples, all_triple_owners: (t,) the row and the
-    caption of every triple, as u_comp (the vector of a caption's components) needs them. chosen: (m,) indices of
-    `triples` among these.
+    absent: (B, 16) nouns that are not in the captions' images. one_each: (b,) a random triple of each caption that has
+    any, as an index into `triples`: those that are negatives of the other captions' triples.
     """
 
     objects: SampledComponents
     absent: Tensor
     pairs: SampledComponents
     triples: SampledComponents
-    all_triples: Tensor
-    all_triple_owners: Tensor
-    chosen: Tensor
+    one_each: Tensor
 
 
 def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
@@ -101,14 +98,15 @@ def sample_components(
     at, owner = graphs.pairs.known_components(captions)
     attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng))
     pairs = _sampled(at, owner, attributes, absent_for(owner))
-    all_triples, all_owners = graphs.triples.known_components(captions)
-    chosen = _choose_one_each(all_owners, rng)
-    at, owner = all_triples[chosen], all_owners[chosen]
-    of = rows[owner.numpy()]
-    false_subjects, false_objects = (words("noun", sampler.nouns(of, FALSE_ENDS, rng)) for _ in range(2))
+    at, owner = graphs.triples.known_components(captions)
+    ends = absent_for(owner)
+    false_subjects, false_objects = (
+        FalseWords(ends.ids[:, part], ends.present[:, part])
+        for part in (slice(FALSE_ENDS), slice(FALSE_ENDS, 2 * FALSE_ENDS))
+    )
     false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng))
     triples = _sampled(at, owner, false_subjects, false_relations, false_objects)
-    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, all_triples, all_owners, chosen)
+    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, _choose_one_each(owner, rng))
 
 
 def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:

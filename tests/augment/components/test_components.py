@@ -212,7 +212,7 @@ def test_what_is_on_has_the_other_under_it() -> None:
     assert "under" in relations.inverses("sit on") and relations.inverses("wear") == ()
 
 
-@pytest.mark.parametrize(("captions", "expected"), [(1, 5), (100_000, 18), (566_435, 101), (10**7, 101)])
+@pytest.mark.parametrize(("captions", "expected"), [(1, 5), (31_000, 6), (100_000, 18), (566_435, 101), (10**7, 101)])
 def test_the_papers_threshold_is_scaled(captions: int, expected: int) -> None:
     assert default_min_count(captions) == expected
 
@@ -269,7 +269,10 @@ def test_every_image_pair_and_triple_has_its_row(tables: tuple) -> None:
 
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> None:
-    ragged, rng = Ragged.from_rows([sorted(row) for row in rows]), np.random.default_rng(seed)
+    ragged, rng = (
+        Ragged.from_lists(pa.array([sorted(row) for row in rows], pa.list_(pa.int32()))),
+        np.random.default_rng(seed),
+    )
     wanted = rng.integers(0, len(rows), 7)
     for row, drawn in zip(wanted, ragged.sample_outside(wanted, 20, rng, 10), strict=True):
         assert set(drawn.tolist()) <= (set(range(10)) - rows[row] or {NOTHING})
@@ -278,7 +281,7 @@ def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> N
 
 
 def test_draws_are_uniform() -> None:
-    ragged, rng = Ragged.from_rows([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0)
+    ragged, rng = Ragged.from_lists(pa.array([[], [0, 3, 4, 9], [1]], pa.list_(pa.int32()))), np.random.default_rng(0)
     outside = np.bincount(ragged.sample_outside(np.array([1]), 6000, rng, 10)[0], minlength=10)
     assert outside[[0, 3, 4, 9]].sum() == 0 and np.all(abs(outside[[1, 2, 5, 6, 7, 8]] - 1000) < 150)
     inside = np.bincount(ragged.sample_inside(np.array([1]), 4000, rng)[0], minlength=10)
@@ -327,6 +330,33 @@ def test_the_same_seed_draws_the_same(tables: tuple) -> None:
     one, other = (sampler.nouns(rows, 16, np.random.default_rng(5)) for _ in range(2))
     assert (one == other).all()
     assert (sampler.nouns(rows, 16, np.random.default_rng(6)) != one).any()
+
+
+def test_equal_components_of_an_image_share_their_negatives(tables: tuple) -> None:
+    components, vocabulary, excluded = tables
+    sampler = Sampler(*tables)
+    thrice = Sampler(pa.concat_tables([components] * 3), vocabulary, excluded)
+    for kind, pairs in (("attribute", sampler.pair_caption), ("relation", sampler.triple_caption)):
+        lists, row, rows = sampler._negatives[kind], sampler._row[kind], thrice._row[kind]
+        assert (thrice._negatives[kind].values == lists.values).all() and lists.values.dtype == np.int32
+        assert len(row) == len(pairs) and (rows.reshape(3, -1) == row).all()
+
+
+def test_rivals_that_the_images_captions_exclude_are_not_sampled(tables: tuple) -> None:
+    """For every pair and triple: its word's rivals without its image's exclusions, set by set."""
+    components, vocabulary, excluded = tables
+    sampler = Sampler(*tables)
+    entries = {(row["kind"], row["words"][0]): row["rivals"] for row in vocabulary.to_pylist()[::-1]}
+    excluded_ids = {(row["image_id"], row["kind"], row["of"]): row["ids"] for row in excluded.to_pylist()}
+    for kind in ("attribute", "relation"):
+        expected = [
+            sorted(set(entries.get((kind, item[kind]), ())) - set(excluded_ids[row["image_id"], kind, item["object"]]))
+            for row in components.to_pylist()
+            for item in row[f"{kind}s"]
+        ]
+        lists = sampler._negatives[kind]
+        found = [lists.values[lists.offsets[n] : lists.offsets[n + 1]].tolist() for n in sampler._row[kind].tolist()]
+        assert found == expected and any(expected)
 
 
 def test_an_image_without_exclusions_is_named(tables: tuple) -> None:

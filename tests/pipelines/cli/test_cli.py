@@ -487,7 +487,7 @@ CHOICES = [
     ("PICKS", "negcap.pipelines.quality.bias:Pick"),
     ("DTYPES", "negcap.schemas.features:DTYPES"),
     *((name, f"negcap.pipelines.models.config:{name}") for name in
-      ("MODELS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS", "DEVICES")),
+      ("MODELS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS", "REDUCTIONS", "DEVICES")),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
 

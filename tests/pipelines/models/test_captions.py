@@ -36,3 +36,14 @@ def test_only_english_captions_are_read(tmp_path: Path) -> None:
     rows = [{**row, "language": "en"}, {**row, "caption_id": "a:b:1", "language": "de", "text": "Ein Huhn."}]
     write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
     assert read_captions(tmp_path).texts.to_pylist() == ["A hen."]
+
+
+def test_captions_beyond_an_images_fifth_are_left_out(tmp_path: Path) -> None:
+    row = {"image": "b.png", "split": "test", "origin": "human", "text": "A hen.", "language": "en"}
+    images = ["a", "b", "a", "b", "b", "a", "a", "a", "a", "b", "a", "c"]  # 7, 4 and 1 captions
+    rows = [{**row, "caption_id": f"x:{n}", "image_id": image} for n, image in enumerate(images)]
+    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    captions, there = read_captions(tmp_path), torch.ones(3, dtype=torch.bool)
+    assert captions.to_evaluate("test", there, None, 5).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11]
+    assert captions.to_evaluate("test", there, 2, 1).tolist() == [0, 1]
+    assert captions.to_evaluate("test", there, None).tolist() == list(range(12))

@@ -30,8 +30,9 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     assert [corpus.operators[n] for n in corpus.operator.tolist()] == [row["operator"] for row in rows]
     assert [corpus.families[n] for n in corpus.family.tolist()] == [row["family"] for row in rows]
     assert [f":{n}" for n in corpus.draw.tolist()] == [row["negative_id"][-2:] for row in rows]
-    counting = [text.split()[0] in ("two", "three") or "two" in text or "three" in text for text in texts[:80]]
-    assert corpus.plural.tolist() == counting
+    for column, flags in (("replaced", corpus.was_plural), ("replacement", corpus.is_plural)):
+        counted = [row["operator"] == "numeral" and row[column] in ("two", "three") for row in rows]
+        assert flags.tolist() == counted and any(counted) and not all(counted)
     assert corpus.of_families(["relation"]).tolist() == [row["family"] == "relation" for row in rows]
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [row["operator"] == "noun" for row in rows]
 

@@ -89,9 +89,10 @@ def test_given_vectors_are_initial_values_and_may_be_frozen() -> None:
     vectors = torch.tensor([[1.0, 2.0], [torch.nan, torch.nan], [3.0, 4.0]])
     encoder = text_encoder(3, 2, 4, vectors=vectors)
     assert encoder.embedding.weight[0].tolist() == [1, 2] and encoder.embedding.weight[2].tolist() == [3, 4]
-    assert encoder.embedding.weight.isfinite().all() and not encoder.embedding.weight.requires_grad
-    encoder(torch.tensor([0, 2], dtype=torch.int32), torch.tensor([0, 2]), torch.tensor([0])).sum().backward()
-    assert encoder.embedding.weight.grad is None and encoder.gru.weight_hh_l0.grad is not None
+    assert encoder.embedding.weight.isfinite().all()
+    encoder(torch.tensor([0, 2, 1], dtype=torch.int32), torch.tensor([0, 3]), torch.tensor([0])).sum().backward()
+    assert encoder.embedding.weight.grad.ne(0).any(1).tolist() == [False, True, False]
+    assert encoder.gru.weight_hh_l0.grad is not None
 
 
 def test_image_encoder() -> None:
@@ -110,3 +111,17 @@ def test_weights_depend_on_the_seed_and_leave_torchs_generator_alone() -> None:
     torch.random.set_rng_state(before)
     pairs = list(zip(one.parameters(), same.parameters(), other.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b, _ in pairs) and not any(torch.equal(a, c) for a, _, c in pairs)
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_words_that_a_file_of_vectors_lacks_are_learned(tune: bool) -> None:
+    vectors = torch.tensor([[torch.nan] * 2, [1.0, 2.0], [torch.nan] * 2, [3.0, 4.0]])
+    embedding = word_embedding(4, 2, Generator().manual_seed(0), vectors, tune)
+    before = embedding.weight.detach().clone()
+    assert torch.equal(before[[1, 3]], vectors[[1, 3]])
+    optimizer = torch.optim.Adam(embedding.parameters(), lr=0.1)
+    for _ in range(2):
+        embedding(torch.tensor([0, 1, 1, 3], dtype=torch.int32)).sum().backward()
+        optimizer.step()
+    changed = (embedding.weight != before).all(1).tolist()
+    assert changed == [True, tune, False, tune]  # word 2 is in no text

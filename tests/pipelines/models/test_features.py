@@ -1,11 +1,18 @@
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
-from negcap.pipelines.models.features import read_features
-from tests.pipelines.models.trainer_world import write_features, write_table
+from negcap.pipelines.engine.shards import receipt_path, shard_path
+from negcap.pipelines.models import features
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.features import ahead, place, read_features, take
+from negcap.pipelines.models.trainer.train import train
+from tests.pipelines.models.trainer_world import write_features, write_table, write_world
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -44,9 +51,80 @@ def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], messag
 
 def test_features_of_two_backbones_are_an_error(tmp_path: Path) -> None:
     write_features(tmp_path, ["a"], np.ones((1, 3), np.float32))
-    (tmp_path / "features" / "part-00000.parquet").rename(tmp_path / "features" / "part-00001.parquet")
+    first, second = (shard_path(tmp_path / "features", n) for n in (0, 1))
+    receipt_path(first).rename(receipt_path(second))
+    first.rename(second)
     write_features(tmp_path, ["b"], np.ones((1, 4), np.float32))
     with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
         read_features(tmp_path, ["a", "b"])
     with pytest.raises(FileNotFoundError, match="has no features: run negcap features first"):
         read_features(tmp_path / "none", ["a"])
+
+
+def test_features_are_stored_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.arange(24, dtype=np.float16).reshape(3, 4, 2)
+    write_features(tmp_path, ["b", "x", "a"], values, "net")
+    first = read_features(tmp_path, ["a", "c", "b"])
+    (array,) = (tmp_path / "encoded").glob("*.npy")
+    assert (np.load(array) == np.stack([values[2], np.zeros((4, 2)), values[0]])).all()
+    maps = Path("/proc/self/maps")
+    assert not maps.exists() or str(array) in maps.read_text()
+    monkeypatch.setattr(features, "read_shard", None)  # the table is not read again
+    again = read_features(tmp_path, ["a", "c", "b"])
+    assert torch.equal(again.values, first.values) and again.backbone == "net"
+    assert again.available.tolist() == first.available.tolist() == [True, False, True]
+    monkeypatch.undo()
+    write_features(tmp_path, ["a"], values[:1], "other net")
+    assert read_features(tmp_path, ["a", "c", "b"]).backbone == "other net"
+    array.write_bytes(array.read_bytes()[:100])
+    write_features(tmp_path, ["b", "x", "a"], values, "net")
+    with pytest.raises(ValueError, match=f"{array.name} is damaged"):
+        read_features(tmp_path, ["a", "c", "b"])
+    array.unlink()
+    with pytest.raises(ValueError, match=f"{array.name} is damaged"):
+        read_features(tmp_path, ["a", "c", "b"])
+
+
+def test_features_that_do_not_fit_on_a_gpu_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.zeros(10, 4)  # 160 bytes
+    moved: list[torch.device] = []
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: moved.append(device) or tensor)
+    for free, expected in ((319, 0), (320, 1)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
+        assert place(values, torch.device("cuda")) is values and len(moved) == expected
+    assert place(values, torch.device("cpu")) is values and len(moved) == 1
+
+
+def test_the_next_batch_is_read_while_one_is_in_use() -> None:
+    values, cpu = torch.arange(12.0).reshape(6, 2), torch.device("cpu")
+    read: list[int] = []
+    waiting = Event()
+
+    def load(rows: torch.Tensor) -> torch.Tensor:
+        read.append(len(rows))
+        if len(read) == 2:
+            waiting.set()
+        return take(values, rows, cpu)
+
+    batches = [torch.tensor(rows) for rows in ([5, 0, 5], [1, 2], [3])]
+    for n, (rows, found) in enumerate(ahead(batches, load)):
+        assert torch.equal(rows, batches[n]) and torch.equal(found, values[rows])
+        assert waiting.wait(5) and len(read) >= min(n + 2, 3) - 1
+    assert read == [3, 2, 1] and list(ahead([], load)) == []
+    with pytest.raises(IndexError):
+        list(ahead([torch.tensor([0])], lambda rows: [][0]))
+
+
+def test_a_training_reads_only_the_features_of_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_world(tmp_path / "run", [("train", 40), ("test", 5)])
+    sizes: list[int] = []
+    real = np.take
+
+    def spy(array: np.ndarray, rows: np.ndarray, **given: Any) -> np.ndarray:
+        sizes.extend([len(rows)] if array.dtype == np.float16 else [])
+        return real(array, rows, **given)
+
+    monkeypatch.setattr(np, "take", spy)
+    given = {"joint": 8, "word_dim": 4, "batch_size": 16, "epochs": 1, "validation_images": 5, "min_count": 2}
+    train(TrainConfig(run=run, output=tmp_path / "m", threads=1, **given))  # type: ignore[arg-type]
+    assert sizes == [16, 16, 16, 16, 6, 5]  # 70 captions, then the images of validation

@@ -1,10 +1,12 @@
 import math
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from negcap.pipelines.models.captioner.config import CaptionerConfig
 from negcap.pipelines.models.captioner.discriminator import Discriminator
 from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, GeneratorShape, PaddedSentences
 from negcap.pipelines.models.captioner.losses import (
@@ -169,6 +171,10 @@ def test_discriminator_loss_is_equation_4() -> None:
     s = torch.sigmoid
     by_hand = -s(real).log().mean() - 0.5 * (1 - s(made)).log().mean() - 0.25 * (1 - s(other)).log().mean()
     assert discriminator_loss(real, made, other, 0.5, 0.25).item() == pytest.approx(by_hand.item(), rel=1e-6)
+    unweighted = -s(real).log().mean() - (1 - s(made)).log().mean() - (1 - s(other)).log().mean()
+    assert discriminator_loss(real, made, other).item() == pytest.approx(unweighted.item(), rel=1e-6)
+    config = CaptionerConfig(run=Path(), output=Path())
+    assert (config.alpha, config.beta) == (1, 1)
 
 
 def test_the_discriminator_scores_unit_vectors_and_ignores_padding() -> None:

@@ -32,6 +32,8 @@ SMALL: dict[str, Any] = {
     "min_count": 2,
     "learning_rate": 1e-3,
     "supervised_rate": 1e-2,
+    "alpha": 0.5,
+    "beta": 0.5,
     "validation_images": 20,
     "threads": 1,
 }

@@ -31,13 +31,30 @@ def graph(objects: Sequence[str], attributes: Sequence[Names] = (), relations: S
     }
 
 
+def vocabulary(*components: Names) -> pa.Table:
+    kinds = ("noun", "attribute_noun", "triple")
+    return pa.Table.from_pylist([{"kind": kinds[len(words) - 1], "words": list(words)} for words in components])
+
+
 def test_queries_are_components_of_enough_images() -> None:
+    known = vocabulary(("dog",), ("lake",), ("cat",), ("red", "dog"), ("dog", "swim in", "lake"))
     rows = [graph(["dog", "lake"], [("red", "dog")], [("dog", "swim in", "lake")])] * 6 + [graph(["cat"])] * 4
-    found = frequent_queries(pa.Table.from_pylist(rows), [0, 1, 2, 3, 3, 4, *range(4)], 6, {"swim in": "swimming in"})
+    image, written = [0, 1, 2, 3, 3, 4, *range(4)], {"swim in": "swimming in"}
+    found = frequent_queries(pa.Table.from_pylist(rows), known, image, 6, written)
     assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat has only 4 images
     assert found["object"].true.tolist() == [[True] * 5 + [False]] * 2
     assert found["attribute"].phrases == [Phrase(("red", "dog"), "red dog")]
     assert found["relation"].phrases == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
+
+
+def test_queries_are_taken_from_the_vocabulary_of_the_train_captions() -> None:
+    rows = [
+        graph(["dog", "lake"], [("red", "dog"), ("big", "dog")], [("dog", "in", "lake"), ("dog", "at", "lake")])
+    ] * 6
+    known = vocabulary(("dog",), ("boat",), ("big", "dog"), ("red", "lake"), ("dog", "at", "lake"))
+    found = frequent_queries(pa.Table.from_pylist(rows), known, range(6), 6, {})
+    asked = {kind: [phrase.words for phrase in queries.phrases] for kind, queries in found.items()}
+    assert asked == {"object": [("dog",)], "attribute": [("big", "dog")], "relation": [("dog", "at", "lake")]}
 
 
 def test_a_relation_gets_its_most_frequent_written_form() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
@@ -81,6 +82,32 @@ def test_metrics_are_means_over_the_seeds(models: Path) -> None:
         )
 
 
+def test_differences_are_bootstrapped_in_pairs_over_images_and_seeds(models: Path) -> None:
+    """R@1 of 2 x 2 trainings, from their ranks; every sample draws the same images and seeds for both variants."""
+    made = json.loads((models / "comparison.json").read_text())
+    entry = made["vse-c+noun"]["difference from vse++"]
+    assert entry["rsum"]["value"] == pytest.approx(made["vse-c+noun"]["rsum"]["value"] - made["vse++"]["rsum"]["value"])
+    assert set(made["vse++"]["difference from vse++"]["rsum"]["interval"]) == {0.0}
+    first = {}
+    for name in made:
+        tables = [pq.read_table(models / f"{name}-{n}" / "evaluation" / "ranks.parquet").to_pylist() for n in (0, 1)]
+        rows = [[r for r in t if (r["candidates"], r["direction"]) == ("vse-c:noun", "i2t")] for t in tables]
+        first[name] = torch.tensor([[r["rank"] == 1 for r in sorted(t, key=lambda r: r["query"])] for t in rows])
+    images, seeds = (torch.Generator().manual_seed(0) for _ in range(2))
+    gained = []
+    for _ in range(20):
+        drawn = zip(
+            torch.randint(25, (100, 25), generator=images), torch.randint(2, (100, 2), generator=seeds), strict=True
+        )
+        for image, seed in drawn:
+            one, other = (first[name][seed][:, image].double().mean().item() for name in ("vse++", "vse-c+noun"))
+            gained.append(100 * (other - one))
+    low, high = (
+        torch.tensor(gained, dtype=torch.double).quantile(torch.tensor([0.025, 0.975], dtype=torch.double)).tolist()
+    )
+    assert entry["vse-c:noun i2t R@1"]["interval"] == pytest.approx([low, high]) and low < high
+
+
 def test_intervals_of_one_training_equal_those_of_its_evaluation(world: Path, models: Path) -> None:
     text = compare(world, models, CompareConfig(("vse++",), 1, TRAINING, CONFIG))
     made = json.loads((models / "comparison.json").read_text())["vse++"]
@@ -107,7 +134,8 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
         f"# a\n<!-- comparison: begin -->\n\n{shown.strip()}\n\n<!-- comparison: end -->\nrest\n"
     )
     tables = [part.splitlines() for part in shown.split("\n\n")[1:]]
-    assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse++", "| vse-c+noun"] for rows in tables)
+    assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse++", "| vse-c+noun"] for rows in tables[:-1])
+    assert [line.split(" | ")[0] for line in tables[-1][2:]] == ["| vse-c+noun − vse++"]
     assert pq.read_table(models / "vse++-1" / "evaluation" / "ranks.parquet").num_rows > 0
 
 

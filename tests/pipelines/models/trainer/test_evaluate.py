@@ -142,7 +142,12 @@ def test_the_plural_split(naive: OneByOne, ranks: dict[tuple[str, str], dict[str
     }
     images = {naive.image_of[caption] for caption in plural}
     assert set(ranks["plural", "i2t"]) == images and 0 < len(images) < len(naive.images)
-    some = [item for item in naive.first_negatives(["numeral"], CONFIG.per_family) if item[0]["caption_id"] in plural]
+    some = [
+        (row, scores)
+        for row, scores in naive.negatives
+        if row["operator"] == "numeral" and "one" not in (row["replaced"], row["replacement"])
+    ]
+    assert some and len(some) == len({row["caption_id"] for row, _ in some})  # two <-> three
     for image in images:
         best = max(naive.captions[caption][image] for caption in plural if naive.image_of[caption] == image)
         others = [naive.captions[caption][image] for caption in plural if naive.image_of[caption] != image]
@@ -166,11 +171,11 @@ def test_pairwise_accuracy(naive: OneByOne, model: Path, world: Path) -> None:
 def test_first_negatives_take_turns_between_operators(world: Path, model: Path) -> None:
     captions = read_captions(world)
     corpus = encode_run(world, captions, load_model(model, CPU)[1])
-    chosen = first_negatives(corpus, torch.tensor([3, 7]), ["noun", "preposition"], 3)
+    chosen = first_negatives(corpus, torch.tensor([3, 7]), corpus.made_by(["noun", "preposition"]), 3)
     assert corpus.negative_caption[chosen].tolist() == [3] * 3 + [7] * 3
     made = [(corpus.operators[corpus.operator[row]], int(corpus.draw[row])) for row in chosen[:3]]
     assert made == [("noun", 0), ("preposition", 0), ("noun", 1)]
-    assert first_negatives(corpus, torch.tensor([3]), ["verb"], 3).tolist() == []
+    assert first_negatives(corpus, torch.tensor([3]), corpus.made_by(["verb"]), 3).tolist() == []
 
 
 def test_evaluate_writes_tables_metrics_and_ranks(

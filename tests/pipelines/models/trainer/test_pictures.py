@@ -1,5 +1,6 @@
 """Figures of a small model: the photos and regions that a query finds, and what is drawn."""
 
+from math import exp
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_a_query_must_name_an_object() -> None:
         read_query("very slowly")
 
 
-def test_the_best_photos_come_first_with_the_scores_of_their_regions() -> None:
+def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> None:
     vocabulary = WordVocabulary((*SPECIALS, "dog"))
     made = UniVSE(configure(Path(), Path(), "univse", joint=4, word_dim=3, modifier_dim=2), 5, 5)
     dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
@@ -68,7 +69,10 @@ def test_the_best_photos_come_first_with_the_scores_of_their_regions() -> None:
     names = [Path("a"), Path("b"), Path("c")]
     (row,) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], Photos(names, regions), 2)
     assert row.query == "a dog" and row.files == [Path("c"), Path("a")]
-    assert torch.allclose(row.maps, torch.tensor([[[0, 1.0], [0, 0]], [[0, 0], [0, 0.5]]]), atol=1e-6)
+    assert row.scores == pytest.approx([1.0, 0.5])
+    elsewhere, there = exp(-1 / 0.1), exp(-0.5 / 0.1)  # of a softmax at 0.1, divided by the greatest relevance
+    maps = [[[elsewhere, 1], [elsewhere, elsewhere]], [[there, there], [there, 1]]]
+    assert torch.allclose(row.maps, torch.tensor(maps), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
         find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], Photos(names, regions), 2)
     with pytest.raises(ValueError, match="must be a square grid of regions, have 3 per photo"):

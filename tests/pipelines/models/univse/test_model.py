@@ -16,10 +16,11 @@ from negcap.pipelines.models.config import TrainConfig, configure
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.texts import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
 from negcap.pipelines.models.univse.losses import (
-    other_triple_hinges,
+    REDUCTIONS,
     relevance_hinges,
-    replaced_triple_hinges,
     sum_of_caption_means,
+    sum_over_kinds,
+    triple_hinges,
 )
 from negcap.pipelines.models.univse.model import UniVSE, blend
 from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
@@ -77,6 +78,18 @@ def test_a_noun_has_its_own_modifier_or_that_of_an_attribute() -> None:
     said = torch.stack([phi(noun, of) for noun, of in zip(nouns.tolist(), modifiers.tolist(), strict=True)])
     assert torch.allclose(encoder(nouns, modifiers), said, atol=1e-6)
     assert not torch.allclose(own, said, atol=1e-2)
+
+
+def test_basic_vectors_from_a_file_are_fixed_and_all_others_learned() -> None:
+    """UniVSE, section 3.1: basic embeddings are GloVe's, modifier embeddings learned."""
+    vectors = torch.full((9, 5), torch.nan)
+    vectors[DOG] = torch.arange(5.0)
+    for config, learned in ((CONFIG, [False, True]), (replace(CONFIG, tune_vectors=True), [True, True])):
+        encoder = UniVSE(config, 7, 9, vectors).word_encoder
+        encoder(torch.tensor([DOG, CAT]), torch.tensor([RED, RED])).sum().backward()
+        assert encoder.basic.weight.grad is not None and encoder.modifier.weight.grad is not None
+        assert encoder.basic.weight.grad[[DOG, CAT]].ne(0).any(1).tolist() == learned
+        assert encoder.modifier.weight.grad[RED].ne(0).any()
 
 
 def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -> None:
@@ -157,34 +170,33 @@ def scores(*shape: int) -> Tensor:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1])
 def test_relevance_hinges(temperature: float) -> None:
-    true, false, there = (
-        scores(3, 4),
-        scores(3, 5, 4),
-        torch.tensor([[True] * 5, [True, False] * 2 + [True], [False] * 5]),
-    )
+    true, false = scores(3, 4), scores(3, 5, 4)
     expected = []
     for i in range(3):
         weight = (true[i] / temperature).exp() / (true[i] / temperature).exp().sum()
-        costs = [
-            sum(float(weight[r] * max(0.0, 0.2 + false[i, n, r] - true[i, r])) for r in range(4))
-            for n in range(5)
-            if there[i, n]
-        ]
-        expected.append(max(costs, default=0.0))
-    assert relevance_hinges(true, false, there, 0.2, temperature).tolist() == pytest.approx(expected)
+        for n in range(5):
+            expected.append(sum(float(weight[r] * max(0.0, 0.2 + false[i, n, r] - true[i, r])) for r in range(4)))
+    assert relevance_hinges(true, false, 0.2, temperature).flatten().tolist() == pytest.approx(expected)
 
 
-def test_relation_losses_use_replaced_words_and_other_triples() -> None:
-    true, false, there = scores(2), scores(2, 3), torch.tensor([[True, True, False], [False] * 3])
-    hardest = max(0.0, *(0.2 + float(false[0, n] - true[0]) for n in (0, 1)))
-    assert replaced_triple_hinges(true, false, there, 0.2).tolist() == pytest.approx([hardest, 0.0])
-    square = scores(4, 4)
-    apart = ~torch.eye(4, dtype=torch.bool)
-    apart[0, 2] = apart[2, 0] = False
-    expected = [
-        max(0.0, *(0.2 + float(square[i, j] - square[i, i]) for j in range(4) if apart[i, j])) for i in range(4)
-    ]
-    assert other_triple_hinges(square, apart, 0.2).tolist() == pytest.approx(expected)
+def test_triple_hinges() -> None:
+    made = triple_hinges(torch.tensor([0.5, 0.0]), torch.tensor([[0.5, 0.25, 0.75], [0.0, -0.5, 0.5]]), 0.25)
+    assert made.tolist() == [[0.25, 0.0, 0.5], [0.25, 0.0, 0.75]]
+
+
+@pytest.mark.parametrize(
+    ("reduce", "expected"),
+    [
+        ("hardest", [4 + 9, 2 + 0, 0]),
+        ("mean", [(1 + 4) / 2 + (5 + 7 + 9) / 3, 2 + 0, 0]),
+        ("sum", [1 + 4 + 5 + 7 + 9, 2, 0]),
+    ],
+)
+def test_each_kind_of_negatives_is_reduced_on_its_own(reduce: str, expected: list[float]) -> None:
+    costs = torch.tensor([[1.0, 4, 5, 7, 9], [2, 8, 8, 8, 8], [1, 1, 1, 1, 1]])
+    there = torch.tensor([[True] * 5, [True] + [False] * 4, [False] * 5])
+    assert sum_over_kinds(costs, there, (2, 3), REDUCTIONS[reduce]).tolist() == pytest.approx(expected)
+    assert sum_over_kinds(costs[:, :2], there[:, :2], (2, 0), REDUCTIONS[reduce]).tolist()[1:] == [2, 0]
 
 
 def test_a_caption_counts_once_however_many_components_it_has() -> None:
@@ -194,8 +206,7 @@ def test_a_caption_counts_once_however_many_components_it_has() -> None:
 
 def test_relevance_gradients() -> None:
     true, false = (scores(*shape).double().requires_grad_() for shape in ((2, 3), (2, 4, 3)))
-    there = torch.ones(2, 4, dtype=torch.bool)
-    assert torch.autograd.gradcheck(lambda t, f: relevance_hinges(t, f, there, 0.2), (true, false))
+    assert torch.autograd.gradcheck(lambda t, f: relevance_hinges(t, f, 0.2), (true, false))
 
 
 @pytest.mark.parametrize(
@@ -205,6 +216,7 @@ def test_relevance_gradients() -> None:
         ({"contrast": ("all",)}, "contrast must be of obj, attr, rel, was: all"),
         ({"composition": "mean"}, "composition must be one of average, sum, max, was: mean"),
         ({"image_pooling": "last"}, "image_pooling must be one of average, max, max-k, was: last"),
+        ({"reduce_rel": "max"}, "reduce_rel must be one of hardest, mean, sum, was: max"),
         ({"alpha": 1.5}, r"alpha must be in \[0, 1\], was: 1.5"),
         ({"weights": (1.0, 1.0)}, "weights must be 4 numbers >= 0"),
         ({"constant": -1}, "constant must be >= 0, was: -1"),

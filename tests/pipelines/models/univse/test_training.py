@@ -116,8 +116,16 @@ def test_sampled_components_are_false_and_belong_to_their_captions(world: Path, 
         ) > 1
         assert attribute not in {word[n] for n, real in zip(false[:8], there[:8], strict=True) if real}
         assert (false[8:] == drawn.absent[owner]).all()
-    assert drawn.triples.owner.tolist() == sorted(set(drawn.triples.owner.tolist()))  # at most one per caption
-    assert (drawn.all_triples[drawn.chosen] == drawn.triples.rows).all()
+    triples = [
+        (int(n), tuple(word[k] for k in graphs.triples.words[at]))
+        for at, n in zip(drawn.triples.rows, drawn.triples.owner, strict=True)
+    ]
+    assert triples == [
+        (n, (item["subject"], item["relation"], item["object"]))
+        for n, row in enumerate(components)
+        for item in row["relations"]
+    ]
+    assert drawn.triples.owner[drawn.one_each].tolist() == sorted(set(drawn.triples.owner.tolist()))
     made = _replace_words(graphs.triples.words, drawn.triples, CPU).view(-1, len(REPLACED_WORD), 3)
     for at, false in zip(drawn.triples.rows, made, strict=True):
         changed = false != graphs.triples.words[at]
@@ -127,6 +135,57 @@ def test_sampled_components_are_false_and_belong_to_their_captions(world: Path, 
     again = UNIVSE.sample(source, captions, settings, Generator().manual_seed(3))
     other = UNIVSE.sample(source, captions, settings, Generator().manual_seed(4))
     assert torch.equal(again.absent, drawn.absent) and not torch.equal(other.absent, drawn.absent)
+
+
+def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
+    """ℓ_attr and ℓ_rel (supplement A.1), every similarity and hinge on its own."""
+    settings = config(world, tmp_path, reduce_rel="sum", weights=(0.5, 0.5, 1.0, 2.0))
+    material = read_training_data(settings)
+    captions = material.train[:7]  # both captions of some images
+    drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(5))
+    drawn.pairs.present[0, :8], drawn.pairs.present[1, 3], drawn.triples.present[0, 2:6] = False, False, False
+    model = UNIVSE.build(settings, 22, len(material.vocabulary), None).eval()
+    features, image = material.features[material.image[captions]], material.image[captions]
+    graphs = material.texts.graphs
+    assert graphs is not None
+    batch = Batch(captions, features, image[:, None] == image[None, :], material.texts)
+    with torch.no_grad():
+        terms = UNIVSE.losses(model, batch, drawn, settings, 5)
+        images, regions = model.image.with_regions(features)
+
+        def region_scores(noun: int, attribute: int, of: int) -> torch.Tensor:
+            return regions[of] @ model.word_encoder(torch.tensor([noun]), torch.tensor([attribute]))[0]
+
+        def triple_score(words: list[int], of: int) -> float:
+            return float(images[of] @ model.triples(torch.tensor([words]))[0])
+
+        means = {"attr": torch.zeros(7, 2), "rel": torch.zeros(7, 2)}  # sums and numbers of the components' values
+        for at, of, false, there in zip(*drawn.pairs, strict=True):
+            attribute, noun = graphs.pairs.words[at].tolist()
+            true = region_scores(noun, attribute, int(of))
+            costs: tuple[list[float], list[float]] = ([], [])
+            for n in there.nonzero()[:, 0].tolist():
+                word = int(false[n])
+                score = region_scores(noun, word, int(of)) if n < 8 else region_scores(word, attribute, int(of))
+                costs[n >= 8].append(float((true.softmax(0) * (0.2 + score - true).clamp(min=0)).sum()))
+            means["attr"][of] += torch.tensor([sum(np.mean(kind) for kind in costs if kind), 1.0])
+        words = graphs.triples.words[drawn.triples.rows].tolist()
+        for (subject, relation, object), (_, of, false, there) in zip(
+            words, zip(*drawn.triples, strict=True), strict=True
+        ):
+            true_score, cost = triple_score([subject, relation, object], int(of)), 0.0
+            for n in there.nonzero()[:, 0].tolist():
+                made = [subject, relation, object]
+                made[REPLACED_WORD[n]] = int(false[n])
+                cost += max(0.0, 0.2 + triple_score(made, int(of)) - true_score)
+            for n in drawn.one_each.tolist():
+                if image[drawn.triples.owner[n]] != image[of]:
+                    cost += max(0.0, 0.2 + triple_score(words[n], int(of)) - true_score)
+            means["rel"][of] += torch.tensor([cost, 1.0])
+    assert int(means["rel"][:, 1].max()) >= 1
+    for name, weight in (("attr", 1.0), ("rel", 2.0)):
+        total, count = means[name].T
+        assert terms[name].item() == pytest.approx(weight * float((total / count.clamp(min=1)).sum()), rel=1e-4)
 
 
 def test_captions_without_components_add_only_to_the_sentence_loss(world: Path, tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Protocols on a few texts whose vectors are given."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.corpus import Corpus
+from negcap.pipelines.models.evaluation.attacks import choose_attacks
+from negcap.pipelines.models.evaluation.protocols import run_protocols
+from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from negcap.pipelines.models.texts import Texts
+
+OPERATORS = ("numeral", "noun")
+
+
+class Given:
+    """A model whose vectors of texts (n, d) are given."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        self.vectors = vectors
+
+    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        return self.vectors[rows]
+
+
+def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
+    """Six captions and negatives as (caption, operator, replaced a number above one, put one in)."""
+    caption, operator, was, becomes = zip(*negatives, strict=True)
+    texts = 6 + len(negatives)
+    return Corpus(
+        tokens=torch.zeros(texts, dtype=torch.int32),
+        offsets=torch.arange(texts + 1),
+        captions=6,
+        negative_caption=torch.tensor(caption),
+        operator=torch.tensor([OPERATORS.index(name) for name in operator]),
+        family=torch.tensor([OPERATORS.index(name) for name in operator]),
+        draw=torch.arange(len(negatives), dtype=torch.int32),
+        was_plural=torch.tensor(was),
+        is_plural=torch.tensor(becomes),
+        operators=OPERATORS,
+        families=OPERATORS,
+    )
+
+
+def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_one() -> None:
+    """VSE-C, Table 4: image 0 counts in one caption only, image 1 in none, image 2 in the other."""
+    negatives = [
+        (0, "numeral", True, True),  # the only one of caption 0 that may attack
+        (0, "numeral", True, False),
+        (1, "numeral", False, True),  # "a" -> plural, of a caption of a counting image
+        (0, "noun", False, False),
+        (2, "numeral", False, True),
+        (5, "numeral", True, True),
+    ]
+    corpus = numeral_corpus(negatives)
+    # similarities of the texts with the images 0, 1 and 2; images are the axes
+    scores = [
+        *([0.3, 0.0, 0.0], [0.6, 0.0, 0.0], [0.9, 0.5, 0.0], [0.9, 0.5, 0.0], [0.7, 0.0, 0.1], [0.0, 0.0, 0.5]),
+        *([0.65, 0, 0], [1.0, 0, 0], [1.0, 0, 0], [1.0, 0, 0], [1.0, 1.0, 0], [0, 0, 0.4]),
+    ]
+    vectors = torch.tensor(scores)
+    owner = torch.tensor([0, 0, 1, 1, 2, 2])
+    captions = torch.arange(6)
+    texts = Texts(corpus.tokens, corpus.offsets, 6)
+    names = [[f"{kind}{n}" for n in range(count)] for kind, count in (("c", 6), ("i", 3))]
+    split = EmbeddedSplit(Given(vectors), corpus, texts, captions, owner, *names, torch.eye(3), vectors[:6], 0)  # type: ignore[arg-type]
+    metrics, lists = run_protocols(split, choose_attacks(corpus, captions, EvaluateConfig()))
+    plural = metrics["plural"]
+    assert (plural["images"], plural["captions"], plural["negatives"]) == (2, 4, 2)
+    ranks = {entry.candidates: dict(zip(entry.queries, entry.ranks.tolist(), strict=True)) for entry in lists[2:]}
+    # image 0: its best caption has 0.6; of image 2's captions one is above (0.7); image 1's (0.9) are not candidates
+    assert ranks["plural"] == {"i0": 2, "i2": 1}
+    assert ranks["plural:numeral"] == {"i0": 3, "i2": 1}
+    assert plural["plain"]["mean rank"] == 1.5 and plural["numeral"]["mean rank"] == pytest.approx(2)
