@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from negcap.pipelines.engine.manifest import describe, hash_table
-from negcap.pipelines.engine.shards import list_shards, write_atomically, write_json
+from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
@@ -30,7 +31,7 @@ def training_identity(
     left out. features, backbone: the size D of an image's feature vector, and the network that computed it. tables: the
     names of the run's tables that the training reads; a hash of each is included.
     """
-    hashes = {name: hash_table(config.run, name) for name in tables if list_shards(config.run / name)}
+    hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
     names = [item.name for item in fields(config) if item.name not in resumable]
     described = {name: describe(getattr(config, name)) for name in names}
     return {"config": described, "inputs": hashes, "features": features, "backbone": backbone}

@@ -22,7 +22,8 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Lines, Silent
-from negcap.pipelines.engine.shards import list_shards, read_receipt, read_table, receipt_path
+from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.readers import ReadOptions, spool
 from negcap.pipelines.readers.spool import shard_sizes
