@@ -153,9 +153,9 @@ def read_receipt(shard: Path) -> Receipt | None:
     try:
         value = json.loads(receipt_path(shard).read_bytes())
         receipt = Receipt(**value)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
-    whole = isinstance(receipt.rows, int) and isinstance(receipt.counts, dict)
+    whole = isinstance(receipt.counts, dict) and all(type(n) is int for n in (receipt.rows, *receipt.counts.values()))
     return receipt if whole and isinstance(receipt.key, str) and isinstance(receipt.sha256, str) else None
 
 

@@ -19,7 +19,7 @@ from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from negcap.pipelines.readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected
 from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
 
@@ -251,6 +251,11 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
         warnings.append(
             f"records rejected as their image has the file name of another image: {same:,}; "
             "--image-column names a column with ids, or file names that are unique without their folder"
+        )
+    if beyond := counts.get("rejected.too_many_captions"):
+        warnings.append(
+            f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {beyond:,}; "
+            "--image-column names a column that tells the images apart"
         )
     return tuple(warnings)
 
