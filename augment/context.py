@@ -10,9 +10,9 @@ import numpy as np
 
 from negcap.augment.caption import Caption
 from negcap.augment.cloze.model import Reading
-from negcap.augment.language.coreference import Coreferent, union
+from negcap.augment.language.coreference import Coreferent
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import Mentions, mentioned_nouns
+from negcap.augment.mentions import Mentions
 from negcap.augment.plausibility import entry_units, log_probabilities, read
 
 CAPTIONS = 500  # about as many captions are read by the cloze model together
@@ -32,7 +32,7 @@ class Context:
     @cached_property
     def texts(self) -> frozenset[str]:
         """The texts of all captions of the image, in lower case."""
-        return frozenset(caption.text.lower() for caption in (*self.own.captions, *self.siblings.captions))
+        return self.siblings.texts if self.own.texts <= self.siblings.texts else self.own.texts | self.siblings.texts
 
     @cached_property
     def coreferent_in_caption(self) -> Coreferent:
@@ -56,8 +56,7 @@ class Context:
         return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts)
 
     def _coreferent(self, mentions: Mentions) -> Coreferent:
-        index = self.lexicon.coreference
-        return union(index.with_any(mentioned_nouns(caption)) for caption in mentions.captions)
+        return self.lexicon.coreference.with_any(mentions.nouns)
 
 
 def contexts(captions: Sequence[Caption], lexicon: Lexicon, readings: Sequence[Reading] | None = None) -> list[Context]:
@@ -65,9 +64,9 @@ def contexts(captions: Sequence[Caption], lexicon: Lexicon, readings: Sequence[R
 
     readings: of the captions; None: they are made here, which is slower than for many captions at once.
     """
-    captions = tuple(captions)
+    image = Mentions(tuple(captions))
     return [
-        Context(lexicon, Mentions((caption,)), Mentions(captions[:i] + captions[i + 1 :]), reading)
+        Context(lexicon, Mentions((caption,)), image.all_but(i), reading)
         for i, (caption, reading) in enumerate(zip(captions, readings or read(captions, lexicon.cloze), strict=True))
     ]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from negcap.augment.cache import cached_on_caption
 from negcap.augment.caption import Caption, Token
@@ -66,9 +68,25 @@ def chunk_heads(caption: Caption) -> list[Token]:
 
 @dataclass(frozen=True, eq=False)
 class Mentions:
-    """The union of what several captions of one image mention; each set is computed when first read."""
+    """The union of what several captions of one image mention; each set is computed when first read.
+
+    without: the number of a caption that does not count; None: all do. known: what has been computed for all captions:
+    the union, and what only one of them mentions; shared by the Mentions that leave out one caption each, so that many
+    captions of an image cost no more than few.
+    """
 
     captions: tuple[Caption, ...]
+    without: int | None = None
+    known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = field(default_factory=dict)
+
+    def all_but(self, number: int) -> Mentions:
+        """What all captions but this one mention."""
+        return Mentions(self.captions, number, self.known)
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """The texts of all captions, in lower case, also of the one that does not count."""
+        return self._counted(_text)[0]
 
     @cached_property
     def nouns(self) -> frozenset[str]:
@@ -96,4 +114,19 @@ class Mentions:
         return self._union(mentioned_verbs)
 
     def _union(self, read: Callable[[Caption], frozenset[T]]) -> frozenset[T]:
-        return frozenset().union(*map(read, self.captions))
+        if len(self.captions) == 1 and self.without is None:
+            return read(self.captions[0])
+        every, once = self._counted(read)
+        alone = once & read(self.captions[self.without]) if self.without is not None else frozenset()
+        return every - alone if alone else every
+
+    def _counted(self, read: Callable[[Caption], frozenset[T]]) -> tuple[frozenset[T], frozenset[T]]:
+        """What the captions mention, and what only one of them mentions."""
+        if read not in self.known:
+            counts = Counter(chain.from_iterable(map(read, self.captions)))
+            self.known[read] = frozenset(counts), frozenset(value for value, count in counts.items() if count == 1)
+        return self.known[read]
+
+
+def _text(caption: Caption) -> frozenset[str]:
+    return frozenset([caption.text.lower()])

@@ -39,6 +39,7 @@ RECORD_REASONS = (
     "duplicate_caption_id",
     "unsafe_path",
     "ambiguous_image",
+    "too_many_captions",
 )
 
 GENERATED = pa.schema(CAPTIONS).with_metadata({"table": "generated", "schema_version": "1"})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from negcap.augment.operators import OPERATORS
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.rows import headline, marked
 from negcap.pipelines.tables.sample import table_of
 

@@ -202,7 +202,7 @@ def read(
     import pyarrow.compute as pc
 
     from negcap.pipelines.engine.places import local_path
-    from negcap.pipelines.engine.shards import read_table
+    from negcap.pipelines.engine.tables import read_table
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}

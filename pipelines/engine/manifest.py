@@ -105,13 +105,31 @@ def read_manifest(folder: Path) -> Manifest | None:
         value = json.loads(path.read_bytes())
         if value.pop("format") != 1:
             raise ValueError("format must be 1")
-        value["shards"] = tuple(value["shards"])
-        return Manifest(Identity(**value.pop("identity")), **value)
+        manifest = Manifest(Identity(**value.pop("identity")), **{**value, "shards": tuple(value["shards"])})
+        _check_types(manifest)
+        return manifest
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         name = path.relative_to(folder.parent)
         raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}") from error
+
+
+def _check_types(manifest: Manifest) -> None:
+    """Raise ValueError for a manifest, read from JSON, with values of other types than it was written with."""
+    identity = manifest.identity
+    entries = [entry for shard in manifest.shards for entry in shard.values()]
+    typed = {
+        bool: [manifest.complete],
+        str: [identity.stage, identity.code, identity.sharded, *(entry["sha256"] for entry in entries)],
+        dict: [identity.config, identity.metadata, identity.schemas, identity.inputs, *manifest.shards, *entries],
+        int: [*(entry["rows"] for entry in entries), *manifest.counts.values()],
+    }
+    typed[str] += [text for table in (identity.metadata, identity.schemas, identity.inputs) for text in table.values()]
+    for kind, values in typed.items():
+        for value in values:
+            if type(value) is not kind:
+                raise ValueError(f"must have a value of the type {kind.__name__}, has: {value!r:.60}")
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:

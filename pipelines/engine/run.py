@@ -19,7 +19,6 @@ from negcap.pipelines.engine.manifest import (
     describe,
     finish,
     hash_schema,
-    hash_table,
     manifest_of,
     prepare,
     receipts,
@@ -31,7 +30,6 @@ from negcap.pipelines.engine.shards import (
     RECEIPTS,
     Origin,
     Receipt,
-    WholeTable,
     current_receipts,
     list_shards,
     old_receipts,
@@ -39,6 +37,7 @@ from negcap.pipelines.engine.shards import (
     shard_path,
 )
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
+from negcap.pipelines.engine.tables import WholeTable, hash_finished
 from negcap.pipelines.engine.work import (
     Job,
     collector_paused,
@@ -73,16 +72,18 @@ def run_stage(
     bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance for
     the Parquet files. Raises FileNotFoundError when the input is missing, OtherConfigError when the output was made
     from something else and `execution` does not overwrite, EngineError when a shard fails, the workers are lost or the
-    run is locked.
+    run is locked, or a table that is read whole is damaged (nothing is written then).
     """
     with locked(run):
         code = code_of(*stage.functions)
         identity = identify(stage, run, config, metadata, code)
         tables = tuple(stage.outputs)
+        whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
+        for read_whole in whole.values():
+            read_whole.check()
         prepare(run / tables[-1], identity, overwrite=execution.overwrite)
         for table in tables:
             remove_temporary(run / table)
-        whole = {name: WholeTable((run / name).absolute(), identity.inputs[name]) for name in stage.whole}
         job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
         make = _reduce if isinstance(stage, ReduceStage) else _map
         finished = make(job, execution.executor, identity, execution.progress)
@@ -116,7 +117,7 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
                 lacking = f"which has no manifest in {RECEIPTS}/{table}"
                 state = f"but {OLD_LAYOUT}" if old_receipts(run / table) else lacking
             raise FileNotFoundError(f"{name} needs {run / table}, {state}: run its stage first")
-    return {table: hash_table(run, table) for table in tables}
+    return {table: hash_finished(run, table) for table in tables}
 
 
 def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
@@ -201,7 +202,7 @@ def _why(failed: TaskError) -> str:
 def cause(error: BaseException | None) -> str:
     """A one-line description of the error that a stage raised."""
     if isinstance(error, DamagedShardError):
-        return f"{error}; run the stage that makes it again"
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

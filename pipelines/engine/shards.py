@@ -17,12 +17,10 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from negcap.pipelines.engine.errors import DamagedShardError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,20 +51,6 @@ class Origin:
     key: str
     provenance: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class WholeTable:
-    """A reference to a table that a stage reads whole: its folder and the hash of its shards. Usable as a cache key."""
-
-    folder: Path
-    sha256: str
-
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows; only these columns, if any are given. Raises as `read_table`."""
-        import pyarrow as pa
-
-        return pa.concat_tables(read_table(self.folder.parent, self.folder.name, columns))
 
 
 def shard_path(folder: Path, index: int) -> Path:
@@ -169,9 +153,9 @@ def read_receipt(shard: Path) -> Receipt | None:
     try:
         value = json.loads(receipt_path(shard).read_bytes())
         receipt = Receipt(**value)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
-    whole = isinstance(receipt.rows, int) and isinstance(receipt.counts, dict)
+    whole = isinstance(receipt.counts, dict) and all(type(n) is int for n in (receipt.rows, *receipt.counts.values()))
     return receipt if whole and isinstance(receipt.key, str) and isinstance(receipt.sha256, str) else None
 
 
@@ -193,40 +177,6 @@ def current_receipts(run: Path, tables: Iterable[str], index: int, key: str) -> 
             return None
         found[table] = receipt
     return found
-
-
-def read_shard(shard: Path, columns: Sequence[str] | None = None, *, sha256: str | None = None) -> pa.Table:
-    """Read a shard: all columns, or those given.
-
-    Raises DamagedShardError when it is missing, unreadable, or does not have the `sha256` that is given.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name = f"{shard.parent.name}/{shard.name}"
-    try:
-        data = shard.read_bytes()
-        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-            raise DamagedShardError(f"{name} is damaged: its bytes are not those of its receipt")
-        file = pq.ParquetFile(pa.BufferReader(data))
-        return file.read(columns=None if columns is None else list(columns), use_threads=False)
-    except FileNotFoundError:
-        raise DamagedShardError(f"{name} is missing") from None
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DamagedShardError(f"{name} is damaged: {reason}") from error
-
-
-def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards in order, one at a time: all columns, or those given.
-
-    Raises FileNotFoundError when the run has no such table, DamagedShardError at a shard that cannot be read.
-    """
-    shards = list_shards(run / name)
-    if not shards:
-        raise FileNotFoundError(f"{run} has no {name}: no shards in {run / name}")
-    for shard in shards:
-        yield read_shard(shard, columns)
 
 
 def remove_shards(folder: Path, start: int = 0) -> None:

@@ -17,14 +17,7 @@ from negcap.pipelines.engine.manifest import (
     read_manifest,
     receipts,
 )
-from negcap.pipelines.engine.shards import (
-    OLD_LAYOUT,
-    RECEIPTS,
-    list_shards,
-    old_receipts,
-    read_receipt,
-    shard_path,
-)
+from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
 
 SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are files outside the run
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import Code
 from negcap.pipelines.engine.reports import report_done
-from negcap.pipelines.engine.shards import Origin, Receipt, WholeTable, read_shard, shard_path, write_shard
+from negcap.pipelines.engine.shards import Origin, Receipt, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
+from negcap.pipelines.engine.tables import WholeTable, read_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa

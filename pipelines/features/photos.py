@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.shards import list_shards, read_table, sha256_file
+from negcap.pipelines.engine.shards import sha256_file
+from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.features.backbone import Backbone
 from negcap.pipelines.features.preprocess import Crops, UnreadableError, crops
 from negcap.pipelines.features.source import Part, SourceImage, finite_part, source_images
@@ -113,7 +114,7 @@ def photo_folder(source: Path, folder: Path | None) -> Path:
 
 def is_run(source: Path) -> bool:
     """Whether a folder is a run with captions, in which the images are named."""
-    return bool(list_shards(source / "captions"))
+    return has_table(source, "captions")
 
 
 def find_photos(source: Path, folder: Path) -> tuple[list[SourceImage], list[str]]:
@@ -132,11 +133,16 @@ def find_photos(source: Path, folder: Path) -> tuple[list[SourceImage], list[str
     there = Images(folder)
     files = []
     for at, image in enumerate(images):
-        file = None if image.reason else there.find(image.image)
+        file = None
+        if not image.reason:
+            try:
+                file = there.find(image.image)
+                reason, detail = "missing", "must be a file in the image folder, is missing"
+            except ValueError as error:
+                reason, detail = "unsafe_path", str(error)
+            if file is None:
+                images[at] = image._replace(reason=reason, detail=detail)
         files.append(file or "")
-        if not image.reason and file is None:
-            detail = "must be a file in the image folder, is missing"
-            images[at] = image._replace(reason="missing", detail=detail)
     if not any(files):
         first = next((f", the first: {image.image}: {image.reason}" for image in images), "")
         raise FileNotFoundError(f"{folder}: must have photos ({', '.join(sorted(SUFFIXES))}), has none to read{first}")

@@ -59,9 +59,7 @@ def decode(data: bytes) -> Image:
 
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as file:
-            if file.width * file.height > MAX_PIXELS:
-                detail = f"an image must have <= {MAX_PIXELS:,} pixels, has {file.width} x {file.height}"
-                raise UnreadableError("too_large", detail)
+            _check_size(file.width, file.height, "has")
             photo = ImageOps.exif_transpose(file)
             if photo.has_transparency_data:
                 photo = photo.convert("RGBA")
@@ -76,12 +74,21 @@ def decode(data: bytes) -> Image:
         raise UnreadableError("unreadable", f"must be an image, {type(error).__name__}: {first}") from None
 
 
+def _check_size(width: int, height: int, has: str) -> None:
+    if width * height > MAX_PIXELS:
+        raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels, {has} {width} x {height}")
+
+
 def resized(photo: Image, shorter: int) -> Image:
-    """A photo resized so that its shorter side has `shorter` pixels; the other side is rounded down."""
+    """A photo resized so that its shorter side has `shorter` pixels; the other side is rounded down.
+
+    Raises UnreadableError for one so narrow that it would then have too many pixels.
+    """
     from PIL import Image
 
     width, height = photo.size
     size = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)
+    _check_size(*size, f"{width} x {height} resized has")
     return photo if size == photo.size else photo.resize(size, Image.Resampling.BILINEAR)
 
 
@@ -93,10 +100,10 @@ def crops(data: bytes, how: Crops) -> np.ndarray:
     import numpy as np
 
     photo = resized(decode(data), how.resize)
-    numbers = np.asarray(photo, np.float32) / np.float32(255)
-    pixels: np.ndarray = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
     size = how.crop
-    cut = [pixels[top : top + size, left : left + size] for left, top in how.corners(*photo.size)]
+    cut = [photo.crop((left, top, left + size, top + size)) for left, top in how.corners(*photo.size)]
+    numbers = np.stack([np.asarray(one, np.float32) for one in cut]) / np.float32(255)
+    pixels: np.ndarray = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
     if how.ten:
-        cut += [one[:, ::-1] for one in cut]
-    return np.ascontiguousarray(np.stack(cut).transpose(0, 3, 1, 2))
+        pixels = np.concatenate([pixels, pixels[:, :, ::-1]])
+    return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.schemas.captions import LANGUAGE
 
 

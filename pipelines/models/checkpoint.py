@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from negcap.pipelines.engine.manifest import describe, hash_table
-from negcap.pipelines.engine.shards import list_shards, write_atomically, write_json
+from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
@@ -30,7 +31,7 @@ def training_identity(
     left out. features, backbone: the size D of an image's feature vector, and the network that computed it. tables: the
     names of the run's tables that the training reads; a hash of each is included.
     """
-    hashes = {name: hash_table(config.run, name) for name in tables if list_shards(config.run / name)}
+    hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
     names = [item.name for item in fields(config) if item.name not in resumable]
     described = {name: describe(getattr(config, name)) for name in names}
     return {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
@@ -113,10 +114,12 @@ def restore(
     name: str,
     models: Mapping[str, nn.Module],
     optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
+    entries: Mapping[str, type] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Load what `save` wrote into these models and optimizers, in place; returns the saved state.
 
-    Raises FileNotFoundError for a missing file, ValueError for a damaged one or for weights of other names or shapes.
+    entries: names that the state must have, with the types of their values. Raises FileNotFoundError for a missing
+    file, ValueError for a damaged one, for weights of other names or shapes, or for another state.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -125,18 +128,21 @@ def restore(
         with safe_open(path, "pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
             state = json.loads(file.metadata()["state"])
+        for name, kind in entries.items():
+            if type(state[name]) is not kind:
+                raise ValueError(f"{name} must be of the type {kind.__name__}, was: {state[name]!r:.60}")
         for which, model in models.items():
             model.load_state_dict(_under(tensors, which))
+        for which, optimizer in optimizers.items():
+            saved: dict[int, dict[str, Tensor]] = {}
+            for key, value in _under(tensors, which).items():
+                number, _, entry = key.partition("/")
+                saved.setdefault(int(number), {})[entry] = value
+            optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing: train the model first") from None
-    except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged or of another model: {str(error).splitlines()[0]}") from None
-    for which, optimizer in optimizers.items():
-        saved: dict[int, dict[str, Tensor]] = {}
-        for key, value in _under(tensors, which).items():
-            number, _, entry = key.partition("/")
-            saved.setdefault(int(number), {})[entry] = value
-        optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:  # RecursionError, too
+        raise ValueError(f"{path} is damaged or of another model: {first_line(error)}") from None
     return state
 
 
@@ -155,7 +161,10 @@ def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
         raise FileNotFoundError(
             f"{folder} must be the folder of a trained model, has no {CONFIG}: negcap {verb} creates one"
         )
-    return _read_json(folder / CONFIG), WordVocabulary(tuple(_read_json(folder / VOCABULARY)))
+    words = _read_json(folder / VOCABULARY, list)
+    if not all(type(word) is str for word in words):
+        raise ValueError(f"{folder / VOCABULARY} must be a list of words, is damaged")
+    return _read_json(folder / CONFIG), WordVocabulary(tuple(words))
 
 
 def restore_config(
@@ -175,8 +184,18 @@ def restore_config(
     return kind(**{"run": Path(), "output": folder, **given, **changes})
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path, kind: type = dict) -> Any:
+    """The value in a JSON file. Raises ValueError if it is damaged, of another type or, in config.json, incomplete."""
     try:
-        return json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} must be JSON, is damaged: {error}") from None
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be JSON, is damaged: {first_line(error)}") from None
+    parts = [value, *(value.get(name) for name in ("config", "inputs"))] if type(value) is dict else [value]
+    if any(type(part) is not kind for part in parts):
+        raise ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
+    return value
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; its type if there is none."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

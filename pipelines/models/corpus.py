@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.models.cache import cached_arrays
 from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
@@ -64,7 +64,7 @@ def encode_run(run: Path, captions: Captions, vocabulary: WordVocabulary, extra:
     unknown caption, or a damaged cache.
     """
     names = ("captions", "negatives", *filter(None, [extra]))
-    tables = {name: hash_table(run, name) for name in names if list_shards(run / name)}
+    tables = {name: hash_table(run, name) for name in names if has_table(run, name)}
     identity = [LAYOUT, vocabulary.sha256, tables]
     tensors, metadata = cached_arrays(run, "", identity, lambda: _encode(run, captions, vocabulary))
     operators, families = (tuple(json.loads(metadata[name])) for name in ("operators", "families"))
@@ -108,7 +108,7 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
 
 
 def _negatives(run: Path) -> Iterator[pa.Table]:
-    yield from read_table(run, "negatives", COLUMNS) if list_shards(run / "negatives") else ()
+    yield from read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") else ()
 
 
 def _above_one(rows: pa.Table, column: str) -> np.ndarray:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.models.cache import cache_file, cached_arrays
 from negcap.pipelines.models.device import to_device
 from negcap.schemas.features import TABLE
@@ -45,7 +45,7 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
     FileNotFoundError if the table is missing; ValueError if its shards differ in backbone or shape, do not state their
     shape, hold an image twice or values that are not finite, if it has none of the images, or for a damaged array.
     """
-    if not list_shards(run / table):
+    if not has_table(run, table):
         raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
     ids = hashlib.sha256("\n".join(image_ids).encode()).hexdigest()
     identity = [LAYOUT, hash_table(run, table), ids]
@@ -72,11 +72,11 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:
-            for shard in list_shards(run / table):
-                rows = read_shard(shard)
-                found, backbone = feature_values(rows, f"{table}/{shard.name}")
+            for shard in shards_of(run, table):
+                rows = shard.read()
+                found, backbone = feature_values(rows, shard.name)
                 if kind and kind != (backbone, found.shape[1:], found.dtype):
-                    raise ValueError(f"{table}/{shard.name} must have the backbone and shape of the shards before it")
+                    raise ValueError(f"{shard.name} must have the backbone and shape of the shards before it")
                 values = found.numpy()
                 if not kind:
                     shape = (len(image_ids), *values.shape[1:])
@@ -86,7 +86,7 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
                 kind = (backbone, found.shape[1:], found.dtype)
                 for row, image in enumerate(rows["image_id"].to_pylist()):
                     if image in seen:
-                        raise ValueError(f"{table}/{shard.name} must hold each image once, holds twice: {image}")
+                        raise ValueError(f"{shard.name} must hold each image once, holds twice: {image}")
                     seen.add(image)
                     if image in number:
                         available[number[image]] = True

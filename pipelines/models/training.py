@@ -32,9 +32,15 @@ def optimizer_step(
 
 
 def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs; later ones, not yet in the weights, are dropped."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
-    return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
+    """The lines of metrics.jsonl for the first `epochs` epochs; later ones, not yet in the weights, are dropped.
+
+    Raises ValueError for a damaged file.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
+        return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} must have one JSON object with an epoch per line, is damaged: {error}") from None
 
 
 def write_history(path: Path, history: list[dict[str, Any]]) -> None:

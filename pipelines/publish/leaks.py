@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.publish.selection import Example
 from negcap.pipelines.tables.columns import read_columns
 
@@ -48,7 +48,7 @@ def read_train_split(run: Path) -> TrainSplit:
     """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
     texts: set[bytes] = set()
     images: set[str] = set()
-    for shard in list_shards(run / "captions"):
+    for shard in shards_of(run, "captions"):
         rows: dict[str, list[Any]] = read_columns(shard, ["image_id", "split", "text"]).to_pydict()
         for image_id, split, text in zip(rows["image_id"], rows["split"], rows["text"], strict=True):
             if split in TRAIN:

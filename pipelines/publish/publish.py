@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.publish.card import write_card
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.croissant import write_croissant
@@ -209,9 +209,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
 
 def provenance(run: Path, publication: Publication) -> dict[str, str]:
     """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
-    import pyarrow.parquet as pq
-
-    shard = list_shards(run / (publication.selection.table or "captions"))[0]
-    metadata = pq.read_schema(shard).metadata or {}
+    shard = shards_of(run, publication.selection.table or "captions")[0]
+    metadata = shard.read([]).schema.metadata or {}
     found = {key.decode(): value.decode() for key, value in metadata.items()}
     return {key: value for key, value in sorted(found.items()) if key not in TECHNICAL}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.quality.bias import Pick
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
 from negcap.schemas.captions import LANGUAGE
@@ -107,15 +107,15 @@ class Selection:
         """Yield the examples of each image, in the order of the run.
 
         Raises ValueError for a shard without a required column or for a negative whose caption is missing,
-        DamagedShardError for a shard that cannot be read.
+        DamagedShardError for a shard that is not as recorded.
         """
-        negatives = {shard.name: shard for shard in list_shards(self.run / self.table)} if self.operators else {}
-        for shard in list_shards(self.run / "captions"):
-            found = self._negatives(negatives.pop(shard.name, None))
+        negatives = {shard.path.name: shard for shard in shards_of(self.run, self.table)} if self.operators else {}
+        for shard in shards_of(self.run, "captions"):
+            found = self._negatives(negatives.pop(shard.path.name, None))
             rows = read_columns(shard, CAPTIONS).to_pylist()
             missing = found.keys() - {row["caption_id"] for row in rows}
             if missing:
-                raise ValueError(f"{self.table}/{shard.name} has {min(missing)}, which captions/{shard.name} lacks")
+                raise ValueError(f"{self.table}/{shard.path.name} has {min(missing)}, which {shard.name} lacks")
             for _, group in groupby(rows, key=lambda row: row["image_id"]):
                 examples = self.prepare(self._examples(list(group), found))
                 if examples:
@@ -148,7 +148,7 @@ class Selection:
             for row in kept
         ]
 
-    def _negatives(self, shard: Path | None) -> dict[str, list[Negative]]:
+    def _negatives(self, shard: Shard | None) -> dict[str, list[Negative]]:
         """A shard's chosen negatives by caption_id, in the order of `operators`, then of their draw."""
         if shard is None:
             return {}

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.engine.tables import Shard, has_table, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
 Stratum = tuple[str, ...]
-Best = list[tuple[tuple[int, int], Path, int]]
+Best = list[tuple[tuple[int, int], Shard, int]]
 
 
 class Sampling(NamedTuple):
@@ -40,18 +40,18 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
 
     Returns them by combination, in sorted order. Rows are of different images as long as there are images left; `how`
     says which rows may be sampled. A table that the run does not have gives no strata. Raises ValueError for n < 1 or
-    a missing column, DamagedShardError for a shard that cannot be read.
+    a missing column, DamagedShardError for a shard that is not as recorded.
     """
     n, _, first, only = how
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
     best: dict[Stratum, Best] = {}
     columns = list(dict.fromkeys((*by, *only, "image_id", *(("caption_id", "operator") if first else ()))))
-    for shard in list_shards(run / table):
-        rows = read_shard(shard, columns)
+    for shard in shards_of(run, table) if has_table(run, table) else ():
+        rows = shard.read(columns)
         for name in columns:
             if name not in rows.column_names:
-                raise ValueError(f"{shard.parent} must have the columns {', '.join(columns)}, lacks: {name}")
+                raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {name}")
         if rows.num_rows:
             _offer(best, rows, by, shard, how)
     return _taken(best)
@@ -84,7 +84,7 @@ def _wanted(rows: pa.Table, how: Sampling) -> np.ndarray:
     return wanted
 
 
-def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Path, how: Sampling) -> None:
+def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Shard, how: Sampling) -> None:
     """Update `best` with the rows of a shard; in each stratum it keeps the n rows of lowest (rank, priority).
 
     rank: how many rows of the same image come before; priority: a hash that orders the images at random.
@@ -137,10 +137,10 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 def _taken(best: Mapping[Stratum, Best]) -> dict[Stratum, list[Row]]:
     """The sampled rows by stratum, in random order; every shard is read once."""
-    by_shard: dict[Path, list[int]] = {}
+    by_shard: dict[Shard, list[int]] = {}
     for _, shard, row in chain.from_iterable(best.values()):
         by_shard.setdefault(shard, []).append(row)
-    read: dict[tuple[Path, int], Row] = {}
+    read: dict[tuple[Shard, int], Row] = {}
     for shard, numbers in by_shard.items():
-        read |= zip(((shard, row) for row in numbers), read_shard(shard).take(numbers).to_pylist(), strict=True)
+        read |= zip(((shard, row) for row in numbers), shard.read().take(numbers).to_pylist(), strict=True)
     return {stratum: [read[shard, row] for _, shard, row in best[stratum]] for stratum in sorted(best)}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from negcap.pipelines.readers.files import json_items, json_text, name_of, split_in
+from negcap.pipelines.readers.files import name_of, split_in
+from negcap.pipelines.readers.json_stream import json_items, json_text
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, reject
 
 EXPECTED = "complete COCO annotation JSON"

@@ -6,7 +6,8 @@ import json
 import re
 
 from negcap.pipelines.readers import delimited, lines, multi30k, table, vsepp
-from negcap.pipelines.readers.files import head, is_folder, json_events, name_of, names
+from negcap.pipelines.readers.files import head, is_folder, name_of, names
+from negcap.pipelines.readers.json_stream import json_events
 
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "

@@ -1,4 +1,4 @@
-"""Open local paths and fsspec URLs, compressed or not, and read them as lines, JSON items or bytes.
+"""Open local paths and fsspec URLs, compressed or not, and read them as lines or bytes.
 
 Every error names the file and says in one line what was expected. Compression is inferred from the name (`.gz .bz2 .xz
 .zip`).
@@ -6,7 +6,6 @@ Every error names the file and says in one line what was expected. Compression i
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import io
 import lzma
@@ -19,9 +18,7 @@ from stat import S_ISLNK
 from typing import IO, Any
 
 HEAD = 1 << 16
-_CHUNK = 1 << 18
 _SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
-_MARKS = re.compile("[\U0010ff80-\U0010ffff]")
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -55,7 +52,7 @@ def names(folder: str) -> list[str]:
 def join(folder: str, name: str) -> str:
     """The URL of the file `name` in a folder; the folder may be a chained URL (`zip://folder::archive.zip`)."""
     first, separator, rest = folder.partition("::")
-    return f"{first.rstrip('/')}/{name}{separator}{rest}"
+    return f"{first if first.endswith('://') else first.rstrip('/') + '/'}{name}{separator}{rest}"
 
 
 def name_of(url: str) -> str:
@@ -119,8 +116,22 @@ def open_bytes(url: str) -> Iterator[IO[bytes]]:
         raise ValueError(f"{url}: is a link that leads out of its archive: {error.args[0]}") from None
     except Exception as error:  # each file system has errors of its own
         raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
-    with stored, compr[infer_compression(path)](stored, mode="rb") as file:
-        yield file
+    compression = infer_compression(path)
+    with stored:
+        if compression == "zip":
+            _check_zip(stored, url)
+        with compr[compression](stored, mode="rb") as file:
+            yield file
+
+
+def _check_zip(stored: IO[bytes], url: str) -> None:
+    """Raise ValueError if a zip archive that is read as one file holds more or fewer files than one."""
+    members = [member.filename for member in zipfile.ZipFile(stored).infolist() if not member.is_dir()]
+    if len(members) != 1:
+        inside = ", ".join(members[:3]) + (", …" if len(members) > 3 else "")
+        hint = f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables" if members else ""
+        raise ValueError(f"{url}: must hold one file, holds {len(members)}{': ' + inside if inside else ''}{hint}")
+    stored.seek(0)
 
 
 def _link_in_zip(fs: Any, path: str) -> str:
@@ -157,32 +168,6 @@ def lines(url: str, expected: str) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
-    """The items of one list in a JSON file, e.g. `annotations.item`; `item` if the whole file is one list.
-
-    In strings, bytes that are not UTF-8 become marks, which `json_text` turns into lone surrogates.
-    """
-    import ijson
-
-    with reading(url, expected, ijson.JSONError), open_bytes(url) as file:
-        yield from ijson.items(_Utf8(file), prefix, use_float=True, buf_size=_CHUNK)
-
-
-def json_events(url: str, expected: str) -> Iterator[tuple[str, str, Any]]:
-    """The events of ijson's parser for a JSON file: (prefix, event, value)."""
-    import ijson
-
-    with reading(url, expected, ijson.JSONError), open_bytes(url) as file:
-        yield from ijson.parse(_Utf8(file), use_float=True)
-
-
-def json_text(value: Any) -> Any:
-    """A JSON value; in a string, the marks that `_Utf8` puts for undecodable bytes become lone surrogates."""
-    if type(value) is str and not value.isascii():
-        return _MARKS.sub(lambda mark: chr(ord(mark.group()) - 0x10FF00 + 0xDC00), value)
-    return value
-
-
 def content(url: str) -> dict[str, Any]:
     """What identifies a file: its name without folder (`file`), `bytes` and `sha256`, as stored (compressed)."""
     digest, size = hashlib.sha256(), 0
@@ -192,38 +177,6 @@ def content(url: str) -> dict[str, Any]:
             digest.update(chunk)
             size += len(chunk)
     return {"file": name_of(url), "bytes": size, "sha256": digest.hexdigest()}
-
-
-class _Utf8:
-    """A byte stream made valid UTF-8: an undecodable byte b becomes the private-use character U+10FF00 + b.
-
-    The JSON parser stops at an undecodable byte. Without one, a bad caption costs only its own record.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._decoder = codecs.getincrementaldecoder("utf-8")("negcap_mark")
-        self._start = True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes, about `size` at most; empty only at the end of the file."""
-        while size != 0:
-            chunk = self._file.read(size)
-            text = self._decoder.decode(chunk, final=not chunk)
-            if self._start and text:
-                self._start, text = False, text.removeprefix("\ufeff")
-            if text or not chunk:
-                return text.encode()
-        return b""
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return "".join(chr(0x10FF00 + byte) for byte in error.object[error.start : error.end]), error.end
-
-
-codecs.register_error("negcap_mark", _mark)
 
 
 def _one_line(error: BaseException) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from negcap.pipelines.readers.files import json_items, json_text, name_of
+from negcap.pipelines.readers.files import name_of
+from negcap.pipelines.readers.json_stream import json_items, json_text
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
 
 EXPECTED = "complete Karpathy dataset JSON"

@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 MAX_TEXT = 2000
 MAX_IMAGE = 1000
 MAX_NUMBER = 9999
+MAX_CAPTIONS = 1000  # of an image, which is never split between shards; published data sets have 5 to 250
 EXCERPT = 200
 
 _SPACES = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _UNDECODED = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_INVISIBLE = re.compile(  # Unicode's default-ignorable code points, the blank of Braille, spaces
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\\s]+"
+)
 _IMAGE_SUFFIXES = frozenset(["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "avif", "heic"])
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
@@ -125,10 +130,13 @@ def _clean_text(value: object) -> str:
         raise _BadRecord(
             "no_text", "caption must be text, " + ("is missing" if value is None else f"was: {value!r:.80}")
         )
-    _check_characters("caption", value)
-    text = unicodedata.normalize("NFC", _SPACES.sub(" ", value)).strip(" ")
+    spaced = _SPACES.sub(" ", value)
+    _check_characters("caption", spaced)
+    text = unicodedata.normalize("NFC", spaced).strip(" ")
     if not text:
         raise _BadRecord("no_text", f"caption must not be empty, was: {value[:20]!r}")
+    if _INVISIBLE.fullmatch(text):
+        raise _BadRecord("no_text", f"caption must have visible characters, was: {value[:20]!a}")
     if len(text) > MAX_TEXT:
         raise _BadRecord("too_long", f"caption must be <= {MAX_TEXT} characters, was: {len(text)}")
     return text
@@ -167,13 +175,13 @@ def _clean_split(value: str) -> str:
 
 
 def _check_characters(name: str, value: str) -> None:
-    """Raise _BadRecord unless `value` was UTF-8 and has no control characters other than white space."""
+    """Raise _BadRecord unless `value` was UTF-8 and has no control characters."""
     bad = _UNDECODED.search(value)
     if bad:
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")
     if "\ufffd" in value:
         at = value.index("\ufffd")
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has U+FFFD, the mark of lost bytes, at character {at}")
-    bad = _CONTROL.search(_SPACES.sub(" ", value))
+    bad = _CONTROL.search(value)
     if bad:
         raise _BadRecord("control_characters", f"{name} must have no control characters, has U+{ord(bad.group()):04X}")

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.readers.record import Record, Rejected, image_id, reject
+from negcap.pipelines.readers.record import MAX_CAPTIONS, Record, Rejected, image_id, reject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,6 +83,9 @@ class Spool:
             self.grouped = self.grouped and index >= self._index
             self._image, self._index = record.image, index
         index, number = self._index, record.number
+        if self.sizes[index] == MAX_CAPTIONS:
+            detail = f"an image must have <= {MAX_CAPTIONS:,} captions, has more: {record.image}"
+            return reject(record, "too_many_captions", detail)
         if number is None:
             number = self._taken[index]
             self._taken[index] += 1

@@ -17,8 +17,6 @@ from negcap.pipelines.readers.files import (
     head,
     is_folder,
     join,
-    json_items,
-    json_text,
     lines,
     name_of,
     names,
@@ -26,6 +24,7 @@ from negcap.pipelines.readers.files import (
     reading,
     split_in,
 )
+from negcap.pipelines.readers.json_stream import MAX_DEPTH, is_deep, json_items, json_text
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 GROUPED = False
 FILES = re.compile(r".+\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 _BATCH = 4096
+_DECODE = json.JSONDecoder().decode
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
@@ -82,8 +82,14 @@ def kind_of(url: str) -> str:
 
 
 def _jsonl_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    decode = json.JSONDecoder().decode
-    return _object_rows(lines(url, "JSON, one object per line"), url, options, decode, lambda value: value)
+    return _object_rows(lines(url, "JSON, one object per line"), url, options, _decoded_line, lambda value: value)
+
+
+def _decoded_line(line: str) -> Any:
+    """The JSON value in a line. Raises ValueError for none, and for one that is nested too deep."""
+    if is_deep(line):
+        raise ValueError(f"a record must be nested at most {MAX_DEPTH} deep")
+    return _DECODE(line)
 
 
 def _json_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -106,11 +112,17 @@ def _object_rows(
     for line, item in enumerate(items, 1):
         try:
             value = decode(item)
-        except (ValueError, RecursionError):
+        except ValueError:
             value = None
         if not isinstance(value, dict):
             if not isinstance(item, str) or item.strip():
-                yield Rejected(name, line, "not_a_record", "a record must be one JSON object", excerpt(item))
+                yield Rejected(
+                    name,
+                    line,
+                    "not_a_record",
+                    f"a record must be one JSON object, at most {MAX_DEPTH} deep",
+                    excerpt(item),
+                )
             continue
         if chosen is None:
             chosen = columns.choose(list(value), options, url)

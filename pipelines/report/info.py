@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_of
 from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.engine.verify import SOURCES
 from negcap.pipelines.report.summary import console_of, number_of, plain_table, print_table
 from negcap.pipelines.tables.columns import UNSPLIT, read_columns
@@ -69,10 +70,10 @@ class RunInfo:
 
 
 def read_info(run: Path) -> RunInfo:
-    """Describe a run from its manifests and a few columns; no file is hashed.
+    """Describe a run from its manifests, receipts and a few columns; only the shards of these columns are checked.
 
-    Raises FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for an
-    unreadable shard.
+    Raises FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a
+    shard that is missing or not as recorded.
     """
     import pyarrow.compute as pc
 
@@ -81,16 +82,17 @@ def read_info(run: Path) -> RunInfo:
         raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
     names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
     manifests = {name: manifest_of(run, name) for name in names}
-    tables = tuple(_table(run, name, manifests[name]) for name in names)
+    shards = {name: shards_of(run, name, unfinished=True) for name in names}
+    tables = tuple(_table(run, name, manifests[name], shards[name]) for name in names)
     images: set[str] = set()
     splits: dict[str, int] = {}
-    for shard in list_shards(run / "captions"):
+    for shard in shards.get("captions", ()):
         columns = read_columns(shard, ["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
         _add_counts(splits, columns["split"])
     operators: dict[str, dict[str, int]] = {}
     for name in OPERATOR_TABLES:
-        for shard in list_shards(run / name):
+        for shard in shards.get(name, ()):
             _add_counts(operators.setdefault(name, {}), read_columns(shard, ["operator"])["operator"])
     found: dict[str, str] = {}
     for manifest in manifests.values():
@@ -107,13 +109,10 @@ def _add_counts(counts: dict[str, int], column: Any) -> None:
         counts[name] = counts.get(name, 0) + entry["counts"]
 
 
-def _table(run: Path, name: str, manifest: Manifest | None) -> TableInfo:
-    import pyarrow.parquet as pq
-
-    shards = list_shards(run / name)
-    rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
+def _table(run: Path, name: str, manifest: Manifest | None, shards: list[Shard]) -> TableInfo:
+    rows = sum(shard.rows for shard in shards)
     stage = manifest.identity.stage if manifest is not None else ""
-    size = sum(shard.stat().st_size for shard in shards)
+    size = sum(shard.path.stat().st_size for shard in shards)
     return TableInfo(name, stage, rows, len(shards), size, _state(run, manifest))
 
 

@@ -176,7 +176,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
 
 def _why_no_negatives(run: Path, counts: Mapping[str, int], operators: Sequence[str]) -> str:
     """Why a run has no negatives, from its counters and its first parses."""
-    from negcap.pipelines.engine.shards import read_table
+    from negcap.pipelines.engine.tables import read_table
     from negcap.pipelines.report.no_negatives import explain_no_negatives
     from negcap.schemas.parses import PARSES
 

@@ -26,7 +26,7 @@ def ship(run: Path, output: Path, source: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from negcap.pipelines.engine.shards import read_table
+    from negcap.pipelines.engine.tables import read_table
     from negcap.pipelines.report.summary import counts_of
 
     output.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.scenes.judge import Answer, judge
 from negcap.pipelines.scenes.table import scene_of
 
@@ -76,7 +76,7 @@ def judge_run(run: Path, table: str = "negatives") -> dict[str, Tally]:
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, was: {table}")
-    if not list_shards(run / "scenes"):
+    if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} has no scenes: only a run made by negcap scenes can be judged")
     scenes = {row["image_id"]: scene_of(row) for part in read_table(run, "scenes") for row in part.to_pylist()}
     tallies: dict[str, Tally] = defaultdict(Tally)
@@ -84,7 +84,7 @@ def judge_run(run: Path, table: str = "negatives") -> dict[str, Tally]:
     for row in _rows(run, "captions", ("image_id", "text")):
         tallies[CAPTIONS].add(row, scenes[row["image_id"]])
     columns = ("image_id", "operator", "replaced", "replacement", "caption", "text")
-    if list_shards(run / "positives"):
+    if has_table(run, "positives"):
         for row in _rows(run, "positives", columns):
             tallies[row["operator"]].positive = True
             tallies[row["operator"]].add(row, scenes[row["image_id"]])

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from negcap.augment.truth.estimates import MAX_P_TRUE, check_max_p_true
-from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
+from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
 from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import given_table, load_lexicon, load_truth

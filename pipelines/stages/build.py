@@ -16,8 +16,8 @@ from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.memory import run_in_memory
 from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
+from negcap.pipelines.engine.tables import has_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,7 +151,7 @@ def build(
     """
     verbs = planned_verbs(run, options)
     configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
-    if source is None and not list_shards(run / "captions"):
+    if source is None and not has_table(run, "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
     with locked(run):
         if not is_built(run):

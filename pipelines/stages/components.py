@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
+from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
 from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.run import hash_inputs
-from negcap.pipelines.engine.shards import list_shards, read_shard, read_table
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.tables import has_table, read_table, shards_of
 from negcap.schemas.captions import CAPTIONS, ORIGINS
 
 if TYPE_CHECKING:
@@ -47,13 +47,12 @@ def enlarge(
     """
     if run.resolve() == source.resolve():
         raise ValueError(f"output must be another folder than the run, was: {run}")
-    extra = list_shards(source / config.extra)
-    if extra and read_shard(extra[0]).schema.names != CAPTIONS.names:
+    if has_table(source, config.extra) and next(read_table(source, config.extra)).schema.names != CAPTIONS.names:
         raise ValueError(f"extra must be a table of captions, {source / config.extra} has other columns")
-    features = sorted(folder.name for folder in source.glob("features*") if list_shards(folder))
+    features = sorted(folder.name for folder in source.glob("features*") if has_table(source, folder.name))
     counts: dict[str, int] = {}
     for table in ("captions", *features):
-        schema, provenance = _described(source / table)
+        schema, provenance = _described(source, table)
         read = (table, config.extra) if table == "captions" else (table,)
         stage = SourceStage(
             name=NAME,
@@ -63,7 +62,7 @@ def enlarge(
             inputs=hash_inputs(NAME, source, read),
             metadata={**provenance, **metadata},
             parts=partial(_parts, source, table, config.extra, schema),
-            shards=len(list_shards(source / table)),
+            shards=len(shards_of(source, table)),
             unit="captions" if table == "captions" else "images",
         )
         counts |= run_source(stage, run, progress=progress, overwrite=overwrite)
@@ -101,9 +100,9 @@ def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
         yield rows.take(pa.array(np.argsort(numbers, kind="stable")))
 
 
-def _described(folder: Path) -> tuple[pa.Schema, dict[str, str]]:
+def _described(run: Path, table: str) -> tuple[pa.Schema, dict[str, str]]:
     """A table's schema and provenance, both from its first shard."""
-    schema = read_shard(list_shards(folder)[0]).schema
+    schema = next(read_table(run, table)).schema
     provenance = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     own = {key: provenance.pop(key) for key in ("table", "schema_version") if key in provenance}
     for key in ("stage", "config", "code"):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from negcap.pipelines import readers
 from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.shards import read_shard, shard_path
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected
 from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
 
@@ -164,7 +164,7 @@ def _describe_rejected(source: str, bad: Rejected) -> str:
 def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config: IngestConfig) -> None:
     """With `strict`, raise ValueError for a run with rejected records; `counts` are the counters of its captions."""
     if config.strict and any(name.startswith("rejected.") for name in counts):
-        row = read_shard(shard_path(run / "rejected_records", 0)).slice(0, 1).to_pylist()[0]
+        row = next(read_table(run, "rejected_records")).slice(0, 1).to_pylist()[0]
         raise ValueError(_describe_rejected(source, Rejected(**row)))
 
 
@@ -251,6 +251,11 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
         warnings.append(
             f"records rejected as their image has the file name of another image: {same:,}; "
             "--image-column names a column with ids, or file names that are unique without their folder"
+        )
+    if beyond := counts.get("rejected.too_many_captions"):
+        warnings.append(
+            f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {beyond:,}; "
+            "--image-column names a column that tells the images apart"
         )
     return tuple(warnings)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from negcap.augment.generate import Settings as NegativesConfig
 from negcap.augment.generate import generate_tables
-from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.models.scorer import load_scorer
 from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import load_balanced, load_truth

@@ -77,7 +77,7 @@ def model_version(folder: Path) -> str:
 def _meta(folder: Path) -> Mapping[str, Any] | None:
     try:
         meta = json.loads((folder / "meta.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return meta if isinstance(meta, dict) else None
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.errors import StageError, TaskError
-from negcap.pipelines.engine.manifest import describe, receipts
+from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.run import cause, hash_inputs
-from negcap.pipelines.engine.shards import read_shard, shard_path
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.tables.columns import columns_of
 from negcap.schemas.fields import check
@@ -96,7 +96,7 @@ def refine(
     """
     inputs = hash_inputs(NAME, run, INPUTS)
     operators = _operators(run, config)
-    shards = receipts(run, "negatives")
+    shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
         @cache
@@ -104,9 +104,9 @@ def refine(
             return _choose(run, operators, config, executor, progress)
 
         def make(index: int, first: int) -> StageResult:
-            return _part(read_shard(shard_path(run / "negatives", index)), first, kept(), config)
+            return _part(shards[index].read(), first, kept(), config)
 
-        rows = [receipt.rows for receipt in shards]
+        rows = [shard.rows for shard in shards]
         for index, first in enumerate(accumulate(rows[:-1], initial=0)):
             yield partial(make, index, first)
 

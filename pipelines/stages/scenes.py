@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.shards import read_shard, remove_temporary, sha256_file, shard_path, write_atomically
+from negcap.pipelines.engine.shards import read_receipt, remove_temporary, sha256_file, shard_path, write_atomically
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.tables import read_shard
 from negcap.pipelines.features.source import table_of
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
 from negcap.schemas.features import features
@@ -152,7 +153,11 @@ def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
 
 def pictures_are_whole(run: Path, index: int) -> bool:
     """Whether the images of all scenes in shard `index` exist and are unchanged."""
-    drawn = read_shard(shard_path(run / "scenes", index), ("image_id", "sha256"))
+    shard = shard_path(run / "scenes", index)
+    receipt = read_receipt(shard)
+    if receipt is None:
+        return False
+    drawn = read_shard(shard, ("image_id", "sha256"), sha256=receipt.sha256)
     for name, expected in zip(*drawn.to_pydict().values(), strict=True):
         picture = run / IMAGES / f"{name}.png"
         if not picture.is_file() or sha256_file(picture) != expected:

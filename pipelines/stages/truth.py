@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from negcap.pipelines.engine.shards import WholeTable
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
+from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
 from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import given_table, load_lexicon

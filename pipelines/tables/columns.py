@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.engine.tables import Shard, has_table, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,33 +16,30 @@ UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
 
 
-def read_columns(shard: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
+def read_columns(shard: Shard, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
     """Read the `columns` of a shard, and the `optional` ones, which are all null if the shard lacks them.
 
-    Raises ValueError naming the `columns` that are missing, DamagedShardError for a file that cannot be read.
+    Raises ValueError naming the `columns` that are missing, DamagedShardError for one that is not as recorded.
     """
     import pyarrow as pa
 
-    table = read_shard(shard, [*columns, *optional])
+    table = shard.read([*columns, *optional])
     for name in optional:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows))
     missing = [name for name in columns if name not in table.column_names]
     if missing:
         which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        raise ValueError(f"{shard.parent.name}/{shard.name} lacks the {which}")
+        raise ValueError(f"{shard.name} lacks the {which}")
     return table
 
 
 def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Read these columns of a table of a run, one table per shard.
 
-    Raises FileNotFoundError if there are no shards; the errors of `read_columns` come while iterating.
+    Raises as `shards_of`; the errors of `read_columns` come while iterating.
     """
-    shards = list_shards(run / table)
-    if not shards:
-        raise FileNotFoundError(f"{run} has no {table}: no shards in {run / table}")
-    return (read_columns(shard, columns) for shard in shards)
+    return (read_columns(shard, columns) for shard in shards_of(run, table))
 
 
 def check_file_name(what: str, name: str) -> None:
@@ -55,13 +51,12 @@ def check_file_name(what: str, name: str) -> None:
 def splits_of(run: Path) -> tuple[str, ...]:
     """The splits of a run's captions in order of first occurrence; captions without a split are in `unsplit`.
 
-    Raises FileNotFoundError if the run has no captions.
+    Raises FileNotFoundError if the run has no captions, and as `shards_of`.
     """
-    shards = list_shards(run / "captions")
-    if not shards:
+    if not has_table(run, "captions"):
         raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
     found: dict[str, None] = {}
-    for shard in shards:
+    for shard in shards_of(run, "captions"):
         found |= dict.fromkeys(read_columns(shard, ["split"])["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in found)
 
@@ -69,18 +64,14 @@ def splits_of(run: Path) -> tuple[str, ...]:
 def operators_of(run: Path, splits: Sequence[str] | None = None, table: str = "negatives") -> dict[str, str]:
     """The operators that have rows in these splits (None: in any split), sorted, mapped to their families.
 
-    Raises FileNotFoundError if the run has no such table, ValueError if the table is incomplete or the name of an
-    operator or family cannot name a file.
+    Raises FileNotFoundError if the run has no such table, ValueError if the name of an operator or family cannot name a
+    file, and as `shards_of`.
     """
     verb = f"negcap {'refine' if table == 'refined' else table} {run}"
-    manifest = read_manifest(run / table)
-    if manifest is not None and not manifest.complete:
-        raise ValueError(f"{run / table} is not complete: run {verb} again")
-    shards = list_shards(run / table)
-    if not shards:
+    if not has_table(run, table):
         raise FileNotFoundError(f"{run} has no {table}: run {verb} first")
     found: set[tuple[str, str]] = set()
-    for shard in shards:
+    for shard in shards_of(run, table):
         columns = read_columns(shard, ["split", "operator", "family"])
         rows = columns.group_by(["split", "operator", "family"]).aggregate([]).to_pylist()
         if splits is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from negcap.augment.lexicon.lexicon import Lexicon
     from negcap.augment.truth.estimates import Truth
     from negcap.pipelines.engine.memory import TableInMemory
-    from negcap.pipelines.engine.shards import WholeTable
+    from negcap.pipelines.engine.tables import WholeTable
 
     Readable = WholeTable | TableInMemory
 
@@ -44,17 +44,19 @@ def load_balanced(lexicon: Readable, balance: Readable, cloze: ClozeModel | None
 
 
 def given_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read a table from a Parquet file or from a folder of shards, cast to `schema`.
+    """Read a table from a Parquet file, or from a run's folder of its shards, cast to `schema`.
 
-    Raises FileNotFoundError if there is no file, ValueError if the columns differ from those of `schema`.
+    Raises FileNotFoundError if there is no file, ValueError if the columns differ from those of `schema`, and for a
+    folder as `shards_of`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = [path] if path.is_file() else sorted(path.glob("part-*.parquet"))
-    if not files:
+    from negcap.pipelines.engine.tables import has_table, read_table
+
+    if not path.is_file() and not has_table(path.parent, path.name):
         raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")
-    tables = [pq.ParquetFile(file).read() for file in files]
+    tables = [pq.ParquetFile(path).read()] if path.is_file() else list(read_table(path.parent, path.name))
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
     return pa.concat_tables([table.cast(schema) for table in tables]).combine_chunks()

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.shards import list_shards, read_shard
+from negcap.pipelines.engine.tables import Shard, has_table, shards_of
 from negcap.pipelines.tables.columns import UNSPLIT
 from negcap.schemas.negatives import POSITIVE
 
@@ -23,15 +23,16 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
 
     wanted: the values allowed in a column, e.g. {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
     allows any value; "unsplit" stands for captions without a split. Raises ValueError for n < 1 or if no row matches,
-    FileNotFoundError if the run has no such table.
+    FileNotFoundError if the run has no such table, DamagedShardError if a shard is not as recorded. Of a table that is
+    still being made, the rows are from its finished shards.
     """
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
     chosen_by = {name: values for name, values in (wanted or {}).items() if values}
-    shards = list_shards(run / table)
-    if not shards:
+    if not has_table(run, table):
         verb = "refine" if table == "refined" else "negatives"
         raise FileNotFoundError(f"{run} has no {table}: run negcap {verb} {run} first")
+    shards = shards_of(run, table, unfinished=True)
     counts = [_matching(shard, chosen_by) for shard in shards]
     total = sum(len(rows) for rows in counts)
     if not total:
@@ -43,20 +44,19 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
     for shard, matching in zip(shards, counts, strict=True):
         here = [matching[i - first] for i in chosen if first <= i < first + len(matching)]
         if here:
-            rows += read_shard(shard).take(here).to_pylist()
+            rows += shard.read().take(here).to_pylist()
         first += len(matching)
     return rows
 
 
-def _matching(shard: Path, wanted: Wanted) -> Sequence[int]:
+def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
     """The indices of the rows of a shard that have the wanted values."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     if not wanted:
-        return range(pq.read_metadata(shard).num_rows)
-    rows: pa.Table = read_shard(shard, tuple(wanted))
+        return range(shard.rows)
+    rows: pa.Table = shard.read(tuple(wanted))
     mask = None
     for name, values in wanted.items():
         stored = ["" if name == "split" and value == UNSPLIT else value for value in values]

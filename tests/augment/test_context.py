@@ -7,8 +7,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from negcap.augment.caption import by_image, from_parses
+from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import CAPTIONS, contexts, contexts_by_image, parts
+from negcap.augment.mentions import Mentions, mentioned_nouns
 from negcap.augment.operators.attribute import attribute_choices
 from negcap.augment.operators.noun import noun_choices
 from negcap.augment.operators.preposition import preposition_choices
@@ -26,7 +27,10 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
             assert np.array_equal(one.reading.own, context.reading.own)
             assert one.texts == context.texts
             assert context.own.captions == (caption,)
-            assert set(context.siblings.captions) == set(captions) - {caption}
+            others = Mentions(tuple(other for other in captions if other is not caption))
+            for name in ("nouns", "quantities", "relations", "attributes", "verbs"):
+                assert getattr(context.siblings, name) == getattr(others, name)
+            assert context.texts == {other.text.lower() for other in captions}
             for choices in (noun_choices, preposition_choices, attribute_choices, verb_choices):
                 for a, b in zip(choices(caption, one), choices(caption, context), strict=True):
                     assert np.array_equal(a.weights, b.weights)
@@ -42,3 +46,16 @@ def test_parts_are_of_whole_images_in_order(sizes: list[int]) -> None:
     assert [image for part in found for image in part] == images
     assert all(sum(map(len, part)) >= CAPTIONS > sum(map(len, part[:-1])) for part in found[:-1])
     assert all(found)
+
+
+def test_the_captions_of_an_image_are_read_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = from_parses(sample_parses())[:60]
+    read: list[Caption] = []
+    monkeypatch.setattr(
+        "negcap.augment.mentions.mentioned_nouns", lambda caption: read.append(caption) or mentioned_nouns(caption)
+    )
+    lexicon = sample_lexicon()
+    readings = [contexts([caption], lexicon)[0].reading for caption in captions[:1]] * len(captions)
+    for context in contexts(captions, lexicon, readings):
+        assert context.siblings.nouns and context.texts
+    assert len(read) <= 2 * len(captions)

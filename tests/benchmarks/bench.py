@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from negcap.pipelines import sample
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from tests.conftest import DATA
 
 NEGCAP = [sys.executable, "-m", "negcap"]

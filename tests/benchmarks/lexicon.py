@@ -28,7 +28,7 @@ from negcap.augment.slots.attributes import attribute_slots
 from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.slots.prepositions import preposition_slots
 from negcap.augment.slots.verbs import verb_slots
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS, captions_counted
 from negcap.pipelines.tables.corpus import given_table
 from negcap.schemas.lexicon import LEXICON

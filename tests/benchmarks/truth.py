@@ -42,7 +42,7 @@ from negcap.augment.truth.fit import estimate, in_turn
 from negcap.augment.truth.transitions import ASSERTIONS, is_mentioned_once, value, values_of
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.bias import ngram_regression, one_per_caption
 from negcap.pipelines.quality.bias.pairs import Pair
 from negcap.pipelines.stages import build

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main, negcap
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.resources.cloze import __main__ as cloze
 from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of

@@ -95,10 +95,11 @@ def load_captioner(weights: Path, device: torch.device) -> Captioner:
             raise KeyError("mle_epochs")
         config = checkpoint.restore_config(CaptionerConfig, folder, identity, RESUMABLE)
         features = int(identity["features"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder} must be what negcap captioner wrote, lacks: {error}") from None
-    nets = build_nets(config, features, len(vocabulary))
-    state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator})
+        nets = build_nets(config, features, len(vocabulary))
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        why = checkpoint.first_line(error)
+        raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}") from None
+    state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator}, entries={"vocabulary": str})
     if state["vocabulary"] != vocabulary.sha256:
         raise ValueError(f"{weights} must match the vocabulary in its folder, is from another training")
     checkpoint.restore(folder, checkpoint.LAST, {"discriminator": nets.discriminator})

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.models.figures import new_figure, write_png
 
 WIDTH = 68  # characters per line

@@ -25,6 +25,7 @@ from negcap.pipelines.models.training import epoch_seed, read_history, write_his
 DISCRIMINATOR = "discriminator"
 EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}
 INPUTS = ("captions", "features")
+STATE = {"epoch": int, "collapsed": bool}
 LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
@@ -51,7 +52,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     learner = Learner(nets, build_optimizers(nets, config), data, config)
     state: dict[str, Any] = {"epoch": 0, "best": None, "distinct_2": None, "collapsed": False}
     if (folder / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(folder, checkpoint.LAST, nets._asdict(), learner.optimizers)
+        state = checkpoint.restore(folder, checkpoint.LAST, nets._asdict(), learner.optimizers, STATE)
     history = read_history(folder / checkpoint.METRICS, state["epoch"])
     resumed = f"; resumed after epoch {state['epoch']}" if state["epoch"] else ""
     images = len(data.image[data.train].unique())

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.engine.manifest import hash_table, read_manifest
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.models.cache import cached_arrays
 from negcap.pipelines.models.components import encode_components
 from negcap.pipelines.models.corpus import Corpus

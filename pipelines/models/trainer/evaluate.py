@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically, write_json
+from negcap.pipelines.engine.shards import PARQUET, write_atomically, write_json
+from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
 from negcap.pipelines.models.config import EvaluateConfig
@@ -118,7 +119,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         config.seed,
     )
     metrics, ranks = run_protocols(split, attacks)
-    if all(list_shards(run / name) for name in ("components", "component_vocabulary", "parses")):
+    if all(has_table(run, name) for name in ("components", "component_vocabulary", "parses")):
         rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
         frequent = read_whole_table(run, "component_vocabulary")
         queries = frequent_queries(rows, frequent, owner.tolist(), len(image), written_forms(rows, parses))

@@ -34,7 +34,8 @@ def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any,
     try:
         config = checkpoint.restore_config(TrainConfig, folder, identity, (*RESUMABLE, "vectors"), **changes)
         model = OBJECTIVES[config.model].build(config, int(identity["features"]), len(vocabulary), None)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {error}") from None
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        why = checkpoint.first_line(error)
+        raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None
     checkpoint.restore(folder, checkpoint.BEST, {"model": model})
     return model.to(device).eval(), vocabulary, config

@@ -72,7 +72,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     models, optimizers = {"model": learner.model, "mean": learner.average}, {"optimizer": learner.optimizer}
     done, best = 0, {"epoch": 0, "rsum": float("-inf")}
     if (config.output / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(config.output, checkpoint.LAST, models, optimizers)
+        state = checkpoint.restore(config.output, checkpoint.LAST, models, optimizers, {"epoch": int, "best": dict})
         done, best = state["epoch"], state["best"]
     history = read_history(config.output / checkpoint.METRICS, done)
     say(_first_line(config, data, done))

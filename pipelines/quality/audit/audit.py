@@ -7,8 +7,9 @@ from pathlib import Path
 
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.provenance import package
-from negcap.pipelines.engine.shards import PARQUET, list_shards, write_atomically
+from negcap.pipelines.engine.shards import PARQUET, write_atomically
 from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.quality.audit.blindness import Blindness, measure_table
 from negcap.pipelines.quality.audit.config import AuditConfig
 from negcap.pipelines.quality.audit.context import read_context
@@ -73,7 +74,7 @@ def splits_line(splits: Sequence[str]) -> list[str]:
 def origin(run: Path, table: str) -> dict[str, str]:
     """The provenance of a table from its manifest; if it has none, the version of this package."""
     manifest = read_manifest(run / table)
-    return manifest.identity.provenance() if manifest is not None and list_shards(run / table) else package()
+    return manifest.identity.provenance() if manifest is not None and has_table(run, table) else package()
 
 
 def parquet(table: object, metadata: Mapping[str, str]) -> memoryview:

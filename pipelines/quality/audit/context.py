@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.quality.strata import Row
 from negcap.pipelines.tables.columns import read_columns
 from negcap.pipelines.tables.images import Images
@@ -52,12 +52,12 @@ def read_context(run: Path, rows: Iterable[Row], folder: Path | None = None) -> 
     """Read the captions of the rows' images, and their photos from an image folder (None: no photos).
 
     Only files inside the folder are read (see `Images.find`). Raises FileNotFoundError if the folder does not exist,
-    ImportError without Pillow, ValueError for a missing column, DamagedShardError for a shard that cannot be read.
+    ImportError without Pillow, ValueError for a missing column, DamagedShardError for a shard that is not as recorded.
     """
     wanted = {row["image_id"] for row in rows}
     captions: dict[str, list[tuple[str, str]]] = {}
     paths: dict[str, str] = {}
-    for shard in list_shards(run / "captions"):
+    for shard in shards_of(run, "captions"):
         for row in _of_images(shard, wanted):
             paths[row["image_id"]] = row["image"]
             if row["language"] == LANGUAGE:
@@ -70,7 +70,7 @@ def read_context(run: Path, rows: Iterable[Row], folder: Path | None = None) -> 
     return Context(captions, photos, True, len(wanted) - len(photos))
 
 
-def _of_images(shard: Path, wanted: set[str]) -> list[Row]:
+def _of_images(shard: Shard, wanted: set[str]) -> list[Row]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.pipelines.engine.shards import list_shards, read_shard, read_table
+from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.quality.audit.words import Words, add_words
 from negcap.pipelines.quality.strata import first_draws
 from negcap.schemas.negatives import POSITIVE
@@ -99,12 +99,12 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     """Count the tables of a run, shard by shard; splits: only rows of these, all if empty.
 
     Raises FileNotFoundError if the run lacks captions or negatives, ValueError for a missing column or unknown split,
-    DamagedShardError for a shard that cannot be read.
+    DamagedShardError for a shard that is not as recorded.
     """
     captions, images = _captions(run, splits)
-    if not list_shards(run / "negatives"):
+    if not has_table(run, "negatives"):
         raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
-    names = [name for name in ("negatives", "refined", "positives") if list_shards(run / name)]
+    names = [name for name in ("negatives", "refined", "positives") if has_table(run, name)]
     tables = {name: _made(run, name, splits) for name in names}
     covered = sum(
         _distinct(of_splits(rows, splits), "caption_id")
@@ -125,7 +125,7 @@ def _captions(run: Path, splits: Sequence[str]) -> tuple[int, int]:
     """The number of English captions and of their images. All captions of an image are in one shard."""
     import pyarrow.compute as pc
 
-    if not list_shards(run / "captions"):
+    if not has_table(run, "captions"):
         raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
     captions = images = 0
     seen: set[str] = set()
@@ -151,8 +151,7 @@ def _made(run: Path, table: str, splits: Sequence[str]) -> dict[str, Made]:
     import pyarrow.compute as pc
 
     made: dict[str, Made] = {}
-    for shard in list_shards(run / table):
-        rows = read_shard(shard, [*COLUMNS, P_TRUE])
+    for rows in read_table(run, table, [*COLUMNS, P_TRUE]):
         missing = [name for name in COLUMNS if name not in rows.column_names]
         if missing:
             raise ValueError(f"{run / table} must have the columns {', '.join(COLUMNS)}, lacks: {', '.join(missing)}")
@@ -187,8 +186,10 @@ def _add(made: Made, rows: pa.Table) -> None:
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     refused: dict[str, Counter[str]] = {}
-    for shard in list_shards(run / "rejections"):
-        rows = of_splits(read_shard(shard, ["operator", "reason", "split"]), splits)
+    if not has_table(run, "rejections"):
+        return {}
+    for rows in read_table(run, "rejections", ["operator", "reason", "split"]):
+        rows = of_splits(rows, splits)
         counts = rows.group_by(["operator", "reason"]).aggregate([([], "count_all")])
         for operator, reason, n in zip(*counts.to_pydict().values(), strict=True):
             refused.setdefault(operator, Counter())[reason] += n

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.engine.tables import has_table, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,7 @@ def read_corpus_counts(run: Path) -> dict[Word, int]:
     import pyarrow.compute as pc
 
     counts: dict[Word, int] = {}
-    if list_shards(run / "lexicon"):
+    if has_table(run, "lexicon"):
         for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]):
             plain = rows.filter(pc.equal(rows["place"], "")).to_pydict()
             counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)

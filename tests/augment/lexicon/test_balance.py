@@ -15,7 +15,8 @@ from negcap.augment.lexicon.balance import BOUND, Factors
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
-from negcap.pipelines.engine.shards import WholeTable, read_table
+from negcap.pipelines.engine.manifest import hash_table
+from negcap.pipelines.engine.tables import WholeTable, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
@@ -121,7 +122,7 @@ def test_a_sample_is_cut_between_images(size: int) -> None:
 def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = next(read_table(sample_run, "balance")).to_pylist()
     monkeypatch.setattr("negcap.pipelines.stages.balance.PART", 7)
-    shared = [WholeTable(sample_run / name, name) for name in ("lexicon", "truth")]
+    shared = [WholeTable(sample_run / name, hash_table(sample_run, name)) for name in ("lexicon", "truth")]
     table = first_images([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
 
     def here(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:

@@ -19,7 +19,8 @@ from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.pipelines.cli import choices, main, negcap
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
-from negcap.pipelines.engine.shards import RECEIPTS, list_shards, read_table, shard_path
+from negcap.pipelines.engine.shards import RECEIPTS, list_shards, shard_path
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.build import LEXICON_VERBS
 from tests.conftest import ROOT, SAMPLE
 

@@ -22,7 +22,8 @@ from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Bars, Lines, Silent
 from negcap.pipelines.engine.reports import ShardProgress
 from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.shards import list_shards, read_table, receipt_path, shard_path
+from negcap.pipelines.engine.shards import list_shards, receipt_path, shard_path
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.work import batches
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages

@@ -18,7 +18,6 @@ from negcap.pipelines.engine.manifest import (
     difference,
     finish,
     hash_schema,
-    hash_table,
     manifest_path,
     prepare,
     read_manifest,
@@ -26,12 +25,9 @@ from negcap.pipelines.engine.manifest import (
 )
 from negcap.pipelines.engine.shards import (
     Origin,
-    WholeTable,
     is_current,
     list_shards,
     read_receipt,
-    read_shard,
-    read_table,
     receipt_path,
     remove_shards,
     remove_temporary,
@@ -39,6 +35,7 @@ from negcap.pipelines.engine.shards import (
     shard_path,
     write_shard,
 )
+from negcap.pipelines.engine.tables import read_shard
 from negcap.schemas.fields import field, schema
 
 NOTES = schema("notes", 1, field("text", pa.string(), "a text"), field("stars", pa.int32(), "a number"))
@@ -76,22 +73,23 @@ def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path: Path)
     assert table.equals(notes("ein Hund", ""))
     assert table.schema.metadata == {b"table": b"notes", b"schema_version": b"1", b"stage": b"note"}
     assert table.schema.field("stars").metadata[b"description"] == b"a number"
-    assert read_shard(shard, ("stars",)).column_names == ["stars"]
+    assert read_shard(shard, ("stars",), sha256=receipt.sha256).column_names == ["stars"]
     assert pq.ParquetFile(shard).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_the_schema_of_a_nested_table_survives_the_file(tmp_path: Path) -> None:
     table = pa.Table.from_pylist([{"spans": [{"start": 1}]}, {"spans": []}], SPANS)
-    write_shard(table, shard_path(tmp_path, 0), SPANS, Origin("k", {"stage": "x"}))
-    back = read_shard(shard_path(tmp_path, 0))
+    receipt = write_shard(table, shard_path(tmp_path, 0), SPANS, Origin("k", {"stage": "x"}))
+    back = read_shard(shard_path(tmp_path, 0), sha256=receipt.sha256)
     assert back.to_pylist() == table.to_pylist()
     assert hash_schema(back.schema) == hash_schema(SPANS)
 
 
 def test_the_same_rows_are_the_same_bytes_and_an_empty_table_is_a_shard(tmp_path: Path) -> None:
     assert write(tmp_path / "a", 0, "x").sha256 == write(tmp_path / "b", 7, "x").sha256
-    assert write(tmp_path / "empty", 0).rows == 0
-    assert read_shard(tmp_path / "empty" / "part-00000.parquet").num_rows == 0
+    receipt = write(tmp_path / "empty", 0)
+    assert receipt.rows == 0
+    assert read_shard(tmp_path / "empty" / "part-00000.parquet", sha256=receipt.sha256).num_rows == 0
 
 
 def test_a_table_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
@@ -170,25 +168,9 @@ def test_a_damaged_shard_is_not_current(tmp_path: Path, damage) -> None:  # type
     if shard.suffix and damage in (cut_short, change_a_byte, empty):
         with pytest.raises(DamagedShardError, match=r"part-00000\.parquet is damaged: its bytes are not"):
             read_shard(shard, sha256=receipt.sha256)
-    if damage in (cut_short, empty):
-        with pytest.raises(DamagedShardError, match="is damaged"):
-            read_shard(shard)
     if damage is remove:
         with pytest.raises(DamagedShardError, match="is missing"):
-            read_shard(shard)
-
-
-def test_a_table_is_read_shard_by_shard_or_whole(tmp_path: Path) -> None:
-    write(tmp_path / "notes", 0, "a", "b")
-    write(tmp_path / "notes", 1, "c")
-    assert [table.num_rows for table in read_table(tmp_path, "notes")] == [2, 1]
-    whole = WholeTable(tmp_path / "notes", hash_table(tmp_path, "notes"))
-    assert whole.read(["text"])["text"].to_pylist() == ["a", "b", "c"]
-    with pytest.raises(FileNotFoundError, match="has no words"):
-        list(read_table(tmp_path, "words"))
-    remove_receipt(shard_path(tmp_path / "notes", 0))
-    with pytest.raises(ValueError, match=r"notes/part-00000\.parquet has no readable receipt"):
-        hash_table(tmp_path, "notes")
+            read_shard(shard, sha256=receipt.sha256)
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from negcap.pipelines.cli import main
 from negcap.pipelines.engine.errors import OtherConfigError
-from negcap.pipelines.engine.manifest import MANIFEST, manifest_path
-from negcap.pipelines.engine.shards import RECEIPTS, receipt_path, shard_path
+from negcap.pipelines.engine.manifest import MANIFEST, manifest_path, read_manifest
+from negcap.pipelines.engine.shards import RECEIPTS, read_receipt, receipt_path, shard_path
 from negcap.pipelines.engine.verify import verify
 from tests.pipelines.engine.test_shards import DAMAGES
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
@@ -118,3 +119,53 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
             verify(folder)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+ODD: list[tuple[tuple[str, ...], object]] = [
+    ((), []),
+    ((), 7),
+    (("format",), 2),
+    (("complete",), "yes"),
+    (("shards",), 7),
+    (("shards",), [7]),
+    (("shards",), [{"words": 7}]),
+    (("shards",), [{"words": {"rows": 1}}]),
+    (("shards",), [{"words": {"rows": "1", "sha256": "x"}}]),
+    (("counts",), {"captions": "many"}),
+    (("counts",), []),
+    (("identity",), None),
+    (("identity",), {"stage": "split"}),
+    (("identity", "stage"), 7),
+    (("identity", "schemas"), ["words"]),
+    (("identity", "schemas"), {"words": 7}),
+    (("identity", "inputs"), None),
+    (("identity", "config"), "none"),
+    (("identity", "metadata"), {"seed": [1]}),
+]
+
+
+@pytest.mark.parametrize("place, value", ODD)
+def test_an_odd_manifest_is_one_line(
+    run: Path, place: tuple[str, ...], value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = manifest_path(run / "words")
+    found = whole = json.loads(path.read_text())
+    for name in place[:-1]:
+        found = found[name]
+    if place:
+        found[place[-1]] = value
+    path.write_text(json.dumps(whole if place else value))
+    with pytest.raises(ValueError, match="manifest.json must be a negcap manifest, is unreadable"):
+        read_manifest(run / "words")
+    assert any("is unreadable" in problem for problem in verify(run).problems)
+    assert main(["info", str(run)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_manifest_and_a_receipt_nested_without_end_are_unreadable(run: Path) -> None:
+    manifest_path(run / "words").write_text(DEEP)
+    receipt_path(shard_path(run / "short", 1)).write_text(DEEP)
+    assert read_receipt(shard_path(run / "short", 1)) is None
+    with pytest.raises(ValueError, match="must be a negcap manifest, is unreadable"):
+        read_manifest(run / "words")

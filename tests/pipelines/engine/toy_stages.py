@@ -20,8 +20,9 @@ from negcap.pipelines.engine.errors import EngineError
 from negcap.pipelines.engine.manifest import Identity, describe, finish, hash_schema, prepare
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.shards import Origin, WholeTable, shard_path, write_shard
+from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
+from negcap.pipelines.engine.tables import WholeTable
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.fields import field, schema
 

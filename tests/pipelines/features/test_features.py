@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, crops, resized
+from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
+from tests.tables import write_table
 
 IDS, WIDTH, REGIONS = 7, 5, 4
 COLOURS = {"red": (200, 10, 10), "green": (10, 200, 10), "blue": (10, 10, 200), "grey": (90, 90, 90)}
@@ -366,6 +368,36 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     whole = rows(run)["e"]
     assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "alone", "--batch", 1) == 0
     assert np.allclose(rows(tmp_path / "alone")["e"], whole, atol=1e-6)
+
+
+def test_a_photo_a_pixel_high_is_rejected_before_it_is_made_large(photos: Path, tmp_path: Path) -> None:
+    (photos / "b.png").write_bytes(png("1", (100_000, 1)))
+    run, onnx = tmp_path / "run", model(tmp_path / "m.onnx")
+    assert extract(photos, "--onnx", onnx, "--resize", 256, "--crop", 16, "--output", run) == 0
+    assert (len(rows(run)), rejected(run)) == (4, {"b.png": "too_large"})
+    (detail,) = next(read_table(run, "rejected_images"))["detail"].to_pylist()
+    assert detail == "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 25600000 x 256"
+
+
+@pytest.mark.parametrize("name", ["b\nc.png", "b\u2028c.png", "b\x07.png"])
+def test_a_photo_with_an_odd_name_is_rejected_alone(photos: Path, tmp_path: Path, name: str) -> None:
+    (photos / "b.png").rename(photos / name)
+    onnx = model(tmp_path / "m.onnx")
+    assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "run") == 0
+    assert rejected(tmp_path / "run") == {name: "control_characters"}
+
+
+@pytest.mark.parametrize("name", ["b\nc.png", "b\u00a0c.png", "b\\c.png"])
+def test_an_image_of_a_run_that_no_file_can_be_is_rejected_alone(photos: Path, tmp_path: Path, name: str) -> None:
+    run, keys = tmp_path / "run", {"split": "", "language": "en", "origin": "human", "text": "A cup."}
+    found = [
+        {"caption_id": f"t:{i}:0", "image_id": i, "image": image, **keys} for i, image in (("a", "a.png"), ("b", name))
+    ]
+    write_table(run, "captions", pa.Table.from_pylist(found, CAPTIONS))
+    onnx = model(tmp_path / "m.onnx")
+    assert extract(run, "--onnx", onnx, *SIZES, "--images", photos, "--output", run) == 0
+    assert list(rows(run)) == ["a"]
+    assert list(rejected(run).values()) == ["control_characters" if "\n" in name else "unsafe_path"]
 
 
 def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

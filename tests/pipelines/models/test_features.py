@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from negcap.pipelines.engine.shards import receipt_path, shard_path
 from negcap.pipelines.models import features
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.features import ahead, place, read_features, take
@@ -51,10 +50,7 @@ def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], messag
 
 def test_features_of_two_backbones_are_an_error(tmp_path: Path) -> None:
     write_features(tmp_path, ["a"], np.ones((1, 3), np.float32))
-    first, second = (shard_path(tmp_path / "features", n) for n in (0, 1))
-    receipt_path(first).rename(receipt_path(second))
-    first.rename(second)
-    write_features(tmp_path, ["b"], np.ones((1, 4), np.float32))
+    write_features(tmp_path, ["b"], np.ones((1, 4), np.float32), index=1)
     with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
         read_features(tmp_path, ["a", "b"])
     with pytest.raises(FileNotFoundError, match="has no features: run negcap features first"):

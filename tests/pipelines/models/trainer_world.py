@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from negcap.augment.edits import Edit
-from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
+from tests.tables import write_table
 
 NOUNS = ("dog", "cat", "horse", "bird", "car", "boat", "ball", "tree")
 COLOURS = ("red", "blue", "green", "white", "black")
@@ -78,7 +78,12 @@ def scene_features(scene: Sequence[str], seed: int) -> np.ndarray:
 
 
 def write_features(
-    run: Path, images: Sequence[str], values: np.ndarray, backbone: str = "made up", table: str = "features"
+    run: Path,
+    images: Sequence[str],
+    values: np.ndarray,
+    backbone: str = "made up",
+    table: str = "features",
+    index: int = 0,
 ) -> None:
     shape = list(values.shape[1:])
     feature = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(shape)))
@@ -86,8 +91,4 @@ def write_features(
         [pa.field("image_id", pa.string(), nullable=False), pa.field("feature", feature.type, nullable=False)],
         {"table": "features", "schema_version": "1", "backbone": backbone, "shape": json.dumps(shape)},
     )
-    write_table(run, table, pa.Table.from_arrays([pa.array(images), feature], schema=schema))
-
-
-def write_table(run: Path, name: str, table: pa.Table, index: int = 0) -> None:
-    write_shard(table, shard_path(run / name, index), table.schema, Origin("made up"))
+    write_table(run, table, pa.Table.from_arrays([pa.array(images), feature], schema=schema), index)

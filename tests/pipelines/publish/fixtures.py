@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 from PIL import Image
 
-from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
+from tests.tables import write_table
 
 IMAGES, TESTS = 24, 9
 COLOURS = "red green blue yellow black white".split()
@@ -79,9 +79,7 @@ def write_run(run: Path, captions: list[dict[str, Any]], negatives: list[dict[st
             mine = [row for row in all_rows if row["image_id"] in here]
             filled = [{**dict.fromkeys(schema.names), **row} for row in mine]
             kept = [{name: row[name] for name in schema.names} for row in filled]
-            write_shard(
-                pa.Table.from_pylist(kept, schema), shard_path(run / table, number), schema, Origin("toy", PROVENANCE)
-            )
+            write_table(run, table, pa.Table.from_pylist(kept, schema), number, PROVENANCE)
     return run
 
 

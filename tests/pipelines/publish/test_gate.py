@@ -11,7 +11,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, cue, finding, judge_negatives
 from negcap.pipelines.publish.leaks import text_hash
 from negcap.pipelines.publish.publish import RefusedError

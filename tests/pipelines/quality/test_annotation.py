@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.annotation.agree import agree
 from negcap.pipelines.quality.annotation.alpha import alpha
 from negcap.pipelines.quality.annotation.sheet import KEY, LETTERS, Item, SheetConfig, items, write_sheet

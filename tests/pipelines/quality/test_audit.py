@@ -15,7 +15,8 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import list_shards, read_table, shard_path
+from negcap.pipelines.engine.shards import list_shards, shard_path
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
 from negcap.pipelines.quality.audit.words import Use, exchanges, uses
 from negcap.pipelines.quality.audit.words import Words as Counted
@@ -23,6 +24,7 @@ from negcap.schemas.audit import AUDIT, MEASURES
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import REASONS
 from tests.pipelines.publish.fixtures import changed, rows, write_images, write_run
+from tests.tables import replace_shard
 
 VOID = {"meta", "input", "br", "img"}
 MARKUP = (
@@ -399,11 +401,11 @@ def test_an_operator_of_others_is_shown_like_any(tmp_path: Path) -> None:
 
 def test_estimates_of_truth_are_shown_where_there_are_some(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", *rows(24, 9))
-    for number, shard in enumerate(list_shards(run / "negatives")):
+    for shard in list_shards(run / "negatives"):
         table = pq.read_table(shard)
         table = table.select([name for name in table.column_names if name != "p_true"])
         estimate = pa.array([0.02 if name == "noun" else None for name in table["operator"].to_pylist()], pa.float32())
-        pq.write_table(table.append_column("p_true", estimate), shard_path(run / "negatives", number))
+        replace_shard(shard, table.append_column("p_true", estimate))
     html, table = audited(run, tmp_path / "audit", blind=False)
     assert values(table, measure="p_true") == {("noun", ""): pytest.approx(0.02)}
     assert '<th scope="col">mean p(true)</th>' in html and "p(true) 2.0 %" in html
@@ -464,7 +466,7 @@ def test_bad_runs_are_one_line_and_leave_nothing(tmp_path: Path, capsys: pytest.
     (tmp_path / "file").write_text("")
     assert "output must be a folder" in said(str(run), "--output", str(tmp_path / "file"))
     shard = shard_path(run / "negatives", 0)
-    pq.write_table(pq.read_table(shard).drop_columns(["edits"]), shard)
+    replace_shard(shard, pq.read_table(shard).drop_columns(["edits"]))
     assert "lacks: edits" in said(str(run))
     shutil.rmtree(run / "negatives")
     assert f"has no negatives: run negcap negatives {run} first" in said(str(run))

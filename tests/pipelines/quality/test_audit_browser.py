@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import Origin, read_table, shard_path, write_shard
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
 from negcap.schemas.negatives import POSITIVE, REJECTIONS
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
+from tests.tables import write_table
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -125,8 +126,7 @@ def test_an_operator_without_rows_is_hidden_with_the_negatives(tmp_path: Path) -
     run = write_run(tmp_path / "run", captions, negatives)
     refused = {**dict.fromkeys(REJECTIONS.names), **{k: v for k, v in negatives[0].items() if k in REJECTIONS.names}}
     refused |= {"operator": "verb", "family": "verb", "reason": "same_quantity"}
-    schema = REJECTIONS
-    write_shard(pa.Table.from_pylist([refused], schema), shard_path(run / "rejections", 0), schema, Origin("toy", {}))
+    write_table(run, "rejections", pa.Table.from_pylist([refused], REJECTIONS))
     audit(run, tmp_path, AuditConfig(blind=False), Silent())
     found = browse((tmp_path / PAGE).read_text(encoding="utf-8"), EMPTY, tmp_path)
     assert found["all"] == ["noun", "numeral", "verb"]

@@ -4,7 +4,6 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from negcap.pipelines.quality.bias import (
     to_markdown,
 )
 from negcap.pipelines.quality.bias.learned import folds_of
+from tests.tables import write_table
 
 WORDS = "red green blue tall short old young wet dry warm".split()
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
@@ -165,10 +165,9 @@ def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
         for operator in ("noun", "numeral")
         for draw in range(4)
     ]
-    (run / "negatives").mkdir(parents=True)
     for i, (low, high) in enumerate(zip([0, *cuts], [*cuts, images], strict=True)):
         shard = [row for row in rows if low <= int(row["image_id"][2:]) < high]
-        pq.write_table(pa.Table.from_pylist(shard), run / "negatives" / f"part-{i:05d}.parquet")
+        write_table(run, "negatives", pa.Table.from_pylist(shard), i)
     return run
 
 

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import re
@@ -20,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines import readers
-from negcap.pipelines.readers import ReadOptions, Record, Rejected
+from negcap.pipelines.readers import ReadOptions, Record, Rejected, json_stream
 from negcap.pipelines.readers.files import folder_of, join, name_of, split_in
+from negcap.pipelines.readers.json_stream import json_text
 from negcap.pipelines.readers.record import clean, excerpt, image_id
 from negcap.schemas.captions import RECORD_REASONS
 from tests.conftest import DATA
@@ -416,6 +418,9 @@ def put_with_caption(folder: Path, format: str, bad: bytes) -> tuple[str, int]:
         (True, "no_image"),
         ("a" * 1001, "too_long"),
         ("owl\x01.jpg", "control_characters"),
+        ("owl\nhen.jpg", "control_characters"),
+        ("owl\then.jpg", "control_characters"),
+        ("owl\u2028hen.jpg", "control_characters"),
         ("owl\udcff.jpg", "not_utf8"),
     ],
 )
@@ -643,3 +648,90 @@ def test_a_link_inside_an_archive_that_leads_out_is_refused_by_name(tmp_path: Pa
         url = f"{name}://train.csv::{tmp_path / 'data'}.{name}"
         with pytest.raises(ValueError, match=f"^{re.escape(url)}: {re.escape(said)}"):
             readers.detect(url)
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("coco.json", '{"images": [' + "[" * 2000 + "]" * 2000 + '], "annotations": []}'),
+        ("karpathy.json", '{"images": [{"sentences": ' + '{"a":' * 2000 + "1" + "}" * 2000 + "}]}"),
+        ("list.json", '[{"image": "a.jpg", "caption": ' + "[" * 2000 + "]" * 2000 + "}]"),
+        ("lines.jsonl", '{"image": "a.jpg", "caption": ' + "[" * 2000 + "]" * 2000 + "}\n"),
+    ],
+)
+def test_json_nested_without_end_is_one_line(name, content, tmp_path):
+    path = put(tmp_path, {name: content})
+    with pytest.raises(ValueError, match="must be .*, cannot be read: nested more than 100 deep") as error:
+        read(path)
+    assert str(error.value).startswith(path) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("depth, kept", [(99, 2), (100, 1), (900, 1), (100_000, 1)])
+def test_a_line_of_json_nested_too_deep_is_one_rejected_record(depth, kept, tmp_path):
+    deep = "[" * depth + "]" * depth
+    lines = [f'{{"image": "a.jpg", "caption": "{HEN}"}}', f'{{"image": "b.jpg", "caption": "{OWL} [{{", "x": {deep}}}']
+    records, rejected = read(put(tmp_path, {"a.jsonl": "\n".join(lines)}))
+    assert len(records) == kept
+    assert [(bad.line, bad.reason) for bad in rejected] == [(2, "not_a_record")] * (2 - kept)
+
+
+@given(
+    st.lists(
+        st.sampled_from(['"', "\\", "[", "{", "]", "}", "é", "\ud83d\ude00", "\ud83d", "\udc00", "u", "d800", "a"])
+    ),
+    st.booleans(),
+    st.integers(1, 40),
+)
+def test_every_string_comes_out_of_json_as_it_is_however_it_is_cut(parts, escaped, size):
+    text = "".join(parts)
+    value = {"list": [text], f"key {text}": {"b": "\\"}}
+    stored = json.dumps(value, ensure_ascii=escaped).encode("utf-8", "replace")
+    expected = json.loads(stored)
+    file = json_stream.Harmless(io.BytesIO(stored))
+    harmless = b"".join(iter(lambda: file.read(size), b"")).decode()
+    assert json_text(json.loads(harmless)["list"][0]) == expected["list"][0]
+    nesting = json_stream.Nesting()
+    assert max(nesting.add(stored[at : at + size]) for at in range(0, len(stored), size)) == 2
+
+
+@pytest.mark.parametrize("bad", ["\\ud800", "\\udc00", "\\ud800\\u0041", "\\uDBFF.", "\\udfff\\ud800"])
+@pytest.mark.parametrize("format", ["coco", "karpathy", "json", "jsonl"])
+def test_half_of_a_surrogate_pair_is_one_rejected_record(format, bad, tmp_path):
+    path, line = put_with_caption(tmp_path, format, f"A {bad} hen".encode())
+    records, rejected = read(path, "table" if format.startswith("json") else "")
+    assert [(r.reason, r.line) for r in rejected] == [("not_utf8", line)]
+    assert rejected[0].detail == f"caption must be UTF-8, has {bad[:6].lower()} at character 2"
+    assert len(records) == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["\u200b", "\u200b\u200d\u2060", "\ufeff", " \u00ad ", "\u3164", "\u2800\ufe0f", "\U000e0041"]
+)
+def test_a_caption_that_nobody_sees_is_rejected(text):
+    rejected = clean(Record("a.csv", 1, "a.jpg", text))
+    assert isinstance(rejected, Rejected)
+    assert rejected.reason == "no_text"
+    assert clean(Record("a.csv", 1, "a.jpg", f"{text}owl")).text.endswith("owl")
+
+
+def test_an_archive_of_two_files_is_not_read_as_its_first(tmp_path):
+    with zipfile.ZipFile(tmp_path / "barn.csv.zip", "w") as archive:
+        archive.mkdir("folder")
+        archive.writestr("folder/owl.csv", f"image,caption\nowl.jpg,{OWL}\n")
+        archive.writestr("folder/hen.csv", f"image,caption\nhen.jpg,{HEN}\n")
+    with pytest.raises(
+        ValueError, match=r"barn\.csv\.zip: must hold one file, holds 2: folder/owl\.csv, folder/hen\.csv"
+    ):
+        read(f"{tmp_path}/barn.csv.zip")
+    assert len(read(f"zip://folder::{tmp_path}/barn.csv.zip")[0]) == 2
+    with zipfile.ZipFile(tmp_path / "empty.csv.zip", "w"):
+        pass
+    with pytest.raises(ValueError, match=r"empty\.csv\.zip: must hold one file, holds 0$"):
+        read(f"{tmp_path}/empty.csv.zip")
+
+
+def test_the_root_of_an_archive_is_a_folder(tmp_path):
+    with zipfile.ZipFile(tmp_path / "barn.zip", "w") as archive:
+        archive.writestr("train.csv", f"image,caption\nowl.jpg,{OWL}\n")
+        archive.writestr("val.csv", f"image,caption\nhen.jpg,{HEN}\n")
+    assert [record.split for record in read(f"zip://::{tmp_path}/barn.zip")[0]] == ["train", "val"]

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import list_shards, read_table
+from negcap.pipelines.engine.shards import list_shards
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.info import read_info, size
 
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.report.rows import change, coloured, has_colours, marked, pieces, print_rows
 from negcap.pipelines.tables.sample import sample, table_of
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
+from tests.tables import write_table
 
 
 class Terminal(io.StringIO):
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Path:
     for name, schema in (("negatives", NEGATIVES), ("rejections", REJECTIONS)):
         for index in range(4):
             part = [{key: r[key] for key in schema.names} for r in rows[index * 25 : index * 25 + 25]]
-            write_shard(pa.Table.from_pylist(part, schema), shard_path(tmp_path / name, index), schema, Origin("k"))
+            write_table(tmp_path, name, pa.Table.from_pylist(part, schema), index)
     return tmp_path
 
 

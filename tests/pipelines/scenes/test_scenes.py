@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import read_table
+from negcap.pipelines.engine.shards import shard_path
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.scenes.captions import FORMS, captions, sentence
 from negcap.pipelines.scenes.draw import draw, png
 from negcap.pipelines.scenes.judge import Answer, judge
@@ -26,6 +27,7 @@ from negcap.pipelines.scenes.truth import LEFT, RELATIONS, RIGHT, holds
 from negcap.pipelines.scenes.words import UnreadError
 from negcap.pipelines.scenes.world import COLOURS, KINDS, SIDE, Scene, Thing
 from negcap.pipelines.stages.build import VERBS
+from tests.tables import replace_shard
 
 SCENES = [compose(Random(f"test {number}")) for number in range(150)]
 
@@ -285,10 +287,8 @@ def test_a_true_negative_is_found_and_shown(world: Path, tmp_path: Path, capsys:
     texts, operators = first["text"].to_pylist(), first["operator"].to_pylist()
     at = operators.index("noun")
     texts[at] = first["caption"][at].as_py()  # the caption itself: true
-    import pyarrow.parquet as pq
-
-    pq.write_table(first.set_column(first.schema.get_field_index("text"), "text", pa.array(texts)),
-                   run / "negatives" / "part-00000.parquet")  # fmt: skip
+    changed = first.set_column(first.schema.get_field_index("text"), "text", pa.array(texts))
+    replace_shard(shard_path(run / "negatives", 0), changed)
     assert main(["judge", str(run), "--json"]) == 0
     after = json.loads(capsys.readouterr().out)
     assert after["noun"]["true"] == before["noun"]["true"] + 1

@@ -22,7 +22,8 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Lines, Silent
-from negcap.pipelines.engine.shards import list_shards, read_receipt, read_table, receipt_path
+from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.readers import ReadOptions, spool
 from negcap.pipelines.readers.spool import shard_sizes
@@ -212,7 +213,7 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
     reasons = ["no_text", "duplicate_caption_id", "not_utf8", "no_image", "unsafe_path", "ambiguous_image",
                "not_a_record", "too_long", "control_characters"]  # fmt: skip
     assert [(row["line"], row["reason"]) for row in rejected(tmp_path / "run")] == list(enumerate(reasons, 2))
-    assert set(reasons) == set(RECORD_REASONS)
+    assert {*reasons, "too_many_captions"} == set(RECORD_REASONS)
     assert made.counts == {"captions": 2, "images": 2, **{f"rejected.{reason}": 1 for reason in reasons}}
     assert [row["caption_id"] for row in captions(tmp_path / "run")] == ["flickr:wren:0", "flickr:crow:4"]
     for table in read_table(tmp_path / "run", "rejected_records"):
@@ -227,6 +228,23 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
     }
     assert "records rejected as their image has the file name of another image: 1" in made.warnings[0]
     assert verify(tmp_path / "run").problems == ()
+
+
+@pytest.mark.parametrize("name", ["many.csv", "many.token"])
+def test_captions_of_an_image_beyond_a_thousand_are_rejected(name, tmp_path):
+    lines = [f"one.jpg#{n}\tKite {n}." if name == "many.token" else f"one.jpg,Kite {n}." for n in range(1003)]
+    other = "other.jpg#0\tA kite." if name == "many.token" else "other.jpg,A kite."
+    head = [] if name == "many.token" else ["image,caption"]
+    (tmp_path / name).write_text("\n".join([*head, *lines, other]))
+    made = run_ingest(tmp_path / name, tmp_path / "run")
+    assert made.counts == {"captions": 1001, "images": 2, "rejected.too_many_captions": 3}
+    assert made.warnings == (
+        "records rejected as their image has more than 1,000 captions: 3; "
+        "--image-column names a column that tells the images apart",
+    )
+    assert {row["detail"] for row in rejected(tmp_path / "run")} == {
+        "an image must have <= 1,000 captions, has more: one.jpg"
+    }
 
 
 def test_strict_stops_at_the_first_bad_record(tmp_path):

@@ -18,13 +18,15 @@ from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import Identity, finish, hash_schema, prepare
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import Origin, read_table, shard_path, write_shard
+from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
 from negcap.pipelines.quality.selection import _expected, pool, select
 from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows, refine, yields
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
+from tests.tables import replace_shard
 
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
 WORDS = "red green blue tall short old young wet dry warm".split()
@@ -349,7 +351,7 @@ def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_missing_column_is_named(run: Path) -> None:
     shard = run / "negatives" / "part-00000.parquet"
-    pq.write_table(pq.read_table(shard).drop_columns(["family", "split"]), shard)
+    replace_shard(shard, pq.read_table(shard).drop_columns(["family", "split"]))
     with pytest.raises(ValueError, match="^negatives/part-00000.parquet lacks the columns family, split$"):
         measure_run(run)
     with pytest.raises(ValueError, match="^negatives/part-00000.parquet lacks the columns family, split$"):

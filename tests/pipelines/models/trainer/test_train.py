@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train
@@ -190,16 +191,37 @@ def test_trainings_that_cannot_run(world: Path, tmp_path: Path, given: dict[str,
         train(config(world, tmp_path / "m", epochs=2, **given))
 
 
+DEEP = "[" * 100_000 + "]" * 100_000
+ODD_FILES = [
+    *((name, stored) for name in ("config.json", "vocabulary.json") for stored in ("{", "17", "null", '"a"', DEEP)),
+    ("config.json", "[]"),
+    ("config.json", "{}"),
+    ("config.json", '{"config": [], "inputs": {}}'),
+    ("vocabulary.json", "{}"),
+    ("vocabulary.json", '["<pad>", "<start>", "<end>", "<unk>", 5]'),
+]
+
+
 def test_a_damaged_model(world: Path, tmp_path: Path) -> None:
     folder = train(config(world, tmp_path / "m", epochs=1))
+    for name, stored in ODD_FILES:
+        before = (folder / name).read_bytes()
+        (folder / name).write_text(stored)
+        with pytest.raises(ValueError, match=f"{name} must be .* (is damaged|lacks)"):
+            load_model(folder, torch.device("cpu"))
+        (folder / name).write_bytes(before)
+    (folder / "metrics.jsonl").write_text("[1]\n")
+    with pytest.raises(ValueError, match="metrics.jsonl must have one JSON object with an epoch per line, is damaged"):
+        train(config(world, folder, epochs=2))
+    weights, state = torch.nn.Linear(1, 1), {"epoch": "1", "best": {}}
+    checkpoint.save(folder, "last", {"model": weights}, state)
+    with pytest.raises(ValueError, match="last.safetensors is damaged .* epoch must be of the type int, was: '1'"):
+        train(config(world, folder, epochs=2))
     (folder / "best.safetensors").write_bytes((folder / "best.safetensors").read_bytes()[:100])
     with pytest.raises(ValueError, match="best.safetensors is damaged or of another model"):
         load_model(folder, torch.device("cpu"))
     (folder / "best.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match="is missing: train the model first"):
-        load_model(folder, torch.device("cpu"))
-    (folder / "config.json").write_text("{")
-    with pytest.raises(ValueError, match="config.json must be JSON"):
         load_model(folder, torch.device("cpu"))
     with pytest.raises(FileNotFoundError, match="must be the folder of a trained model"):
         load_model(tmp_path, torch.device("cpu"))

@@ -1,0 +1,102 @@
+"""No command accepts damaged tables: each ends in one line that names the file and what makes it again."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.shards import list_shards
+from tests.pipelines.models.trainer_world import write_world
+from tests.tables import halve
+
+PUBLISH = ("--license", "x", "--output")
+HERE = ("--scheduler", "synchronous", "--quiet")
+
+
+@pytest.fixture
+def run(sample_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_run, tmp_path / "run"))
+
+
+def content(run: Path) -> dict[str, bytes]:
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line in which a command that ends with exit status 2 says why."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.endswith("seed 0")]  # compare's progress
+    assert len(said) == 1
+    return said[0]
+
+
+@pytest.mark.parametrize("table", ["lexicon", "truth", "balance"])
+def test_a_table_read_whole_is_checked_before_anything_is_written(
+    run: Path, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = content(run)
+    shard = run / table / "part-00000.parquet"
+    halve(shard)
+    damaged = content(run)
+    said = refused(["negatives", str(run), "--seed", "5", "--overwrite", *HERE], capsys)
+    assert f"{shard} is damaged: its bytes are not those of its receipt; negcap {table} makes it again" in said
+    assert content(run) == damaged
+    assert main([table, str(run), "--lexicon", "own", *HERE]) == 0
+    assert content(run) == before
+
+
+COMMANDS: list[tuple[str, Callable[[Path, Path], list[str]]]] = [
+    ("captions", lambda run, out: ["info", str(run)]),
+    ("captions", lambda run, out: ["blind", str(run)]),
+    ("captions", lambda run, out: ["sheet", str(run), "--output", str(out)]),
+    ("captions", lambda run, out: ["publish", str(run), "--format", "coco", *PUBLISH, str(out)]),
+    ("parses", lambda run, out: ["lexicon", str(run), "--overwrite", *HERE]),
+    ("parses", lambda run, out: ["negatives", str(run), "--seed", "5", "--overwrite", *HERE]),
+    ("negatives", lambda run, out: ["info", str(run)]),
+    ("negatives", lambda run, out: ["show", str(run), "--n", "1000"]),
+    ("negatives", lambda run, out: ["audit", str(run), "--output", str(out), "--quiet"]),
+    ("negatives", lambda run, out: ["blind", str(run)]),
+    ("negatives", lambda run, out: ["refine", str(run), *HERE]),
+    ("negatives", lambda run, out: ["sheet", str(run), "--output", str(out)]),
+    (
+        "negatives",
+        lambda run, out: ["publish", str(run), "--format", "negclip", *PUBLISH, str(out)],
+    ),
+    ("rejections", lambda run, out: ["show", str(run), "--rejections", "--n", "1000"]),
+    ("rejections", lambda run, out: ["audit", str(run), "--output", str(out), "--no-blind", "--quiet"]),
+    ("positives", lambda run, out: ["sheet", str(run), "--output", str(out)]),
+]
+
+
+@pytest.mark.parametrize("table, command", COMMANDS, ids=lambda given: given if isinstance(given, str) else "")
+def test_every_command_checks_what_it_reads(
+    run: Path, table: str, command: Callable[[Path, Path], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard = list_shards(run / table)[-1]
+    halve(shard)
+    out = run.parent / "out"
+    assert f"{table}/{shard.name} is damaged: its bytes are not" in refused(command(run, out), capsys)
+    assert not out.exists() or not any(out.iterdir())
+
+
+def test_the_lexicon_of_another_run_is_checked(
+    run: Path, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path(shutil.copytree(sample_run, tmp_path / "other"))
+    halve(other / "lexicon" / "part-00000.parquet")
+    said = refused(["lexicon", str(run), "--lexicon", str(other), "--overwrite", *HERE], capsys)
+    assert "other/lexicon/part-00000.parquet is damaged: its bytes are not" in said
+
+
+@pytest.mark.parametrize("table", ["captions", "negatives", "features"])
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_training_checks_what_it_reads(
+    tmp_path: Path, table: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
+    halve(run / table / "part-00000.parquet")
+    arguments = [str(run), "--output", str(tmp_path / "model"), "--validation-images", "4"]
+    assert f"{table}/part-00000.parquet is damaged" in refused([command, *arguments], capsys)
