@@ -90,13 +90,23 @@ def log_probabilities(
     return found
 
 
-def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], list[int]]:
-    """The words of a caption after edits, in lower case; and for each edit, the position of its first new word.
+class Edited(NamedTuple):
+    """A caption after edits.
 
-    An edit without new words has the position of the word behind it. edits: disjoint, in text order.
+    words: its words in lower case. starts: for each edit, the position of its first new word, or of the word behind it
+    if it has none. kept: for each token of the caption that is not edited, its number and its position in `words`.
     """
+
+    words: list[str]
+    starts: list[int]
+    kept: list[tuple[int, int]]
+
+
+def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
+    """A caption after edits, which are disjoint and in text order."""
     words: list[str] = []
     starts: list[int] = []
+    kept: list[tuple[int, int]] = []
     end = -1
     for token in caption.tokens:
         while len(starts) < len(edits) and edits[len(starts)].start <= token.start:
@@ -105,11 +115,12 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> tuple[list[str], lis
             words += WORD.findall(edit.new.lower())
             end = edit.end
         if token.start >= end:
+            kept.append((token.index, len(words)))
             words.append(token.lower)
     for edit in edits[len(starts) :]:
         starts.append(len(words))
         words += WORD.findall(edit.new.lower())
-    return words, starts
+    return Edited(words, starts, kept)
 
 
 class Change(NamedTuple):
@@ -136,8 +147,8 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     and have its loss and lowest.
     """
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
-    texts = [words for words, _ in edited]
-    numbers = [_number_at(starts, candidate) for (_, starts), candidate in zip(edited, candidates, strict=True)]
+    texts = [one.words for one in edited]
+    numbers = [_number_at(one.starts, candidate) for one, candidate in zip(edited, candidates, strict=True)]
     first: dict[tuple, int] = {}
     same = []
     for i, (caption, text, number) in enumerate(zip(captions, texts, numbers, strict=True)):
@@ -146,7 +157,8 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     read_ones = sorted(set(same))
     found = dict(zip(read_ones, readings[0].model.read([texts[i] for i in read_ones]), strict=True)) if readings else {}
     measured = {
-        i: (_loss(readings[i], new), _lowest(new, edited[i][1], candidates[i].edits)) for i, new in found.items()
+        i: (_loss(readings[i], new, edited[i].kept), _lowest(new, edited[i].starts, candidates[i].edits))
+        for i, new in found.items()
     }
     changes = []
     for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
@@ -158,20 +170,15 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     return changes
 
 
-def _loss(old: Reading, new: Reading) -> float:
-    """How much log p the units that two texts share lose in all; of texts of unequal length, their common start and
-    end are compared.
-    """
-    before, after = np.array(old.units[1:-1]), np.array(new.units[1:-1])
-    shared = min(len(before), len(after))
-    same, same_behind = before[:shared] == after[:shared], before[-shared:] == after[-shared:]
-    lost = np.maximum(old.own[:shared] - new.own[:shared], 0.0)
-    lost_behind = np.maximum(old.own[-shared:] - new.own[-shared:], 0.0)
-    if len(before) == len(after):
-        return float(lost[same].sum())
-    start = int(np.argmin([*same, False]))
-    end = min(int(np.argmin([*same_behind[::-1], False])), shared - start)
-    return float(lost[:start].sum() + lost_behind[shared - end :].sum())
+def _loss(old: Reading, new: Reading, kept: Sequence[tuple[int, int]]) -> float:
+    """How much log p the units lose in all that a caption and its negative share, see `Change`; kept: of `Edited`."""
+    places = {(old.place_of[token], new.place_of[position]) for token, position in kept}
+    lost = [
+        old.own[before - 1] - new.own[after - 1]
+        for before, after in sorted(places)
+        if old.units[before] == new.units[after] and before <= len(old.own) and after <= len(new.own)
+    ]
+    return float(np.maximum(lost, 0.0).sum()) if lost else 0.0
 
 
 def _lowest(new: Reading, starts: Sequence[int], edits: Sequence[Edit]) -> float:
