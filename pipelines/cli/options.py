@@ -132,7 +132,9 @@ validation_images = click.option(
     help="Train images held out where the run lacks the validation split; default: 500.",
 )
 transform = one_of(
-    "--transform", TRANSFORMS, "Applied to image features; default: root (signed square root, then length 1)."
+    "--transform",
+    TRANSFORMS,
+    "Applied to image features; l2: length 1; default: root (signed square root, then length 1).",
 )
 min_count = click.option(
     "--min-count", type=int, help="Occurrences in the train captions that a word of the vocabulary needs; default: 4."

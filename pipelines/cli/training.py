@@ -17,6 +17,7 @@ from negcap.pipelines.cli.choices import (
     MODELS,
     OPERATORS,
     POOLINGS,
+    RECIPES,
     REDUCTIONS,
 )
 from negcap.pipelines.cli.group import negcap, one_line_errors
@@ -47,6 +48,11 @@ composing = options.together(
     click.option("--alpha", type=float, help="UniVSE: weight of the sentence in that vector, 0 to 1; default: 0.75."),
 )
 training = options.together(
+    options.one_of(
+        "--recipe",
+        RECIPES,
+        "Settings of those that are not given: negcap's, or the paper's of the model; default: house.",
+    ),
     click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13."),
     click.option("--batch-size", type=int, help="Image-caption pairs per batch; default: 128."),
     options.train_splits,
@@ -211,7 +217,9 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the models and the tables.")
 @options.several(
-    "--variant", "variants", "Model to train: vse, vse++, vse-c, univse or vse-c+FAMILY; default: all but univse."
+    "--variant",
+    "variants",
+    "Model to train: vse, vse++, vse-c, univse or vse-c+FAMILY; @paper: its paper's recipe; default: all but univse.",
 )
 @click.option("--seeds", type=int, help="Trainings per model, with seeds 0, 1, …; default: 1.")
 @attacks

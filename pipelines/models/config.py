@@ -13,7 +13,8 @@ from negcap.schemas.features import TABLE
 
 MODELS = ("vse", "vse++", "vse-c", "univse")
 POOLINGS = ("max", "last")
-TRANSFORMS = ("root", "none")
+TRANSFORMS = ("root", "l2", "none")
+RECIPES = ("house", "paper")
 IMAGE_POOLINGS = ("average", "max", "max-k")
 COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
@@ -38,6 +39,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "least_rate": 1e-5,
     }
 }
+# The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
+# et al. 2018) and UniVSE (Wu et al. 2019). VSE-C and UniVSE begin with GloVe's vectors (`vectors`).
+_PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pooling": "last"}
+_VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
+PAPER: dict[str, dict[str, Any]] = {"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN, "univse": _PLAIN}
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay", "temperature")
 AT_LEAST_ZERO = ("warm_up", "validation_images", "constant", "least_rate", "relations_after")
 ONE_OF = {
@@ -81,8 +87,8 @@ class TrainConfig:
             UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
             tune_vectors: whether vectors from a file are trained; those of words that the file lacks always are.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
-        transform: of image features; root: signed square root, then L2 norm; none: none. image_pooling: of the regions
-            of a grid, see ImageEncoder.
+        transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
+            the regions of a grid, see ImageEncoder.
     Optimization
         epochs; batch_size: pairs of image and caption; learning_rate: of Adam, kept for `constant` epochs (None:
             `decay_every`), then multiplied by `decay` before every `decay_every` epochs, but never below `least_rate`.
@@ -185,9 +191,15 @@ class TrainConfig:
         return max(self.least_rate, self.learning_rate * self.decay**decays)
 
 
-def configure(run: Path, output: Path, model: str = "vse++", **given: Any) -> TrainConfig:
-    """A TrainConfig with the defaults of this model; given: other fields to set. Raises as TrainConfig."""
-    return TrainConfig(run=run, output=output, model=model, **{**DEFAULTS.get(model, {}), **given})
+def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> TrainConfig:
+    """A TrainConfig with the defaults of this model, or with recipe = "paper" the settings of its paper.
+
+    given: other fields to set. Raises as TrainConfig, and ValueError for an unknown recipe.
+    """
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, was: {recipe}")
+    settings = {**DEFAULTS.get(model, {}), **(PAPER.get(model, {}) if recipe == "paper" else {})}
+    return TrainConfig(run=run, output=output, model=model, **{**settings, **given})
 
 
 @dataclass(frozen=True)

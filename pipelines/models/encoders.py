@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +22,11 @@ def signed_root(features: Tensor) -> Tensor:
 
 
 MAX_K = 10  # values per dimension that max-k pooling averages
-TRANSFORMS = {"root": signed_root, "none": lambda features: features}
+TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "root": signed_root,
+    "l2": lambda features: functional.normalize(features, dim=-1),
+    "none": lambda features: features,
+}
 
 
 class ImageEncoder(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from negcap.pipelines.engine.shards import write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import MODELS, EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.config import MODELS, RECIPES, EvaluateConfig, TrainConfig, configure
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
 from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, count_hits, interval
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
@@ -28,39 +28,48 @@ BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
 class Variant:
     """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only.
 
-    families: the families after the +; empty: those of the config's default.
+    families: the families after the +; empty: those of the config's default. recipe: that after an @, as in
+    `vse-c@paper`; empty: that of the comparison.
     """
 
     name: str
     model: str
     families: tuple[str, ...] = ()
+    recipe: str = ""
 
     @classmethod
     def parse(cls, name: str) -> Variant:
-        """The variant with this name. Raises ValueError for an unknown model or family."""
-        model = max((known for known in MODELS if name.startswith(known)), key=len, default="")
-        families = tuple(name[len(model) :].removeprefix("+").split("+")) if name != model else ()
-        if not model or not set(families) <= set(FAMILIES) or (families and model != "vse-c"):
+        """The variant with this name. Raises ValueError for an unknown model, family or recipe."""
+        made, at, recipe = name.partition("@")
+        model = max((known for known in MODELS if made.startswith(known)), key=len, default="")
+        families = tuple(made[len(model) :].removeprefix("+").split("+")) if made != model else ()
+        known = model and set(families) <= set(FAMILIES) and (not families or model == "vse-c")
+        if not known or (at and recipe not in RECIPES):
             raise ValueError(
-                f"variants must be {', '.join(MODELS)}, or vse-c with +{', +'.join(FAMILIES)}, was: {name}"
+                f"variants must be {', '.join(MODELS)}, or vse-c with +{', +'.join(FAMILIES)}, "
+                f"and may end with @{' or @'.join(RECIPES)}, was: {name}"
             )
-        return cls(name, model, families)
+        return cls(name, model, families, recipe)
 
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
         """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`.
 
-        settings: fields of TrainConfig to set, `run` among them.
+        settings: fields of TrainConfig to set, `run` among them, and the recipe of the comparison.
         """
-        families = {"negative_families": self.families} if self.families else {}
-        folder = output / f"{self.name}-{seed}"
-        return configure(output=folder, **{**settings, "model": self.model, "seed": seed, **families})
+        own: dict[str, Any] = {"model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"}
+        if self.families:
+            own["negative_families"] = self.families
+        if self.recipe:
+            own["recipe"] = self.recipe
+        return configure(**{**settings, **own})
 
 
 @dataclass(frozen=True)
 class CompareConfig:
     """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError for seeds < 1.
 
-    training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed.
+    training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed; and
+    `recipe`, see `configure`.
     evaluation: how each trained model is evaluated.
     """
 
@@ -104,7 +113,8 @@ def compare(
             write_evaluation(evaluation, training.output / "evaluation")
             evaluations.append(evaluation)
         results.append(summarize(variant.name, evaluations, image, config.evaluation.seed))
-    setting = describe_settings([configs[0] for configs in trainings.values()], config.seeds, config.evaluation.split)
+    kinds = {f"{v.model}@{v.recipe}" if v.recipe else v.model: configs[0] for v, configs in trainings.items()}
+    setting = describe_settings(kinds, config.seeds, config.evaluation.split)
     text = to_markdown(results, setting)
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / "comparison.md", (text + "\n").encode())

@@ -105,14 +105,14 @@ def to_markdown(results: Results, setting: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def describe_settings(configs: Sequence[TrainConfig], seeds: int, split: str) -> str:
+def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
     """A sentence with the split, the number of seeds, and all settings that differ from the defaults.
 
-    configs: one per variant.
+    configs: one for each kind of model and recipe, by its name.
     """
     changed: dict[str, dict[str, str]] = {}
-    for config in configs:
-        changed[config.model] = {
+    for kind, config in configs.items():
+        changed[kind] = {
             item.name: describe(getattr(config, item.name))
             for item in fields(config)
             if (item.name not in OWN_SETTINGS or item.name == "epochs") and getattr(config, item.name) != item.default

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,17 @@ def test_variants() -> None:
     assert Variant.parse("vse++") == Variant("vse++", "vse++")
     assert Variant.parse("vse") == Variant("vse", "vse")
     assert Variant.parse("vse-c+noun+numeral") == Variant("vse-c+noun+numeral", "vse-c", ("noun", "numeral"))
-    for wrong in ("clip", "vse-c+colour", "vse+++", "univse+noun", ""):
-        with pytest.raises(ValueError, match=f"vse-c with .noun, .numeral, .relation, was: {wrong}$".replace("+", ".")):
+    assert Variant.parse("vse-c+noun@paper") == Variant("vse-c+noun@paper", "vse-c", ("noun",), "paper")
+    for wrong in ("clip", "vse-c+colour", "vse+++", "univse+noun", "", "vse@", "vse@mine", "@paper"):
+        message = f"vse-c with .noun, .numeral, .relation, and may end with @house or @paper, was: {wrong}$"
+        with pytest.raises(ValueError, match=message.replace("+", ".")):
             Variant.parse(wrong)
 
 
 def test_the_heading_lists_common_and_model_specific_settings() -> None:
-    settings = [
-        Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")
-    ]
+    settings = {
+        name: Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")
+    }
     heading = describe_settings(settings, 2, "test")
     assert heading.startswith(
         "Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, bidirectional False"
@@ -55,6 +58,28 @@ def test_a_variant_has_the_defaults_of_its_model() -> None:
     assert (settings.model, settings.output, settings.seed, settings.joint) == ("univse", Path("m/univse-2"), 2, 8)
     assert (settings.epochs, settings.constant, settings.decay, settings.bidirectional) == (13, 6, 0.25, False)
     assert Variant.parse("vse++").config(0, Path("m"), {"run": Path("r")}).bidirectional
+
+
+# VSE++ (Faghri et al. 2018, section 4), VSE-C (Shi et al. 2018, section 4) and UniVSE (Wu et al. 2019, supplement A)
+@pytest.mark.parametrize(
+    ("model", "epochs", "rates", "bidirectional"),
+    [
+        ("vse", 30, {1: 2e-4, 15: 2e-4, 16: 2e-5, 30: 2e-5}, False),
+        ("vse++", 30, {1: 2e-4, 15: 2e-4, 16: 2e-5, 30: 2e-5}, False),
+        ("vse-c", 30, {1: 1e-3, 15: 1e-3, 16: 1e-4, 30: 1e-4}, True),
+        ("univse", 13, {6: 1e-3, 7: 5e-4, 8: 2.5e-4, 12: 1e-3 / 64, 13: 1e-5}, False),
+    ],
+)
+def test_recipes_of_the_papers(model: str, epochs: int, rates: dict[int, float], bidirectional: bool) -> None:
+    made = Variant.parse(f"{model}@paper").config(0, Path("m"), {"run": Path("r"), "margin": 0.3})
+    assert {epoch: made.rate(epoch) for epoch in rates} == pytest.approx(rates)
+    assert (made.epochs, made.batch_size, made.joint, made.word_dim) == (epochs, 128, 1024, 300)
+    assert (made.bidirectional, made.pooling, made.transform) == (bidirectional, "last", "l2")
+    assert (made.dropout, made.average, made.warm_up) == (0, 0, 0) and made.margin == 0.3
+    same = Variant.parse(model).config(0, Path("m"), {"run": Path("r"), "margin": 0.3, "recipe": "paper"})
+    assert made == replace(same, output=made.output)
+    house = Variant.parse(f"{model}@house").config(0, Path("m"), {"run": Path("r"), "recipe": "paper"})
+    assert (house.transform, house.dropout, house.average, house.warm_up) == ("root", 0.2, 0.998, 1)
 
 
 def test_metrics_are_means_over_the_seeds(models: Path) -> None:
