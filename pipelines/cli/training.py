@@ -19,6 +19,7 @@ from negcap.pipelines.cli.choices import (
     POOLINGS,
     RECIPES,
     REDUCTIONS,
+    SELECTIONS,
 )
 from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
@@ -68,6 +69,13 @@ training = options.together(
         "vse-c: train on negatives of this operator; default: those of preset vse-c.",
         choices=OPERATORS,
     ),
+    click.option(
+        "--share-negatives/--own-negatives",
+        default=None,
+        help="vse-c: compare an image with the negatives of all captions of the batch, or of its own; default: own.",
+    ),
+    click.option("--negatives-after", type=int, help="vse-c: first epochs without negatives; default: 0."),
+    options.one_of("--select", SELECTIONS, "What selects the epoch, without or with negatives; default: rsum."),
     click.option("--joint", type=int, help="Dimensions of the joint space; default: 1024."),
     click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 300."),
     click.option(

@@ -15,6 +15,7 @@ MODELS = ("vse", "vse++", "vse-c", "univse")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")
+SELECTIONS = ("rsum", "attacked")
 IMAGE_POOLINGS = ("average", "max", "max-k")
 COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
@@ -45,9 +46,10 @@ _PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pool
 _VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
 PAPER: dict[str, dict[str, Any]] = {"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN, "univse": _PLAIN}
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay", "temperature")
-AT_LEAST_ZERO = ("warm_up", "validation_images", "constant", "least_rate", "relations_after")
+AT_LEAST_ZERO = ("warm_up", "negatives_after", "validation_images", "constant", "least_rate", "relations_after")
 ONE_OF = {
     "model": MODELS,
+    "select": SELECTIONS,
     "pooling": POOLINGS,
     "transform": TRANSFORMS,
     "image_pooling": IMAGE_POOLINGS,
@@ -82,6 +84,11 @@ class TrainConfig:
     Negatives (vse-c)
         negatives: how many are sampled per caption of a batch, anew in every epoch, from those of the families
             `negative_families` made by `negative_operators`; all families that a caption has are equally likely.
+        share_negatives: compare each image with the negatives of all captions of the batch, as VSE-C's released code
+            does, not only of its own caption, as in the paper's equation 3. negatives_after: the number of first epochs
+            without negatives; 1 in the released code.
+        select: what selects the epoch to keep: rsum, or, as in the released code, `attacked`: R@1 + R@5 + R@10 of
+            image-to-text retrieval with the negatives of an image's captions among its candidates.
     Model
         joint: the dimension of the joint space of images and texts. word_dim: of the word vectors; modifier_dim: of
             UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
@@ -125,6 +132,9 @@ class TrainConfig:
     negatives: int = 8
     negative_families: tuple[str, ...] = ("noun", "numeral", "relation")
     negative_operators: tuple[str, ...] = PRESETS["vse-c"]
+    share_negatives: bool = False
+    negatives_after: int = 0
+    select: str = "rsum"
     joint: int = 1024
     word_dim: int = 300
     bidirectional: bool = True

@@ -55,3 +55,13 @@ def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float)
     costs = (margin + false - true[owner]).clamp(min=0)
     hardest = torch.zeros_like(true).scatter_reduce(0, owner, costs, "amax", include_self=True)
     return hardest.sum()
+
+
+def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """The loss in VSE-C's released code: for each image, the hardest negative made of any caption of the batch.
+
+    max_c'' [α + s(i, c'') - s(i, c)]₊. true: (B,) scores of the true pairs. false: (B, P) scores of all images with all
+    negatives. Returns a scalar, 0 without negatives.
+    """
+    costs = (margin + false - true[:, None]).clamp(min=0)
+    return costs.amax(1).sum() if costs.shape[1] else costs.sum()

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.encoders import build_encoders, word_embedding
-from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
 from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
 from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
 from negcap.pipelines.models.texts import Phrase, Texts
@@ -23,7 +23,8 @@ class EmbeddedBatch(NamedTuple):
     """A batch as unit vectors of the joint space: B images and captions, and P negatives of the captions.
 
     images, captions: (B, d). negatives: (P, d). owner: (P,) the index of the pair that each negative belongs to.
-    same_image: (B, B) bool, True where caption j describes image i.
+    same_image: (B, B) bool, True where caption j describes image i. share: whether an image is compared with the
+    negatives of all captions, not only of its own.
     """
 
     images: Tensor
@@ -31,6 +32,7 @@ class EmbeddedBatch(NamedTuple):
     negatives: Tensor
     owner: Tensor
     same_image: Tensor
+    share: bool = False
 
 
 Loss = Callable[[EmbeddedBatch, float, bool], Tensor]  # batch, margin, still warming up -> scalar
@@ -48,10 +50,17 @@ def vse_pp_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor
 
 
 def vse_c_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE-C's loss: VSE++'s plus that of the hardest negative made of each caption (`intra_pair_hinges`); a scalar."""
+    """VSE-C's loss: VSE++'s plus that of the hardest negative made of each caption, a scalar.
+
+    See `intra_pair_hinges`, and `shared_hinges` for a batch that shares its negatives.
+    """
     true = (batch.images * batch.captions).sum(1)
-    false = (batch.images[batch.owner] * batch.negatives).sum(1)
-    return vse_pp_loss(batch, margin, warming_up) + intra_pair_hinges(true, false, batch.owner, margin)
+    if batch.share:
+        hardest = shared_hinges(true, batch.images @ batch.negatives.T, margin)
+    else:
+        false = (batch.images[batch.owner] * batch.negatives).sum(1)
+        hardest = intra_pair_hinges(true, false, batch.owner, margin)
+    return vse_pp_loss(batch, margin, warming_up) + hardest
 
 
 class DualEncoder(nn.Module):
@@ -103,16 +112,17 @@ def sentence_losses(
 ) -> dict[str, Tensor]:
     """The loss on a batch, as its only term `sent`: `loss` applied to its embedded images, captions and negatives.
 
-    negatives: those sampled for the batch, or None. epoch: from 1; the first config.warm_up epochs warm up.
+    negatives: those sampled for the batch, or None. epoch: from 1; the first config.warm_up epochs warm up, and the
+    first config.negatives_after do without negatives.
     """
     device = batch.features.device
     empty = torch.empty(0, dtype=torch.long)
-    rows, owner = (empty, empty) if negatives is None else negatives
+    rows, owner = (empty, empty) if negatives is None or epoch <= config.negatives_after else negatives
     with autocast(config, device):
         images = model.image(batch.features)
         sentences = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + rows]))
     true, false = sentences[: len(batch.captions)], sentences[len(batch.captions) :]
-    embedded = EmbeddedBatch(images, true, false, to_device(owner, device), batch.same_image)
+    embedded = EmbeddedBatch(images, true, false, to_device(owner, device), batch.same_image, config.share_negatives)
     return {"sent": loss(embedded, config.margin, epoch <= config.warm_up)}
 
 

@@ -16,8 +16,9 @@ from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.components import TABLES as COMPONENT_TABLES
 from negcap.pipelines.models.config import RESUMABLE, TrainConfig
 from negcap.pipelines.models.device import deterministic, to_device
-from negcap.pipelines.models.evaluation.embed import JointEmbedding, embed_images, embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
+from negcap.pipelines.models.evaluation.attacks import ranks_with_own_negatives
+from negcap.pipelines.models.evaluation.embed import JointEmbedding, embed_images, embed_in_batches, embed_sentences
+from negcap.pipelines.models.evaluation.retrieval import TOP, rank, recall_metrics, retrieval_metrics
 from negcap.pipelines.models.features import ahead, take
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.sampling import shuffled_batches
@@ -70,7 +71,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     checkpoint.prepare_folder(config.output, identity, data.vocabulary, overwrite=overwrite)
     learner = _learner(model.to(data.device), config, data.device)
     models, optimizers = {"model": learner.model, "mean": learner.average}, {"optimizer": learner.optimizer}
-    done, best = 0, {"epoch": 0, "rsum": float("-inf")}
+    done, best = 0, {"epoch": 0, "rsum": float("-inf"), config.select: float("-inf")}
     if (config.output / f"{checkpoint.LAST}.safetensors").exists():
         state = checkpoint.restore(config.output, checkpoint.LAST, models, optimizers, {"epoch": int, "best": dict})
         done, best = state["epoch"], state["best"]
@@ -81,8 +82,8 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
             line = {"epoch": epoch, **train_epoch(learner, data, config, epoch)}
             line["validation"] = validate(learner.average, data)
         rsum = line["validation"]["rsum"]
-        if rsum > best["rsum"]:
-            best = {"epoch": epoch, "rsum": rsum}
+        if line["validation"][config.select] > best[config.select]:
+            best = {"epoch": epoch, "rsum": rsum, config.select: line["validation"][config.select]}
             checkpoint.save(config.output, checkpoint.BEST, {"model": learner.average}, best)
         checkpoint.save(config.output, checkpoint.LAST, models, {"epoch": epoch, "best": best}, optimizers)
         history.append(line)
@@ -147,11 +148,25 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: T
 
 
 def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
-    """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`."""
+    """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`.
+
+    With an attack also `attacked`, the sum of R@1, R@5 and R@10 of images when negatives join their candidates.
+    """
     image, owner = data.image[data.validation].unique(return_inverse=True)
     images = embed_images(model.image, data.features, image, data.device)
     captions = embed_sentences(model.sentences, data.texts, data.validation)
-    return retrieval_metrics(rank(images, captions, owner.to(data.device)))
+    ranks = rank(images, captions, owner.to(data.device))
+    metrics = retrieval_metrics(ranks)
+    if len(data.attack):
+        image_of = torch.zeros(len(data.image), dtype=torch.long)
+        image_of[data.validation] = owner
+        owner = image_of[data.attacked]
+        own = torch.empty(len(data.attack))
+        for places, vectors in embed_in_batches(model.sentences, data.texts, data.texts.captions + data.attack):
+            own[places] = (images[owner[places].to(data.device)] * vectors).sum(1).cpu()
+        attacked = ranks_with_own_negatives(ranks, own, torch.arange(len(own)), owner)
+        metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
+    return metrics
 
 
 def _learner(model: nn.Module, config: TrainConfig, device: torch.device) -> Learner:

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.models.components import component_names, read_graphs
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
+from negcap.pipelines.models.evaluation.attacks import first_negatives
 from negcap.pipelines.models.features import place, read_features
 from negcap.pipelines.models.objective import RunTables
 from negcap.pipelines.models.texts import Texts
@@ -25,8 +26,9 @@ class TrainingData:
     """The data of a training. The words of texts are on the device, all other tensors on the CPU.
 
     features: (I, …), on the device if they fit, see `place`. backbone: the network that computed them. image: (C,) the
-    image index of each caption. train, validation: (n,) indices of captions. sampler: what negatives are sampled from,
-    see Objective. without_features: the number of images that have none.
+    image index of each caption. train, validation: (n,) indices of captions. attack: (P,) the negatives of validation
+    captions that join the candidates if the config selects by `attacked`; attacked: (P,) their captions. sampler: what
+    negatives are sampled from, see Objective. without_features: the number of images that have none.
     """
 
     texts: Texts
@@ -36,6 +38,8 @@ class TrainingData:
     image: Tensor
     train: Tensor
     validation: Tensor
+    attack: Tensor
+    attacked: Tensor
     sampler: Any
     without_features: int
     device: torch.device
@@ -55,6 +59,12 @@ def read_training_data(config: TrainConfig) -> TrainingData:
     vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count, names)
     corpus = encode_run(config.run, captions, vocabulary, config.extra)
     graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
+    attack = torch.empty(0, dtype=torch.long)
+    if config.select == "attacked":
+        wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
+        attack = first_negatives(corpus, validation, wanted, EvaluateConfig.per_family)
+        if objective.needs_components or not len(attack):
+            raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
     return TrainingData(
         texts,
@@ -64,6 +74,8 @@ def read_training_data(config: TrainConfig) -> TrainingData:
         captions.image,
         train,
         validation,
+        attack,
+        corpus.negative_caption[attack],
         objective.sampler(config, RunTables(captions, corpus, vocabulary, texts, train)),
         int((~features.available).sum()),
         device,

@@ -488,8 +488,8 @@ CHOICES = [
     ("PICKS", "negcap.pipelines.quality.bias:Pick"),
     ("DTYPES", "negcap.schemas.features:DTYPES"),
     *((name, f"negcap.pipelines.models.config:{name}") for name in
-      ("MODELS", "RECIPES", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS", "REDUCTIONS",
-       "DEVICES")),
+      ("MODELS", "RECIPES", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
+       "REDUCTIONS", "DEVICES")),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
 
 SCORES = torch.tensor([[0.9, 0.8, 0.1], [0.3, 0.5, 0.6], [0.2, 0.4, 0.7]])
 
@@ -35,6 +35,13 @@ def test_losses_equal_a_loop(size: int, loss: Callable[..., Tensor], reduce: Cal
     assert loss(scores, 0.2).item() == pytest.approx(by_hand(scores, 0.2, same, reduce), rel=1e-5)
     same[0, 1] = same[1, 0] = True  # two captions of one image are no negatives of each other
     assert loss(scores, 0.2, same).item() == pytest.approx(by_hand(scores, 0.2, same, reduce), rel=1e-5)
+
+
+def test_shared_negatives_are_candidates_of_every_image() -> None:
+    true = torch.tensor([0.9, 0.5])
+    false = torch.tensor([[0.8, 0.95, 0.2], [0.25, 0.1, 0.45]])  # .25 for image 0, .15 for image 1
+    assert shared_hinges(true, false, 0.2).item() == pytest.approx(0.25 + 0.15)
+    assert shared_hinges(true, false[:, :0], 0.2).item() == 0
 
 
 def test_separated_pairs_cost_nothing() -> None:

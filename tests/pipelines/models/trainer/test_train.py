@@ -10,9 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
+from negcap.pipelines.models.objective import Batch
+from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.trainer.training_data import read_training_data
+from negcap.pipelines.models.vse import VSE_C, VSE_PP
 from tests.pipelines.models.trainer_world import write_features, write_world
 
 SMALL: dict[str, Any] = {
@@ -105,14 +109,45 @@ def test_weights_depend_on_the_seed(world: Path, tmp_path: Path) -> None:
 
 
 def test_training_with_negatives_improves_recall_under_attack(world: Path, tmp_path: Path) -> None:
-    from negcap.pipelines.models.config import EvaluateConfig
-    from negcap.pipelines.models.trainer.evaluate import measure
-
     right = {}
     for name, given in {"vse++": {"model": "vse++"}, "vse-c": {"model": "vse-c"}}.items():
         folder = train(config(world, tmp_path / name, epochs=6, batch_size=8, dropout=0.0, **given))
         right[name] = measure(folder, world, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]["R@1"]
     assert right["vse-c"] > right["vse++"] + 10
+
+
+def test_an_epoch_is_selected_under_attack(world: Path, tmp_path: Path) -> None:
+    given = {"model": "vse-c", "epochs": 4, "select": "attacked", "validation_split": "test", "negatives_after": 1}
+    folder = train(config(world, tmp_path / "m", **given))
+    attacked = [line["validation"]["attacked"] for line in lines(folder)]
+    best = json.loads((folder / "best.json").read_text())
+    assert best["attacked"] == max(attacked) and best["epoch"] == 1 + attacked.index(max(attacked))
+    assert best["rsum"] == lines(folder)[best["epoch"] - 1]["validation"]["rsum"]
+    total = measure(folder, world, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]
+    assert best["attacked"] == pytest.approx(sum(total[f"R@{k}"] for k in (1, 5, 10)))
+    with pytest.raises(ValueError, match="select attacked needs negatives of validation captions"):
+        train(config(world, tmp_path / "n", select="attacked", negative_families=("attribute",)))
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_negatives_may_be_shared_and_come_later(world: Path, tmp_path: Path, share: bool) -> None:
+    settings = config(world, tmp_path, model="vse-c", share_negatives=share, negatives_after=2, warm_up=0)
+    data = read_training_data(settings)
+    captions = data.train[:6]
+    sampled = VSE_C.sample(data.sampler, captions, settings, torch.Generator().manual_seed(0))
+    model = VSE_C.build(settings, 22, len(data.vocabulary), None)
+    features, image = data.features[data.image[captions]], data.image[captions]
+    batch = Batch(captions, features, image[:, None] == image[None, :], data.texts)
+    before, after = (VSE_C.losses(model, batch, sampled, settings, epoch)["sent"].item() for epoch in (2, 3))
+    assert VSE_PP.losses(model, batch, None, settings, 3)["sent"].item() == pytest.approx(before)
+    with torch.no_grad():
+        images, true = model.image(features), model.sentences(data.texts, captions)
+        false = model.sentences(data.texts, data.texts.captions + sampled.rows)
+    added = 0.0
+    for n in range(6):
+        own = [k for k in range(len(false)) if share or sampled.owner[k] == n]
+        added += max(0.0, *(0.2 + float(images[n] @ false[k] - images[n] @ true[n]) for k in own))
+    assert after == pytest.approx(before + added, rel=1e-4)
 
 
 def test_a_folder_of_another_model_is_rejected(world: Path, tmp_path: Path) -> None:
