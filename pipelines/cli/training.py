@@ -93,6 +93,11 @@ training = options.together(
         default=None,
         help="Train the vectors of FILE, too, or keep them as they are; default: tune, univse keep.",
     ),
+    click.option(
+        "--grounded-dim",
+        type=int,
+        help="Learned numbers joined to the vector of each word in FILE; default: 0, vse-c with --recipe paper 100.",
+    ),
     options.min_count,
     click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),
     click.option(

@@ -46,7 +46,15 @@ _PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pool
 _VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
 PAPER: dict[str, dict[str, Any]] = {"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN, "univse": _PLAIN}
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay", "temperature")
-AT_LEAST_ZERO = ("warm_up", "negatives_after", "validation_images", "constant", "least_rate", "relations_after")
+AT_LEAST_ZERO = (
+    "warm_up",
+    "grounded_dim",
+    "negatives_after",
+    "validation_images",
+    "constant",
+    "least_rate",
+    "relations_after",
+)
 ONE_OF = {
     "model": MODELS,
     "select": SELECTIONS,
@@ -93,6 +101,9 @@ class TrainConfig:
         joint: the dimension of the joint space of images and texts. word_dim: of the word vectors; modifier_dim: of
             UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
             tune_vectors: whether vectors from a file are trained; those of words that the file lacks always are.
+            grounded_dim: the size of a learned vector that is joined to each word's vector of the file, which then is
+            fixed, or 0 for words that the file lacks (VSE-C, section 3.1; not univse, which has modifier vectors); 0:
+            none.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
             the regions of a grid, see ImageEncoder.
@@ -144,6 +155,7 @@ class TrainConfig:
     image_pooling: str = "average"
     vectors: Path | None = None
     tune_vectors: bool = True
+    grounded_dim: int = 0
     min_count: int = 4
     learning_rate: float = 1e-3
     constant: int | None = None
@@ -184,6 +196,8 @@ class TrainConfig:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must be in [0, 1], was: {self.alpha}")
         below_one(self, SHARES)
+        if self.grounded_dim and self.model == "univse":
+            raise ValueError("grounded_dim is for vse, vse++ and vse-c: univse has modifier vectors")
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
@@ -209,6 +223,8 @@ def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "hous
     if recipe not in RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, was: {recipe}")
     settings = {**DEFAULTS.get(model, {}), **(PAPER.get(model, {}) if recipe == "paper" else {})}
+    if recipe == "paper" and model == "vse-c" and given.get("vectors"):
+        settings["grounded_dim"] = 100
     return TrainConfig(run=run, output=output, model=model, **{**settings, **given})
 
 

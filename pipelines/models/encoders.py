@@ -21,6 +21,7 @@ def signed_root(features: Tensor) -> Tensor:
     return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
 
 
+GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
 MAX_K = 10  # values per dimension that max-k pooling averages
 TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "root": signed_root,
@@ -102,6 +103,26 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
         if not tune:
             embedding.fixed.copy_(known)
     return embedding
+
+
+class TwoPartEmbedding(nn.Module):
+    """A word as a fixed distributional vector joined with a learned, visually grounded one (VSE-C, section 3.1).
+
+    vectors: (words, fixed) from a file, NaN for words that it lacks, whose fixed part is 0; None: all 0, to be loaded.
+    The learned parts (words, grounded) are drawn from N(0, 0.3785²), as in VSE-C's released code.
+    """
+
+    fixed: Tensor
+
+    def __init__(self, words: int, fixed: int, grounded: int, generator: Generator, vectors: Tensor | None) -> None:
+        super().__init__()
+        self.register_buffer("fixed", torch.zeros(words, fixed) if vectors is None else vectors.nan_to_num())
+        self.learned = nn.Embedding(words, grounded)
+        nn.init.normal_(self.learned.weight, std=GROUNDED_STD, generator=generator)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """The vectors (n, fixed + grounded) of words (n,), ids."""
+        return torch.cat([self.fixed[words.long()], self.learned(words)], -1)
 
 
 @dataclass(frozen=True)

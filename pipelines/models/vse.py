@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.encoders import build_encoders, word_embedding
+from negcap.pipelines.models.encoders import TwoPartEmbedding, build_encoders, word_embedding
 from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
 from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
 from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
@@ -73,9 +73,11 @@ class DualEncoder(nn.Module):
         super().__init__()
 
         def embedding(generator: Generator) -> nn.Module:
+            if config.grounded_dim:
+                return TwoPartEmbedding(words, config.word_dim, config.grounded_dim, generator, vectors)
             return word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
 
-        self.image, self.text = build_encoders(config, features, embedding, config.word_dim)
+        self.image, self.text = build_encoders(config, features, embedding, config.word_dim + config.grounded_dim)
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Unit vectors (B, joint) of texts `rows` (B,)."""

@@ -65,6 +65,8 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
     size = data.features.shape[-1]
+    if config.grounded_dim and not config.vectors:
+        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
     vectors = read_vectors(config.vectors, data.vocabulary, config.word_dim) if config.vectors else None
     model = OBJECTIVES[config.model].build(config, size, len(data.vocabulary), vectors)
     identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, _input_tables(config))

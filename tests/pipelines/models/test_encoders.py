@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.encoders import GruShape, ImageEncoder, TextEncoder, signed_root, word_embedding
+from negcap.pipelines.models.encoders import (
+    GruShape,
+    ImageEncoder,
+    TextEncoder,
+    TwoPartEmbedding,
+    signed_root,
+    word_embedding,
+)
 from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
 
 SENTENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=7)
@@ -125,3 +132,15 @@ def test_words_that_a_file_of_vectors_lacks_are_learned(tune: bool) -> None:
         optimizer.step()
     changed = (embedding.weight != before).all(1).tolist()
     assert changed == [True, tune, False, tune]  # word 2 is in no text
+
+
+def test_a_word_is_a_fixed_and_a_learned_part() -> None:
+    """VSE-C, section 3.1; a word that the file lacks speaks by its learned part alone."""
+    vectors = torch.tensor([[torch.nan] * 2, [1.0, 2.0]])
+    embedding = TwoPartEmbedding(2, 2, 1000, Generator().manual_seed(0), vectors)
+    made = embedding(torch.tensor([1, 0, 1], dtype=torch.int32))
+    assert made.shape == (3, 1002) and made[:, :2].tolist() == [[1, 2], [0, 0], [1, 2]]
+    assert torch.equal(made[:, 2:], embedding.learned.weight[[1, 0, 1]])
+    assert embedding.learned.weight.std().item() == pytest.approx(0.3785, rel=0.05)
+    assert [name for name, _ in embedding.named_parameters()] == ["learned.weight"]
+    assert "fixed" in embedding.state_dict()

@@ -78,6 +78,10 @@ def test_recipes_of_the_papers(model: str, epochs: int, rates: dict[int, float],
     assert (made.dropout, made.average, made.warm_up) == (0, 0, 0) and made.margin == 0.3
     same = Variant.parse(model).config(0, Path("m"), {"run": Path("r"), "margin": 0.3, "recipe": "paper"})
     assert made == replace(same, output=made.output)
+    with_vectors = Variant.parse(f"{model}@paper").config(
+        0, Path("m"), {"run": Path("r"), "vectors": Path("glove.txt")}
+    )
+    assert with_vectors.grounded_dim == (100 if model == "vse-c" else 0)
     house = Variant.parse(f"{model}@house").config(0, Path("m"), {"run": Path("r"), "recipe": "paper"})
     assert (house.transform, house.dropout, house.average, house.warm_up) == ("root", 0.2, 0.998, 1)
 

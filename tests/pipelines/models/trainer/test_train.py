@@ -180,6 +180,18 @@ def test_vectors_stay_fixed_unless_tuned(world: Path, tmp_path: Path) -> None:
     assert model.text.embedding.weight[vocabulary.ids["red"]].tolist() == [1, 2, 3]
 
 
+def test_a_trained_model_keeps_both_parts_of_its_words(world: Path, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
+    given = config(world, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4)
+    train(given)
+    model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
+    assert model.text.embedding.fixed[vocabulary.ids["red"]].tolist() == [1, 2, 3]
+    assert model.text.embedding.fixed[vocabulary.ids["dog"]].tolist() == [0, 0, 0]
+    assert model.text.gru.input_size == 7
+    with pytest.raises(ValueError, match="grounded_dim needs vectors to be joined to"):
+        train(config(world, tmp_path / "n", grounded_dim=4))
+
+
 def test_grids_are_averaged(world: Path, tmp_path: Path) -> None:
     grid = copytree(world, tmp_path / "grid")
     values = np.random.default_rng(0).random((360, 4, 6)).astype(np.float16)
