@@ -189,7 +189,7 @@ def test_the_policy_gradient_increases_the_reward(world: Path, tmp_path: Path) -
         ({"rollouts": -1}, "rollouts must be >= 0, was: -1"),
         ({"collapse": 1.0}, r"collapse must be in \[0, 1\), was: 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
-        ({"transform": "log"}, "transform must be one of root, none, was: log"),
+        ({"transform": "log"}, "transform must be one of root, l2, none, was: log"),
         ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),
         ({"train_splits": ()}, "train_splits must not be empty"),
     ],
