@@ -65,7 +65,7 @@ def test_features_are_stored_once_and_mapped(tmp_path: Path, monkeypatch: pytest
     assert (np.load(array) == np.stack([values[2], np.zeros((4, 2)), values[0]])).all()
     maps = Path("/proc/self/maps")
     assert not maps.exists() or str(array) in maps.read_text()
-    monkeypatch.setattr(features, "read_shard", None)  # the table is not read again
+    monkeypatch.setattr(features, "shards_of", None)  # the table is not read again
     again = read_features(tmp_path, ["a", "c", "b"])
     assert torch.equal(again.values, first.values) and again.backbone == "net"
     assert again.available.tolist() == first.available.tolist() == [True, False, True]
