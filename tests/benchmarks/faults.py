@@ -87,7 +87,7 @@ class Bench:
         self.scratch, self.share, self.random = scratch, share, Random(seed)
         self.tallies: dict[str, Tally] = {}
         self.reference = scratch / "reference"
-        for run in (scratch / "first", self.reference):  # the first also loads all models, into the later forks, too
+        for run in [scratch / "first", self.reference][share < 1 :]:  # the first loads the models, for the forks, too
             progress = Silent()
             verbs.build(SOURCE, run, OPTIONS, executor(scheduler="synchronous"), progress)
         self.whole = content(self.reference)
