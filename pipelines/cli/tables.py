@@ -71,6 +71,7 @@ min_plausibility = click.option(
 )
 cloze = click.option(
     "--cloze",
+    type=FOLDER,
     metavar="FILE",
     help="Cloze model of your own, by which replacements are drawn and judged; default: the one shipped with negcap.",
 )

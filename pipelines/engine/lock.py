@@ -69,15 +69,15 @@ def locked(run: Path) -> Iterator[None]:
         yield
         return
     ended = threading.Event()
-    threading.Thread(target=_heartbeat, args=(file, ended), name="lock", daemon=True).start()
-    _held[place] = thread
     try:
+        _held[place] = thread
+        threading.Thread(target=_heartbeat, args=(file, ended), name="lock", daemon=True).start()
         yield
     finally:
-        del _held[place]
-        ended.set()
         with suppress(OSError):
             (place / LOCK).unlink()
+        _held.pop(place, None)
+        ended.set()
         os.close(file)
         with suppress(OSError):  # what is not empty stays
             for path in new:

@@ -143,7 +143,10 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["build", "{sample}", "--output", "{tmp}/out", "--limit", "0"], "limit must be >= 1, was: 0"),
         (["build", "{sample}", "--output", "{tmp}/out", "--shard-size", "none"], "'none' is not a valid integer"),
         (["build", "{sample}", "--output", "{tmp}/out", "--workers", "0"], "workers must be >= 1, was: 0"),
-        (["build", "{sample}", "--output", "{tmp}/out", "--scheduler", "dask"], "scheduler must be tcp://host:port or"),
+        (
+            ["build", "{sample}", "--output", "{tmp}/out", "--scheduler", "dask"],
+            "scheduler must be tcp://host:port, tls://host:port or",
+        ),
         (
             ["build", "{sample}", "--output", "{tmp}/out", "--spacy-model", "en_none"],
             "spacy model must be an installed",
