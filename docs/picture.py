@@ -19,7 +19,7 @@ IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
     ("noun", "boat", "A large red bus"),
     ("noun", "racetrack", "A double-decker bus"),
-    ("numeral", "two", "A large red bus"),
+    ("numeral", "two", "A double-decker bus"),
     ("preposition", "under", "A double-decker bus"),
 )
 REFUSED = (
