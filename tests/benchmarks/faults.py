@@ -287,7 +287,7 @@ def lost_scheduler(bench: Bench) -> None:
                     time.sleep(bench.random.uniform(0, 2 * sum(bench.seconds.values())))
                     scheduler.kill()
                     err = process.communicate(timeout=120)[1]
-                worker.terminate()
+                worker.kill()  # without its scheduler it would wait for another one
         ended = Ended(process.returncode, "", err, 0)
         bench.judge("scheduler", f"{what} killed", run, "" if ended.status == 0 or ended.refusal else shown(ended))
 
