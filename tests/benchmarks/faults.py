@@ -279,7 +279,7 @@ def lost_scheduler(bench: Bench) -> None:
         dask, where = [sys.executable, "-m", "dask"], ["--scheduler-file", str(file), "--no-dashboard"]
         listen = ["--host", "127.0.0.1", "--port", "0"]
         with subprocess.Popen([*dask, "scheduler", *where, *listen], **quiet) as scheduler:  # type: ignore[call-overload]
-            wait_until(file.exists)
+            wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))  # noqa: B023
             with subprocess.Popen([*dask, "worker", *where, "--nthreads", "1"], **quiet) as worker:  # type: ignore[call-overload]
                 address = json.loads(file.read_text())["address"]
                 with command_with_workers(bench, run, "--scheduler", address) as process:
@@ -287,7 +287,7 @@ def lost_scheduler(bench: Bench) -> None:
                     time.sleep(bench.random.uniform(0, 2 * sum(bench.seconds.values())))
                     scheduler.kill()
                     err = process.communicate(timeout=120)[1]
-                worker.terminate()
+                worker.kill()  # without its scheduler it would wait for another one
         ended = Ended(process.returncode, "", err, 0)
         bench.judge("scheduler", f"{what} killed", run, "" if ended.status == 0 or ended.refusal else shown(ended))
 
