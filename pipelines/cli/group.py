@@ -111,17 +111,18 @@ class Stopped(BaseException):
 def stopped_by_signals() -> Iterator[None]:
     """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are left in order.
 
-    A second signal, or STOP_SECONDS, end the process at once. A signal that is ignored (nohup) or handled already stays
-    so; in other threads than the main one nothing changes, since they cannot handle signals.
+    A second signal, or STOP_SECONDS within the block, end the process at once. A signal that is ignored (nohup) or
+    handled already stays so; in other threads than the main one nothing changes, since they cannot handle signals.
     """
     handled: list[int] = []
+    timers: list[threading.Timer] = []
 
     def stop(number: int, frame: object) -> None:
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
-        last = threading.Timer(STOP_SECONDS, os._exit, (128 + number,))
-        last.daemon = True
-        last.start()
+        timers.append(threading.Timer(STOP_SECONDS, os._exit, (128 + number,)))
+        timers[0].daemon = True
+        timers[0].start()
         raise Stopped(number)
 
     if threading.current_thread() is threading.main_thread():
@@ -131,6 +132,8 @@ def stopped_by_signals() -> Iterator[None]:
     try:
         yield
     finally:
+        for timer in timers:
+            timer.cancel()
         for number in handled:
             signal.signal(number, signal.SIG_DFL)
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import get_args
@@ -245,6 +246,8 @@ def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
         assert negcap_exits(*command) == status
         assert capsys.readouterr().err == f"negcap: stopped by {name}; the same command continues from here\n"
         assert not (tmp_path / "out").exists()
+        waiting = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+        assert all(one.finished.is_set() for one in waiting)  # nothing ends this process later
         monkeypatch.undo()
         monkeypatch.setattr(build, "ingest", stopped)
         signal.signal(number, signal.SIG_IGN)  # as nohup does
