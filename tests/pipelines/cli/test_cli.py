@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -263,7 +264,10 @@ def test_a_build_that_is_stopped_leaves_neither_workers_nor_a_lock(name: str, st
     run = tmp_path / "run"
     command = [sys.executable, "-m", "negcap", "build", str(SAMPLE), "--output", str(run), "--limit", "40", "--quiet"]
     options = ["--shard-size", "10", "--workers", "1"]
-    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background, a shell has it ignored
+    with subprocess.Popen(
+        [*command, *options], stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard
+    ) as process:
         while process.poll() is None and not (run / "parses" / "part-00000.parquet").exists():
             time.sleep(0.01)
         workers = psutil.Process(process.pid).children(recursive=True)
