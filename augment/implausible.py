@@ -37,10 +37,13 @@ def reject_implausible(
         results.append({})
         for name, (accepted, rejected) in generated.items():
             limits = OPERATORS[name].limits
-            results[-1][name] = kept = Generated(list(accepted) if limits is None else [], rejected)
-            for one in accepted if limits is not None else ():
+            results[-1][name] = kept = Generated([], rejected)
+            if limits is None:
+                kept.accepted.extend(accepted)
+                continue
+            for one in accepted:
                 change = changes.get(id(one), Change(one.plausibility or 0.0))
-                if limits is not None and limits.allow(change):
+                if limits.allow(change):
                     left.append((context.own.captions[0], kept, one._replace(plausibility=change.log_odds)))
                 else:
                     log_odds = change.log_odds if scorer is None else None
