@@ -70,9 +70,9 @@ def chunk_heads(caption: Caption) -> list[Token]:
 class Mentions:
     """The union of what several captions of one image mention; each set is computed when first read.
 
-    without: the number of a caption that does not count; None: all do. known: what has been computed for all captions:
-    the union, and what only one of them mentions; shared by the Mentions that leave out one caption each, so that many
-    captions of an image cost no more than few.
+    without: the index of a caption to leave out; None: none. known: a cache of what all captions mention and of what
+    only one of them mentions; the Mentions that leave out one caption each share it, so that the union is not computed
+    anew for each of them.
     """
 
     captions: tuple[Caption, ...]

@@ -93,8 +93,8 @@ def log_probabilities(
 class Edited(NamedTuple):
     """A caption after edits.
 
-    words: its words in lower case. starts: for each edit, the position of its first new word, or of the word behind it
-    if it has none. kept: for each token of the caption that is not edited, its number and its position in `words`.
+    words: its words in lower case. starts: for each edit, the position in `words` of its first new word; if it only
+    deletes, of the word that follows. kept: (index of the token, position in `words`) of each token that is not edited.
     """
 
     words: list[str]
@@ -126,10 +126,10 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
 class Change(NamedTuple):
     """How a negative compares with its caption, in nats.
 
-    log_odds: the plausibility of the negative. loss: the sum of the decreases in log p(word | rest) of the words that
-    both texts have; words that become likelier do not count against it. lowest: the lowest log p(word | rest), in the
-    negative, of an edited word or one of WINDOW words on either side. 0 stands for a loss or lowest that was not
-    computed.
+    log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
+    decreases in log p(word | rest) of the words that both texts have, leaving out words that become likelier. lowest:
+    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. Loss and
+    lowest are 0 where they were not computed.
     """
 
     log_odds: float
@@ -138,13 +138,13 @@ class Change(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Read each negative as a whole and compare it with its caption.
+    """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
-    captions, readings, candidates: for each negative, its caption, what the cloze model has read in the caption, and
-    the edits. The log-odds are those of the candidate where its operator knows them, else the difference of the
-    pseudo-log-likelihoods. To save time, negatives of a caption that differ only in the number they put in ("three
-    dogs", "four dogs") are read once, with the first number: the others differ from it in log p(number | rest) alone,
-    and have its loss and lowest.
+    captions, readings, candidates: for each negative, its caption, the cloze model's reading of the caption, and the
+    edits. The log-odds are those of the candidate if its operator gave them, else the pseudo-log-likelihood of the
+    negative minus that of the caption. To save time, negatives of a caption that differ only in the number they put in
+    ("three dogs", "four dogs") are read once, with the first number: the log-odds of the others differ by log p(number
+    | rest) alone, and the loss and lowest of the first are used for them.
     """
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
     texts = [one.words for one in edited]

@@ -30,10 +30,11 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
 
 
 class Limits(NamedTuple):
-    """What a plausible negative keeps to, in nats; see `negcap.augment.plausibility.Change`.
+    """Thresholds that a negative must meet to count as plausible, in nats; see `negcap.augment.plausibility.Change`.
 
-    min_log_odds: the lowest log-odds to the caption. max_loss: how much log p the words that both texts have may lose
-    in all. min_lowest: the least log p of an edited word and its neighbours. Calibrated on labels of readers.
+    min_log_odds: the lowest log-odds to the caption. max_loss: the highest total decrease in log p of the words that
+    both texts have. min_lowest: the lowest log p of an edited word and its neighbours. Calibrated on negatives that
+    readers had labelled as odd or not.
     """
 
     min_log_odds: float = -7.0

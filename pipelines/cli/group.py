@@ -109,10 +109,11 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are left in order.
+    """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are cleaned up.
 
-    A second signal, or STOP_SECONDS within the block, end the process at once. A signal that is ignored (nohup) or
-    handled already stays so; in other threads than the main one nothing changes, since they cannot handle signals.
+    A second signal ends the process at once, as does a block that still runs STOP_SECONDS after the first. A
+    signal that is ignored (nohup) or handled already stays so; in other threads than the main one nothing changes,
+    since they cannot handle signals.
     """
     handled: list[int] = []
     timers: list[threading.Timer] = []

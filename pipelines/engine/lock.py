@@ -48,10 +48,10 @@ class Owner:
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run` during the block; a block within it has the lock already.
+    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
 
-    The folder is made, and removed again if it was made here and is still empty. A lock whose owner is gone is taken
-    over, which is said on stderr. Where nothing can be written, nothing is locked. Raises LockedError, naming the
+    The folder is made, and removed again if it was made here and is still empty. A lock whose owner has ended is taken
+    over, which is said on stderr. A folder that cannot be written is not locked. Raises LockedError, naming the
     owner, when the folder is locked; ValueError if it is a file.
     """
     place, thread = run.resolve(), threading.get_ident()

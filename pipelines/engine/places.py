@@ -13,8 +13,8 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/|.*::")
 def local_path(given: str | PathLike[str], what: str = "path") -> Path:
     """The path that a user gave as a path or as a file:// URL; `what` names it in errors.
 
-    A Path made of a URL (`s3:/bucket/run`, one slash) counts as that URL. A local name that looks like one is given
-    with its folder: `./s3:/run`. Raises ValueError for any other URL.
+    Path("s3://bucket/run") is `s3:/bucket/run`, which counts as that URL, too; a local folder named `s3:` is given as
+    `./s3:/run`. Raises ValueError for any other URL.
     """
     text = fspath(given)
     if not (url := _URL.match(text)):
