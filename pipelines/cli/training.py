@@ -20,6 +20,7 @@ from negcap.pipelines.cli.choices import (
     RECIPES,
     REDUCTIONS,
     SELECTIONS,
+    SIMILARITIES,
 )
 from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
@@ -81,6 +82,11 @@ training = options.together(
     click.option(
         "--bidirectional/--forward", default=None, help="Directions of the GRU; default: bidirectional, univse forward."
     ),
+    options.one_of(
+        "--similarity",
+        SIMILARITIES,
+        "How images and texts are compared; default: cosine, order for the model order.",
+    ),
     options.one_of("--pooling", POOLINGS, "How the GRU's states become one vector; default: max, univse last."),
     options.transform,
     click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
@@ -106,7 +112,9 @@ training = options.together(
     click.option("--decay", type=float, help="Factor by which the learning rate falls; default: 0.1, univse 0.5."),
     click.option("--decay-every", type=int, help="Epochs from one fall to the next; default: 15, univse 1."),
     click.option("--warm-up", type=int, help="First epochs with the sum of hinges instead of the hardest; default: 1."),
-    click.option("--margin", type=float, help="Margin of the hinge loss; default: 0.2."),
+    click.option(
+        "--margin", type=float, help="Margin of the hinge loss; default: 0.2, other similarities than cosine 0.05."
+    ),
     click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2."),
     click.option("--dropout", type=float, help="Fraction of image features set to 0 in training; default: 0.2."),
     click.option("--average", type=float, help="Decay per step of the moving average of the weights; default: 0.998."),

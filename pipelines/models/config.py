@@ -11,7 +11,7 @@ from negcap.augment.operators import PRESETS
 from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
 from negcap.schemas.features import TABLE
 
-MODELS = ("vse", "vse++", "vse-c", "univse")
+MODELS = ("vse", "vse++", "vse-c", "univse", "order")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")
@@ -19,6 +19,7 @@ SELECTIONS = ("rsum", "attacked")
 IMAGE_POOLINGS = ("average", "max", "max-k")
 COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
+SIMILARITIES = ("cosine", "order", "order-reversed")
 REDUCTIONS = ("hardest", "mean", "sum")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = (
@@ -38,8 +39,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "decay": 0.5,
         "decay_every": 1,
         "least_rate": 1e-5,
-    }
+    },
+    # Vendrov et al. (2016), also with --recipe paper
+    "order": {
+        **{"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0},
+        **{"pooling": "last", "bidirectional": False, "similarity": "order"},
+    },
 }
+ORDER_MARGIN = 0.05  # default of a similarity other than the cosine
 # The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
 # et al. 2018) and UniVSE (Wu et al. 2019). VSE-C and UniVSE begin with GloVe's vectors (`vectors`).
 _PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pooling": "last"}
@@ -60,6 +67,7 @@ ONE_OF = {
     "select": SELECTIONS,
     "pooling": POOLINGS,
     "transform": TRANSFORMS,
+    "similarity": SIMILARITIES,
     "image_pooling": IMAGE_POOLINGS,
     "composition": COMPOSITIONS,
     "reduce_obj": REDUCTIONS,
@@ -104,6 +112,8 @@ class TrainConfig:
             grounded_dim: the size of a learned vector that is joined to each word's vector of the file, which then is
             fixed, or 0 for words that the file lacks (VSE-C, section 3.1; not univse, which has modifier vectors); 0:
             none.
+        similarity: of images and texts: cosine, order (the penalty of Vendrov et al. 2016), or order-reversed (captions
+            more specific than images); univse has cosine only.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
             the regions of a grid, see ImageEncoder.
@@ -148,6 +158,7 @@ class TrainConfig:
     select: str = "rsum"
     joint: int = 1024
     word_dim: int = 300
+    similarity: str = "cosine"
     bidirectional: bool = True
     pooling: str = "max"
     transform: str = "root"
@@ -198,6 +209,8 @@ class TrainConfig:
         below_one(self, SHARES)
         if self.grounded_dim and self.model == "univse":
             raise ValueError("grounded_dim is for vse, vse++ and vse-c: univse has modifier vectors")
+        if self.similarity != "cosine" and self.model == "univse":
+            raise ValueError(f"similarity must be cosine for univse, was: {self.similarity}")
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
@@ -218,14 +231,18 @@ class TrainConfig:
 def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> TrainConfig:
     """A TrainConfig with the defaults of this model, or with recipe = "paper" the settings of its paper.
 
-    given: other fields to set. Raises as TrainConfig, and ValueError for an unknown recipe.
+    given: other fields to set. The margin of similarities other than the cosine is 0.05 by default. Raises as
+    TrainConfig, and ValueError for an unknown recipe.
     """
     if recipe not in RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, was: {recipe}")
     settings = {**DEFAULTS.get(model, {}), **(PAPER.get(model, {}) if recipe == "paper" else {})}
     if recipe == "paper" and model == "vse-c" and given.get("vectors"):
         settings["grounded_dim"] = 100
-    return TrainConfig(run=run, output=output, model=model, **{**settings, **given})
+    settings.update(given)
+    if settings.get("similarity", TrainConfig.similarity) != "cosine":
+        settings.setdefault("margin", ORDER_MARGIN)
+    return TrainConfig(run=run, output=output, model=model, **settings)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Encoders that map images and sentences to unit vectors of the joint space."""
+"""Encoders that map images and sentences to vectors of the joint space, finished as its similarity has it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
 from negcap.pipelines.models.sampling import pack_sentences
+from negcap.pipelines.models.similarities import SIMILARITIES, unit
 
 
 def signed_root(features: Tensor) -> Tensor:
@@ -22,6 +23,7 @@ def signed_root(features: Tensor) -> Tensor:
 
 
 GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
+Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
 MAX_K = 10  # values per dimension that max-k pooling averages
 TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "root": signed_root,
@@ -31,15 +33,24 @@ TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 
 class ImageEncoder(nn.Module):
-    """Maps image features (B, D), or regions on a grid (B, R, D), to unit vectors: transform, linear layer, L2 norm.
+    """Maps image features (B, D), or regions on a grid (B, R, D), to vectors: transform, linear layer, finish.
 
     size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
     the linear layer; max or max-k, after it and per dimension (max-k: the mean of the 10 highest values; UniVSE,
-    supplement A).
+    supplement A). finish: see Similarity; unit vectors by default.
     """
 
-    def __init__(self, size: int, joint: int, transform: str, generator: Generator, pooling: str = "average") -> None:
+    def __init__(
+        self,
+        size: int,
+        joint: int,
+        transform: str,
+        generator: Generator,
+        pooling: str = "average",
+        finish: Finish = unit,
+    ) -> None:
         super().__init__()
+        self.finish = finish
         self.transform = transform
         self.pooling = pooling
         self.linear = nn.Linear(size, joint)
@@ -47,30 +58,30 @@ class ImageEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Unit vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
+        """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
         if self.pooling == "average" or features.dim() == 2:
             features = features.float()
             return self._mapped(features.mean(1) if features.dim() == 3 else features)
         return self._pooled(self._map(features))
 
     def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors (B, joint) and (B, R, joint) of features (B, R, D); R = 1 for features (B, D) without a grid."""
+        """Vectors (B, joint) and (B, R, joint) of features (B, R, D); R = 1 for features (B, D) without a grid."""
         if features.dim() == 2:
             image = self(features)
             return image, image[:, None]
         regions = self._map(features)
         image = self(features) if self.pooling == "average" else self._pooled(regions)
-        return image, functional.normalize(regions.float(), dim=-1)
+        return image, self.finish(regions)
 
     def _map(self, features: Tensor) -> Tensor:
         return self.linear(TRANSFORMS[self.transform](features.float()))
 
     def _mapped(self, features: Tensor) -> Tensor:
-        return functional.normalize(self._map(features).float(), dim=-1)
+        return self.finish(self._map(features))
 
     def _pooled(self, regions: Tensor) -> Tensor:
         highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
-        return functional.normalize(regions.topk(highest, dim=1, sorted=False).values.mean(1).float(), dim=-1)
+        return self.finish(regions.topk(highest, dim=1, sorted=False).values.mean(1))
 
 
 class WordEmbedding(nn.Embedding):
@@ -140,10 +151,14 @@ class GruShape:
 
 
 class TextEncoder(nn.Module):
-    """A GRU over word vectors, with pooled and L2-normalized states; embedding: word ids (n,) to (n, word_dim)."""
+    """A GRU over word vectors, whose states are pooled and finished.
 
-    def __init__(self, embedding: nn.Module, shape: GruShape, generator: Generator) -> None:
+    embedding: word ids (n,) to (n, word_dim). finish: see Similarity; unit vectors by default.
+    """
+
+    def __init__(self, embedding: nn.Module, shape: GruShape, generator: Generator, finish: Finish = unit) -> None:
         super().__init__()
+        self.finish = finish
         self.pooling = shape.pooling
         self.embedding = embedding
         hidden = shape.joint // 2 if shape.bidirectional else shape.joint
@@ -153,13 +168,13 @@ class TextEncoder(nn.Module):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Unit vectors (B, joint), float32, of sentences `rows` (B,) in a flat array of word ids.
+        """Vectors (B, joint), float32, of sentences `rows` (B,) in a flat array of word ids.
 
         tokens: (total,) on the encoder's device. offsets: (n + 1,), where each sentence starts; rows: sentence indices;
         both on the CPU.
         """
         pooled = self._run_packed if tokens.is_cuda else self._run_prefix_tree
-        return functional.normalize(pooled(tokens, offsets, rows).float(), dim=-1)
+        return self.finish(pooled(tokens, offsets, rows))
 
     def _run_packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """All sentences in parallel, packed for torch's GRU: fastest on a GPU."""
@@ -196,9 +211,10 @@ def build_encoders(
     word_dim: the size of its vectors.
     """
     generator = Generator().manual_seed(config.seed)
+    finish = SIMILARITIES[config.similarity].finish
     with torch.random.fork_rng(
         devices=[]
     ):  # the layers' default initialization must not change the global random state
-        image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling)
+        image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling, finish)
         shape = GruShape(word_dim, config.joint, config.bidirectional, config.pooling)
-        return image, TextEncoder(embedding(generator), shape, generator)
+        return image, TextEncoder(embedding(generator), shape, generator, finish)

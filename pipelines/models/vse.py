@@ -15,16 +15,17 @@ from negcap.pipelines.models.encoders import TwoPartEmbedding, build_encoders, w
 from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
 from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
 from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
+from negcap.pipelines.models.similarities import SIMILARITIES, Similarity
 from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class EmbeddedBatch(NamedTuple):
-    """A batch as unit vectors of the joint space: B images and captions, and P negatives of the captions.
+    """A batch as vectors of the joint space: B images and captions, and P negatives of the captions.
 
     images, captions: (B, d). negatives: (P, d). owner: (P,) the index of the pair that each negative belongs to.
-    same_image: (B, B) bool, True where caption j describes image i. share: whether an image is compared with the
-    negatives of all captions, not only of its own.
+    same_image: (B, B) bool, True where caption j describes image i. similarity: what compares the vectors. share:
+    whether an image is compared with the negatives of all captions, not only of its own.
     """
 
     images: Tensor
@@ -32,6 +33,7 @@ class EmbeddedBatch(NamedTuple):
     negatives: Tensor
     owner: Tensor
     same_image: Tensor
+    similarity: Similarity
     share: bool = False
 
 
@@ -40,13 +42,13 @@ Loss = Callable[[EmbeddedBatch, float, bool], Tensor]  # batch, margin, still wa
 
 def vse_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
     """VSE's loss over all negatives in the batch, a scalar (`sum_of_hinges`); warming_up has no effect."""
-    return sum_of_hinges(batch.images @ batch.captions.T, margin, batch.same_image)
+    return sum_of_hinges(batch.similarity.matrix(batch.images, batch.captions), margin, batch.same_image)
 
 
 def vse_pp_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
     """VSE++'s loss of the hardest negatives in the batch, a scalar (`max_of_hinges`); VSE's loss while warming up."""
     loss = sum_of_hinges if warming_up else max_of_hinges
-    return loss(batch.images @ batch.captions.T, margin, batch.same_image)
+    return loss(batch.similarity.matrix(batch.images, batch.captions), margin, batch.same_image)
 
 
 def vse_c_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
@@ -54,23 +56,24 @@ def vse_c_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
 
     See `intra_pair_hinges`, and `shared_hinges` for a batch that shares its negatives.
     """
-    true = (batch.images * batch.captions).sum(1)
+    true = batch.similarity.pairs(batch.images, batch.captions)
     if batch.share:
-        hardest = shared_hinges(true, batch.images @ batch.negatives.T, margin)
+        hardest = shared_hinges(true, batch.similarity.matrix(batch.images, batch.negatives), margin)
     else:
-        false = (batch.images[batch.owner] * batch.negatives).sum(1)
+        false = batch.similarity.pairs(batch.images[batch.owner], batch.negatives)
         hardest = intra_pair_hinges(true, false, batch.owner, margin)
     return vse_pp_loss(batch, margin, warming_up) + hardest
 
 
 class DualEncoder(nn.Module):
-    """Encoders of images and texts into one space of unit vectors, with the inner product as similarity.
+    """Encoders of images and texts into one space, whose similarity is that of the config.
 
     features: the size of an image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
     """
 
     def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__()
+        self.similarity = SIMILARITIES[config.similarity]
 
         def embedding(generator: Generator) -> nn.Module:
             if config.grounded_dim:
@@ -80,11 +83,11 @@ class DualEncoder(nn.Module):
         self.image, self.text = build_encoders(config, features, embedding, config.word_dim + config.grounded_dim)
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """Unit vectors (B, joint) of texts `rows` (B,)."""
+        """Vectors (B, joint) of texts `rows` (B,)."""
         return self.text(texts.tokens, texts.offsets, rows)
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, joint) of Q phrases, each encoded as a sentence."""
+        """Vectors (Q, joint) of Q phrases, each encoded as a sentence."""
         tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
         with torch.inference_mode():
             return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
@@ -124,11 +127,13 @@ def sentence_losses(
         images = model.image(batch.features)
         sentences = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + rows]))
     true, false = sentences[: len(batch.captions)], sentences[len(batch.captions) :]
-    embedded = EmbeddedBatch(images, true, false, to_device(owner, device), batch.same_image, config.share_negatives)
+    owner = to_device(owner, device)
+    embedded = EmbeddedBatch(images, true, false, owner, batch.same_image, model.similarity, config.share_negatives)
     return {"sent": loss(embedded, config.margin, epoch <= config.warm_up)}
 
 
 VSE = Objective(DualEncoder, partial(sentence_losses, vse_loss))
+ORDER = VSE  # the loss of Vendrov et al. (2016), eq. 4; its similarity is in the config
 VSE_PP = Objective(DualEncoder, partial(sentence_losses, vse_pp_loss))
 VSE_C = Objective(
     DualEncoder,

@@ -18,7 +18,7 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 
 
 class Judge(NamedTuple):
-    """An embedding model trained by `negcap train`, and its unit vectors (I, d) of the images that have captions."""
+    """An embedding model trained by `negcap train`, and its vectors (I, d) of the images that have captions."""
 
     model: Any
     vocabulary: WordVocabulary
@@ -47,6 +47,6 @@ def retrieval_by_captions(texts: pa.Array, judge: Judge) -> dict[str, float]:
     captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
     rows = torch.arange(len(texts))
     vectors = embed_sentences(judge.model.sentences, captions, rows)
-    metrics = retrieval_metrics(rank(judge.images, vectors, rows.to(device)))
-    similarity = (judge.images * vectors).sum(1).mean().item()
+    metrics = retrieval_metrics(rank(judge.images, vectors, rows.to(device), judge.model.similarity))
+    similarity = judge.model.similarity.pairs(judge.images, vectors).mean().item()
     return {**{name: value for name, value in metrics.items() if name.startswith("t2i")}, "similarity": similarity}

@@ -96,7 +96,7 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Neg
 
     best: (I,) the score of each image's best caption.
     """
-    corpus, images = split.corpus, split.images
+    corpus, images, similarity = split.corpus, split.images, split.model.similarity
     shared = torch.zeros(
         len(corpus.operator), dtype=torch.int64
     )  # bit k is set for negatives of the k-th shared attack
@@ -108,10 +108,10 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Neg
     outranking = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in attacks.shared}
     for places, vectors in embed_in_batches(split.model.sentences, split.texts, corpus.captions + negatives):
         rows = negatives[places]
-        own[rows] = (images[image_of[places].to(images.device)] * vectors).sum(1).cpu()
+        own[rows] = similarity.pairs(images[image_of[places].to(images.device)], vectors).cpu()
         for bit, name in enumerate(attacks.shared):
             inside = (shared[rows] >> bit & 1).bool().to(vectors.device)
-            outranking[name] += count_outranking(images, best, vectors[inside])
+            outranking[name] += count_outranking(images, best, vectors[inside], similarity)
     return NegativeScores(own, outranking)
 
 

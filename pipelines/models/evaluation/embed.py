@@ -10,6 +10,7 @@ from torch import Tensor
 
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.features import take
+from negcap.pipelines.models.similarities import Similarity
 from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
@@ -19,21 +20,25 @@ NUMBERS = 1 << 25  # of features per batch
 
 
 class JointEmbedding(Protocol):
-    """A model that maps images and sentences to unit vectors of one space; the similarity is their inner product."""
+    """A model that maps images and sentences to vectors of one space."""
+
+    @property
+    def similarity(self) -> Similarity:
+        """What compares the vectors."""
 
     @property
     def image(self) -> ImageEncoder:
-        """The image encoder: features (B, …) to unit vectors (B, d)."""
+        """The image encoder: features (B, …) to vectors (B, d)."""
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """Unit vectors (B, d) of texts `rows` (B,)."""
+        """Vectors (B, d) of texts `rows` (B,)."""
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, d) of Q phrases of the same kind (objects, attributed objects or triples)."""
+        """Vectors (Q, d) of Q phrases of the same kind (objects, attributed objects or triples)."""
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """Unit vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
+    """Vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
         return torch.cat([embed(take(features, part, device)) for part in rows.split(images_at_once(features))])
 
@@ -44,7 +49,7 @@ def images_at_once(features: Tensor) -> int:
 
 
 def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
-    """Unit vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
+    """Vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
     vectors = torch.empty(0)
     for places, part in embed_in_batches(embed, texts, rows):
         if not len(vectors):
@@ -54,7 +59,7 @@ def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
 
 
 def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and unit vectors (b, d).
+    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d).
 
     On a GPU, a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share
     the computation of common prefixes.

@@ -44,7 +44,7 @@ class RankList(NamedTuple):
 
 def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], list[RankList]]:
     """Metrics by protocol, and the ranks they are computed from; without negatives, only plain retrieval."""
-    plain = rank(split.images, split.vectors, split.owner.to(split.images.device))
+    plain = rank(split.images, split.vectors, split.owner.to(split.images.device), split.model.similarity)
     lists = [
         RankList("plain", "i2t", split.image_ids, plain.images),
         RankList("plain", "t2i", split.caption_ids, plain.captions),
@@ -87,7 +87,7 @@ def _plain_retrieval(split: EmbeddedSplit, plain: Ranks) -> dict[str, Any]:
     }
     if images >= FOLDED_FROM:
         owner = split.owner.to(split.images.device)
-        metrics["folds of 1000"] = mean_over_folds(split.images, split.vectors, owner, FOLD)
+        metrics["folds of 1000"] = mean_over_folds(split.images, split.vectors, owner, FOLD, split.model.similarity)
     return metrics
 
 
@@ -120,7 +120,9 @@ def _plural_split(
     inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
     device = split.images.device
-    plain = rank(split.images[image.to(device)], split.vectors[inside.to(device)], owner.to(device))
+    plain = rank(
+        split.images[image.to(device)], split.vectors[inside.to(device)], owner.to(device), split.model.similarity
+    )
     index = torch.zeros(len(split.images), dtype=torch.long)
     index[image] = torch.arange(len(image))
     attacked = ranks_with_own_negatives(plain, scores.own, numeral, index[split.image_of_negative(numeral)])
@@ -138,7 +140,8 @@ def _plural_split(
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, scores: NegativeScores) -> dict[str, Any]:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
     true = torch.zeros(split.corpus.captions)
-    true[split.captions] = own_scores(split.images, split.vectors, split.owner.to(split.images.device)).cpu()
+    owner = split.owner.to(split.images.device)
+    true[split.captions] = own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
     right = (true[split.corpus.negative_caption[negatives]] > scores.own[negatives]).double()
     table = torch.zeros(len(split.images), 2, dtype=torch.double)
     table.index_add_(0, split.image_of_negative(negatives), torch.stack([right, torch.ones_like(right)], 1))

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-TIE = 1e-6  # scores this close count as equal: the accuracy of inner products of unit vectors in float32
+from negcap.pipelines.models.similarities import COSINE, Similarity
+
+TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32
 BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32
 TOP = (1, 5, 10)  # the k of R@k
 RESAMPLES = 2000  # of the bootstrap
@@ -30,45 +32,47 @@ class Ranks(NamedTuple):
     best: Tensor
 
 
-def own_scores(images: Tensor, sentences: Tensor, owner: Tensor) -> Tensor:
+def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
     """The similarity (C,) of each sentence (C, d) with its image; owner: (C,) its index among images (I, d).
 
     Raises ValueError for vectors that are not finite.
     """
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
-    scores = torch.cat([(images[at] * part).sum(1) for part, at in pairs]) if len(owner) else images.new_empty(0)
+    scores = (
+        torch.cat([similarity.pairs(images[at], part) for part, at in pairs]) if len(owner) else images.new_empty(0)
+    )
     if not scores.isfinite().all():
         raise ValueError("the model's vectors must be finite, hold NaN or infinity")
     return scores
 
 
-def rank(images: Tensor, captions: Tensor, owner: Tensor) -> Ranks:
+def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Ranks:
     """Rank all captions (C, d) for every image (I, d), and all images for every caption.
 
     owner: (C,) the index of each caption's image; every image must have a caption. Raises ValueError for vectors that
     are not finite.
     """
-    own = own_scores(images, captions, owner)
+    own = own_scores(images, captions, owner, similarity)
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     ranks = []
     for part, at, true in zip(*(x.split(_rows(images)) for x in (captions, owner, own)), strict=True):
-        scores = part @ images.T
+        scores = similarity.by_text(part, images)
         scores[torch.arange(len(at), device=at.device), at] = -torch.inf
         ranks.append(1 + (scores > true[:, None] - TIE).sum(1))
         above += (scores > best - TIE).sum(0)
     return Ranks(1 + above, torch.cat(ranks), best)
 
 
-def count_outranking(images: Tensor, best: Tensor, sentences: Tensor) -> Tensor:
+def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
     """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,).
 
     best: (I,) the score of each image's best caption; scores within TIE of it count as equal.
     """
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     for part in sentences.split(_rows(images)):
-        above += (part @ images.T > best - TIE).sum(0)
+        above += (similarity.by_text(part, images) > best - TIE).sum(0)
     return above
 
 
@@ -92,7 +96,9 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
     return metrics
 
 
-def mean_over_folds(images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000) -> dict[str, float]:
+def mean_over_folds(
+    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
+) -> dict[str, float]:
     """The means of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
 
     images: (I, d). captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the last full fold
@@ -103,7 +109,8 @@ def mean_over_folds(images: Tensor, captions: Tensor, owner: Tensor, size: int =
     folds = []
     for start in range(0, len(images) - size + 1, size):
         inside = (owner >= start) & (owner < start + size)
-        folds.append(retrieval_metrics(rank(images[start : start + size], captions[inside], owner[inside] - start)))
+        ranks = rank(images[start : start + size], captions[inside], owner[inside] - start, similarity)
+        folds.append(retrieval_metrics(ranks))
     return {name: sum(fold[name] for fold in folds) / len(folds) for name in folds[0]}
 
 

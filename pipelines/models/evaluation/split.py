@@ -14,7 +14,7 @@ from negcap.pipelines.models.texts import Texts
 
 @dataclass(frozen=True)
 class EmbeddedSplit:
-    """The I images and n captions of a split as unit vectors.
+    """The I images and n captions of a split as vectors of a model.
 
     captions: (n,) indices into the corpus. owner: (n,) the image of each caption, 0 … I - 1. Both are on the CPU.
     images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.

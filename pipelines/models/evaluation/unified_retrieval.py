@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from negcap.pipelines.models.similarities import COSINE, Similarity
 from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
@@ -93,18 +94,22 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 
 
 def unified_retrieval(
-    queries: Mapping[str, Queries], embed: Callable[[Sequence[Phrase]], Tensor], images: Tensor
+    queries: Mapping[str, Queries],
+    embed: Callable[[Sequence[Phrase]], Tensor],
+    images: Tensor,
+    similarity: Similarity = COSINE,
 ) -> dict[str, dict[str, float]]:
     """For each kind of query: the number of queries, mAP in %, and the mean share of true images in %.
 
-    embed: maps phrases to unit vectors (Q, d). images: (I, d). Kinds without queries are left out.
+    embed: maps phrases to vectors (Q, d). images: (I, d). Kinds without queries are left out.
     """
-    return {
-        kind: {
-            "queries": len(phrases),
-            "mAP": 100 * average_precision(embed(phrases) @ images.T, true.to(images.device)).mean().item(),
-            "images": 100 * true.double().mean().item(),
-        }
-        for kind, (phrases, true) in queries.items()
-        if phrases
-    }
+    metrics = {}
+    for kind, (phrases, true) in queries.items():
+        if phrases:
+            scores = similarity.by_text(embed(phrases), images)
+            metrics[kind] = {
+                "queries": len(phrases),
+                "mAP": 100 * average_precision(scores, true.to(images.device)).mean().item(),
+                "images": 100 * true.double().mean().item(),
+            }
+    return metrics

@@ -123,7 +123,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
         frequent = read_whole_table(run, "component_vocabulary")
         queries = frequent_queries(rows, frequent, owner.tolist(), len(image), written_forms(rows, parses))
-        metrics["unified"] = unified_retrieval(queries, partial(model.queries, vocabulary), split.images)
+        metrics["unified"] = unified_retrieval(
+            queries, partial(model.queries, vocabulary), split.images, model.similarity
+        )
         if trained.model in OWN_METRICS:
             split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))

@@ -17,10 +17,10 @@ from negcap.pipelines.models.objective import Objective
 from negcap.pipelines.models.univse.metrics import univse_metrics
 from negcap.pipelines.models.univse.objective import UNIVSE
 from negcap.pipelines.models.vocabulary import WordVocabulary
-from negcap.pipelines.models.vse import VSE, VSE_C, VSE_PP
+from negcap.pipelines.models.vse import ORDER, VSE, VSE_C, VSE_PP
 
 Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any]]
-OBJECTIVES: Mapping[str, Objective] = {"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE}
+OBJECTIVES: Mapping[str, Objective] = {"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE, "order": ORDER}
 OWN_METRICS: Mapping[str, Metrics] = {"univse": univse_metrics}
 
 

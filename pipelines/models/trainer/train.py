@@ -157,7 +157,7 @@ def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
     image, owner = data.image[data.validation].unique(return_inverse=True)
     images = embed_images(model.image, data.features, image, data.device)
     captions = embed_sentences(model.sentences, data.texts, data.validation)
-    ranks = rank(images, captions, owner.to(data.device))
+    ranks = rank(images, captions, owner.to(data.device), model.similarity)
     metrics = retrieval_metrics(ranks)
     if len(data.attack):
         image_of = torch.zeros(len(data.image), dtype=torch.long)
@@ -165,7 +165,7 @@ def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
         owner = image_of[data.attacked]
         own = torch.empty(len(data.attack))
         for places, vectors in embed_in_batches(model.sentences, data.texts, data.texts.captions + data.attack):
-            own[places] = (images[owner[places].to(data.device)] * vectors).sum(1).cpu()
+            own[places] = model.similarity.pairs(images[owner[places].to(data.device)], vectors).cpu()
         attacked = ranks_with_own_negatives(ranks, own, torch.arange(len(own)), owner)
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics

@@ -12,6 +12,7 @@ from negcap.pipelines.models.components import component_ids
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.encoders import build_encoders
+from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.texts import Phrase, SceneGraphs, Texts, ragged_rows
 from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
 from negcap.pipelines.models.vocabulary import WordVocabulary
@@ -27,6 +28,7 @@ class UniVSE(nn.Module):
 
     def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__()
+        self.similarity = COSINE
         self.components = config.components
         self.composition = config.composition
         self.alpha = config.alpha

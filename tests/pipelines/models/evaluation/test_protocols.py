@@ -11,6 +11,7 @@ from negcap.pipelines.models.corpus import Corpus
 from negcap.pipelines.models.evaluation.attacks import choose_attacks
 from negcap.pipelines.models.evaluation.protocols import run_protocols
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.texts import Texts
 
 OPERATORS = ("numeral", "noun")
@@ -18,6 +19,8 @@ OPERATORS = ("numeral", "noun")
 
 class Given:
     """A model whose vectors of texts (n, d) are given."""
+
+    similarity = COSINE
 
     def __init__(self, vectors: Tensor) -> None:
         self.vectors = vectors

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
+from negcap.pipelines.models.config import EvaluateConfig, TrainConfig, configure
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
@@ -278,3 +278,26 @@ def test_a_damaged_model(world: Path, tmp_path: Path) -> None:
 def test_no_gpu(world: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="this torch sees no GPU"):
         train(config(world, tmp_path / "m", device="cuda"))
+
+
+@pytest.mark.parametrize(("model", "similarity"), [("order", "cosine"), ("vse-c", "order")])
+def test_a_model_is_trained_and_evaluated_by_its_similarity(
+    world: Path, tmp_path: Path, model: str, similarity: str
+) -> None:
+    """Evaluated by another similarity than the one it was trained with, a model has other ranks."""
+    given = {"model": model, "epochs": 1, "similarity": similarity}
+    settings = configure(world, tmp_path / "m", **{**SMALL, **given, "dropout": 0.0, "batch_size": 8})
+    assert settings.margin == (0.2 if similarity == "cosine" else 0.05)
+    folder = train(settings)
+    own = measure(folder, world, EvaluateConfig(threads=1, limit=20)).metrics
+    described = json.loads((folder / "config.json").read_text())
+    described["config"]["similarity"] = "order-reversed"
+    (folder / "config.json").write_text(json.dumps(described))
+    exchanged = measure(folder, world, EvaluateConfig(threads=1, limit=20)).metrics
+    assert exchanged["retrieval"]["rsum"] < own["retrieval"]["rsum"]
+    assert exchanged["pairwise"] != own["pairwise"] and exchanged["vse-c"] != own["vse-c"]
+
+
+def test_univse_has_the_cosine_only(world: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="similarity must be cosine for univse, was: order"):
+        configure(world, tmp_path, model="univse", similarity="order")

@@ -1,0 +1,115 @@
+"""Similarities of images and texts: the cosine, and the penalty of order-embeddings (Vendrov et al. 2016).
+
+Order-embeddings have coordinates >= 0. A vector x lies below y, that is, x is more specific, if every coordinate of x
+is at least that of y. E(x, y) = ‖max(0, y - x)‖² measures how far this is from being so (eq. 2): it is 0 exactly where
+x lies below y. An image is more specific than its caption, so the similarity is -E(image, text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}  # differences of coordinates computed at a time; those of a CPU fit its cache
+
+
+class Similarity(NamedTuple):
+    """How the vectors of images and texts are made and compared; a larger score is more similar.
+
+    finish: an encoder's output (…, d) to the vectors (…, d) that are stored and compared. pairs: images (n, d) and
+    texts (n, d), row by row, to scores (n,). matrix: images (I, d) and texts (C, d) to the scores (I, C) of all pairs.
+    by_text: texts (C, d) and images (I, d) to the same scores (C, I), for which the cosine needs no transposition. All
+    are differentiable.
+    """
+
+    finish: Callable[[Tensor], Tensor]
+    pairs: Callable[[Tensor, Tensor], Tensor]
+    matrix: Callable[[Tensor, Tensor], Tensor]
+    by_text: Callable[[Tensor, Tensor], Tensor]
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors (…, d) scaled to length 1, float32 (float64 stays)."""
+    return functional.normalize(vectors if vectors.dtype == torch.double else vectors.float(), dim=-1)
+
+
+def absolute_unit(vectors: Tensor) -> Tensor:
+    """The absolute values of vectors (…, d) scaled to length 1: points of the order, without negative coordinates."""
+    return unit(vectors).abs()
+
+
+def order_penalty(below: Tensor, above: Tensor) -> Tensor:
+    """E(below, above) = ‖max(0, above - below)‖², (…,), of vectors (…, d): 0 where `below` is the more specific."""
+    return (above - below).clamp(min=0).square().sum(-1)
+
+
+def order_penalties(below: Tensor, above: Tensor) -> Tensor:
+    """E of all pairs, (m, n), of vectors below (m, d) and above (n, d).
+
+    The (m, n, d) differences are computed in blocks, and again for the gradient, so that they are never all in memory.
+    """
+    return _OrderPenalties.apply(below, above)
+
+
+class _OrderPenalties(torch.autograd.Function):
+    """See `order_penalties`. dE/dabove = 2 max(0, above - below), and dE/dbelow is its negative."""
+
+    @staticmethod
+    def forward(ctx: Any, below: Tensor, above: Tensor) -> Tensor:
+        ctx.save_for_backward(below, above)
+        penalties = below.new_empty(len(below), len(above))
+        for rows, columns in _blocks(below, above):
+            penalties[rows, columns] = _excess(below[rows], above[columns]).square_().sum(-1)
+        return penalties
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        below, above = ctx.saved_tensors
+        of_below, of_above = torch.zeros_like(below), torch.zeros_like(above)
+        for rows, columns in _blocks(below, above):
+            weighted = _excess(below[rows], above[columns]).mul_(2 * gradient[rows, columns, None])
+            of_below[rows] -= weighted.sum(1)
+            of_above[columns] += weighted.sum(0)
+        return of_below, of_above
+
+
+def _excess(below: Tensor, above: Tensor) -> Tensor:
+    """max(0, above - below) of all pairs of m and n vectors: (m, n, d)."""
+    return (above[None] - below[:, None]).clamp_(min=0)
+
+
+def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Parts of the rows and columns of a matrix (m, n) with at most BLOCK differences of coordinates each."""
+    vectors = max(1, BLOCK[below.device.type] // max(1, below.shape[1]))
+    columns = max(1, min(len(above), vectors))
+    rows = max(1, vectors // columns)
+    for row, column in product(range(0, len(below), rows), range(0, len(above), columns)):
+        yield slice(row, row + rows), slice(column, column + columns)
+
+
+COSINE = Similarity(
+    unit,
+    lambda images, texts: (images * texts).sum(-1),
+    lambda images, texts: images @ texts.T,
+    lambda texts, images: texts @ images.T,
+)
+SIMILARITIES: Mapping[str, Similarity] = {
+    "cosine": COSINE,
+    "order": Similarity(
+        absolute_unit,
+        lambda images, texts: -order_penalty(images, texts),
+        lambda images, texts: -order_penalties(images, texts),
+        lambda texts, images: -order_penalties(images, texts).T,
+    ),
+    "order-reversed": Similarity(
+        absolute_unit,
+        lambda images, texts: -order_penalty(texts, images),
+        lambda images, texts: -order_penalties(texts, images).T,
+        lambda texts, images: -order_penalties(texts, images),
+    ),
+}

@@ -1,0 +1,103 @@
+"""Similarities: pairs and matrices agree, gradients are right, memory stays small, and the cosine is what it was."""
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import normalize
+
+from negcap.pipelines.models import similarities
+from negcap.pipelines.models.config import SIMILARITIES as NAMES
+from negcap.pipelines.models.evaluation import retrieval
+from negcap.pipelines.models.similarities import COSINE, SIMILARITIES, order_penalties
+
+
+def vectors(rows: int, d: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(rows, d, generator=Generator().manual_seed(seed), dtype=dtype)
+
+
+def test_the_config_names_the_registry() -> None:
+    assert tuple(SIMILARITIES) == NAMES
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+@pytest.mark.parametrize("block", [1, 7, 60, 1 << 18])
+def test_matrices_hold_the_scores_of_pairs(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(similarities.BLOCK, "cpu", block)
+    finish, pairs, matrix, by_text = SIMILARITIES[name]
+    images, texts = finish(vectors(5, 6, 0)), finish(vectors(4, 6, 1))
+    expected = torch.stack([pairs(images[i].expand(4, -1), texts) for i in range(5)])
+    assert torch.allclose(matrix(images, texts), expected, atol=1e-6)
+    assert torch.allclose(by_text(texts, images), expected.T, atol=1e-6)
+    assert matrix(images[:0], texts).shape == (0, 4) and matrix(images, texts[:0]).shape == (5, 0)
+
+
+def test_the_order_is_that_of_the_paper() -> None:
+    """E(x, y) = ‖max(0, y - x)‖²: an image below its caption in every coordinate has no penalty (eq. 2)."""
+    image, caption = torch.tensor([[0.6, 0.8]]), torch.tensor([[0.5, 0.1]])
+    order, reverse = SIMILARITIES["order"], SIMILARITIES["order-reversed"]
+    assert order.pairs(image, caption).item() == 0 and order.matrix(image, caption).item() == 0
+    assert order.pairs(caption, image).item() == pytest.approx(-(0.1**2 + 0.7**2))
+    assert reverse.pairs(image, caption).item() == order.pairs(caption, image).item()
+    points = order.finish(vectors(20, 5, 0))
+    assert (points >= 0).all() and torch.allclose(points.norm(dim=1), torch.ones(20))
+    assert torch.equal(order.matrix(points, points).diagonal(), torch.zeros(20))
+    assert (order.matrix(points, order.finish(vectors(20, 5, 1))) <= 0).all()
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(similarities.BLOCK, "cpu", 8)
+    finish, pairs, matrix, by_text = SIMILARITIES[name]
+    images = vectors(3, 4, 0, torch.double).requires_grad_()
+    texts = vectors(3, 4, 1, torch.double).requires_grad_()
+    for compare in (pairs, matrix, by_text):
+        assert torch.autograd.gradcheck(lambda a, b, use=compare: use(finish(a), finish(b)), (images, texts))
+
+
+def test_differences_are_neither_kept_nor_made_at_once() -> None:
+    """Of 40 · 50 pairs in 64 dimensions autograd keeps the two inputs only, and no tensor has all differences."""
+    kept: list[int] = []
+    below, above = (vectors(rows, 64, rows).requires_grad_() for rows in (40, 50))
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        order_penalties(below, above).sum().backward()
+    assert sorted(kept) == [40 * 64, 50 * 64]
+    sizes = [(r.stop - r.start, c.stop - c.start) for r, c in similarities._blocks(torch.empty(10, 1 << 17), above)]
+    assert len(sizes) > 1 and all(rows * columns <= 2 for rows, columns in sizes)
+
+
+@pytest.mark.parametrize(("images", "captions", "d"), [(7, 33, 16), (40, 201, 64), (3, 5, 4)])
+def test_the_cosine_gives_the_bits_and_ranks_of_inner_products(images: int, captions: int, d: int) -> None:
+    photos, texts = normalize(vectors(images, d, 0), dim=-1), normalize(vectors(captions, d, 1), dim=-1)
+    owner = torch.arange(captions) % images
+    assert torch.equal(COSINE.finish(vectors(images, d, 0)), photos)
+    assert torch.equal(COSINE.matrix(photos, texts), photos @ texts.T)
+    assert torch.equal(COSINE.by_text(texts, photos), texts @ photos.T)
+    own = (photos[owner] * texts).sum(1)
+    assert torch.equal(COSINE.pairs(photos[owner], texts), own)
+    scores = texts @ photos.T
+    scores[torch.arange(captions), owner] = -torch.inf
+    best = own.new_full((images,), -torch.inf).scatter_reduce(0, owner, own, "amax")
+    ranks = retrieval.rank(photos, texts, owner)
+    assert torch.equal(ranks.captions, 1 + (scores > own[:, None] - retrieval.TIE).sum(1))
+    assert torch.equal(ranks.images, 1 + (scores > best - retrieval.TIE).sum(0)) and torch.equal(ranks.best, best)
+
+
+@pytest.mark.parametrize("name", ["order", "order-reversed"])
+def test_ranks_by_the_order(name: str) -> None:
+    similarity = SIMILARITIES[name]
+    photos, texts = similarity.finish(vectors(4, 5, 0)), similarity.finish(vectors(9, 5, 1))
+    owner = torch.arange(9) % 4
+    scores = torch.stack([similarity.pairs(photos, text.expand(4, -1)) for text in texts])
+    ranks = retrieval.rank(photos, texts, owner, similarity)
+    assert ranks.captions.tolist() == [int((row >= row[at]).sum()) for row, at in zip(scores, owner, strict=True)]
+    best = [scores[owner == i, i].max() for i in range(4)]
+    false = [int((scores[owner != i, i] >= best[i]).sum()) for i in range(4)]
+    assert ranks.images.tolist() == [1 + n for n in false]
+    others = similarity.finish(vectors(6, 5, 2))
+    above = [int((similarity.matrix(photos, others)[i] >= best[i]).sum()) for i in range(4)]
+    assert retrieval.count_outranking(photos, ranks.best, others, similarity).tolist() == above
