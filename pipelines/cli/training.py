@@ -240,7 +240,8 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
 @options.several(
     "--variant",
     "variants",
-    "Model to train: vse, vse++, vse-c, univse or vse-c+FAMILY; @paper: its paper's recipe; default: all but univse.",
+    "Model to train: vse, vse++, vse-c, univse, order or vse-c+FAMILY; then ~order: with this similarity; then @paper: "
+    "its paper's recipe; default: vse, vse++ and vse-c with each family.",
 )
 @click.option("--seeds", type=int, help="Trainings per model, with seeds 0, 1, …; default: 1.")
 @attacks

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from negcap.pipelines.engine.shards import write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import MODELS, RECIPES, EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.config import MODELS, RECIPES, SIMILARITIES, EvaluateConfig, TrainConfig, configure
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
 from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, count_hits, interval
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
@@ -28,28 +28,30 @@ BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
 class Variant:
     """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only.
 
-    families: the families after the +; empty: those of the config's default. recipe: that after an @, as in
-    `vse-c@paper`; empty: that of the comparison.
+    families: the families after the +; empty: those of the config's default. similarity: that after a ~, as in
+    `vse-c~order`; recipe: that after an @, as in `vse-c~order@paper`; empty: those of the comparison.
     """
 
     name: str
     model: str
     families: tuple[str, ...] = ()
+    similarity: str = ""
     recipe: str = ""
 
     @classmethod
     def parse(cls, name: str) -> Variant:
-        """The variant with this name. Raises ValueError for an unknown model, family or recipe."""
-        made, at, recipe = name.partition("@")
+        """The variant with this name. Raises ValueError for an unknown model, family, similarity or recipe."""
+        compared, at, recipe = name.partition("@")
+        made, tilde, similarity = compared.partition("~")
         model = max((known for known in MODELS if made.startswith(known)), key=len, default="")
         families = tuple(made[len(model) :].removeprefix("+").split("+")) if made != model else ()
         known = model and set(families) <= set(FAMILIES) and (not families or model == "vse-c")
-        if not known or (at and recipe not in RECIPES):
+        if not known or (at and recipe not in RECIPES) or (tilde and similarity not in SIMILARITIES):
             raise ValueError(
                 f"variants must be {', '.join(MODELS)}, or vse-c with +{', +'.join(FAMILIES)}, "
-                f"and may end with @{' or @'.join(RECIPES)}, was: {name}"
+                f"and may end with ~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}, was: {name}"
             )
-        return cls(name, model, families, recipe)
+        return cls(name, model, families, similarity, recipe)
 
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
         """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`.
@@ -59,6 +61,8 @@ class Variant:
         own: dict[str, Any] = {"model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"}
         if self.families:
             own["negative_families"] = self.families
+        if self.similarity:
+            own["similarity"] = self.similarity
         if self.recipe:
             own["recipe"] = self.recipe
         return configure(**{**settings, **own})
@@ -113,7 +117,7 @@ def compare(
             write_evaluation(evaluation, training.output / "evaluation")
             evaluations.append(evaluation)
         results.append(summarize(variant.name, evaluations, image, config.evaluation.seed))
-    kinds = {f"{v.model}@{v.recipe}" if v.recipe else v.model: configs[0] for v, configs in trainings.items()}
+    kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
     setting = describe_settings(kinds, config.seeds, config.evaluation.split)
     text = to_markdown(results, setting)
     output.mkdir(parents=True, exist_ok=True)

@@ -35,9 +35,15 @@ def test_variants() -> None:
     assert Variant.parse("vse++") == Variant("vse++", "vse++")
     assert Variant.parse("vse") == Variant("vse", "vse")
     assert Variant.parse("vse-c+noun+numeral") == Variant("vse-c+noun+numeral", "vse-c", ("noun", "numeral"))
-    assert Variant.parse("vse-c+noun@paper") == Variant("vse-c+noun@paper", "vse-c", ("noun",), "paper")
-    for wrong in ("clip", "vse-c+colour", "vse+++", "univse+noun", "", "vse@", "vse@mine", "@paper"):
-        message = f"vse-c with .noun, .numeral, .relation, and may end with @house or @paper, was: {wrong}$"
+    assert Variant.parse("vse-c+noun@paper") == Variant("vse-c+noun@paper", "vse-c", ("noun",), "", "paper")
+    assert Variant.parse("vse-c+noun~order") == Variant("vse-c+noun~order", "vse-c", ("noun",), "order")
+    assert Variant.parse("vse~order@paper") == Variant("vse~order@paper", "vse", (), "order", "paper")
+    wrong_names = ("clip", "vse-c+colour", "vse+++", "univse+noun", "", "vse@", "vse@mine", "@paper")
+    for wrong in (*wrong_names, "vse~", "vse~l1", "vse@paper~order"):
+        message = (
+            "vse-c with .noun, .numeral, .relation, and may end with ~cosine or ~order or ~order-reversed, "
+            f"then with @house or @paper, was: {wrong}$"
+        )
         with pytest.raises(ValueError, match=message.replace("+", ".")):
             Variant.parse(wrong)
 
