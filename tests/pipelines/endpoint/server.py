@@ -1,0 +1,89 @@
+"""A chat endpoint on the loopback, of known behaviour, that counts what it was asked."""
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Reply = dict[str, Any]  # status, headers, body (bytes), or text: that of a good answer; cut: bytes left out at the end
+Behaviour = Callable[[dict[str, Any], int], Reply]
+
+
+class Server:
+    """What the server was asked: bodies, in order, and headers of the last; and what it answered (HTTP 200)."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: dict[str, str] = {}
+        self.answered = self.running = self.most_running = 0
+        self.lock = threading.Lock()
+        self.url = ""
+
+
+def completion(text: str, tokens: tuple[int, int] = (20, 10)) -> bytes:
+    """The JSON of a chat completion."""
+    value = {
+        "id": "x",
+        "object": "chat.completion",
+        "model": "mock-1",
+        "system_fingerprint": "fp_mock",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+    }
+    return json.dumps(value).encode()
+
+
+@contextmanager
+def serving(behaviour: Behaviour) -> Iterator[Server]:
+    """Serve on a free port; behaviour(body, number of the request from 0) says what is answered."""
+    state = Server(behaviour)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with state.lock:
+                number = len(state.bodies)
+                state.bodies.append(body)
+                state.headers = dict(self.headers)
+                state.running += 1
+                state.most_running = max(state.most_running, state.running)
+            try:
+                reply = state.behaviour(body, number)
+                data = reply.get("body", completion(reply["text"]) if "text" in reply else b"")
+                self.send_response(reply.get("status", 200))
+                for name, value in reply.get("headers", {}).items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                cut = reply.get("cut", 0)
+                self.wfile.write(data[: len(data) - cut])
+                self.close_connection = bool(cut)
+                if reply.get("status", 200) == 200 and not cut:
+                    with state.lock:
+                        state.answered += 1
+            except (BrokenPipeError, ConnectionResetError):  # the client has given up
+                self.close_connection = True
+            finally:
+                with state.lock:
+                    state.running -= 1
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Loopback(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            pass
+
+    with Loopback(("127.0.0.1", 0), Handler) as server:
+        state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield state
+        server.shutdown()

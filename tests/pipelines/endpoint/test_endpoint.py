@@ -1,0 +1,292 @@
+"""The client of chat endpoints, against servers on the loopback that answer well, badly, slowly or not at all."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from negcap.pipelines.endpoint.cache import AnswerCache, Spent
+from negcap.pipelines.endpoint.client import Endpoint, EndpointError
+from negcap.pipelines.endpoint.config import EndpointConfig
+from negcap.pipelines.endpoint.messages import Answer, Request, chat, image_url
+from tests.pipelines.endpoint.server import completion, serving
+
+
+def echo(body: dict[str, Any], number: int) -> dict[str, Any]:
+    return {"text": f"to {body['messages'][-1]['content']}"}
+
+
+def config(url: str, **given: Any) -> EndpointConfig:
+    return EndpointConfig(url, "mock", **{"backoff": 0.01, "max_tokens": 30, **given})
+
+
+def ask(url: str, cache: Path, texts: list[str], **given: Any) -> tuple[list[Answer], Spent]:
+    """The answers to messages, in the order of the messages, and what has been spent."""
+    with Endpoint(config(url, **given), cache / "answers.sqlite", "test") as endpoint:
+        found = dict(endpoint.ask(map(chat, texts)))
+        assert sorted(found) == list(range(len(texts)))
+        return [found[position] for position in range(len(texts))], endpoint.spent
+
+
+def test_answers_come_with_what_the_server_says_of_itself(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    with serving(echo) as server:
+        (answer,), spent = ask(server.url, tmp_path, ["hello"], temperature=0.5, seed=7, extra='{"top_p": 0.9}')
+        assert answer == Answer("answered", "to hello", "", "mock-1", "fp_mock", "stop", 30)
+        assert spent == Spent(1, 30)
+        assert server.headers["Authorization"] == "Bearer sk-secret"
+        assert server.bodies == [
+            {
+                "model": "mock",
+                "messages": [{"role": "user", "content": "hello"}],
+                "temperature": 0.5,
+                "max_tokens": 30,
+                "seed": 7,
+                "top_p": 0.9,
+            }
+        ]
+
+
+def test_a_rerun_costs_nothing_and_another_request_does(tmp_path: Path) -> None:
+    texts = [f"text {i}" for i in range(20)]
+    with serving(echo) as server:
+        first, _ = ask(server.url, tmp_path, texts)
+        again, spent = ask(server.url, tmp_path, texts)
+        assert len(server.bodies) == 20 and spent == Spent(20, 600)
+        assert [answer.text for answer in again] == [answer.text for answer in first] == [f"to {t}" for t in texts]
+        assert all(answer.cached for answer in again) and not any(answer.cached for answer in first)
+        ask(server.url, tmp_path, texts, temperature=1.0)
+        assert len(server.bodies) == 40
+
+
+def test_equal_requests_are_sent_once(tmp_path: Path) -> None:
+    def slow(body: dict[str, Any], number: int) -> dict[str, Any]:
+        time.sleep(0.05)
+        return echo(body, number)
+
+    with serving(slow) as server:
+        answers, spent = ask(server.url, tmp_path, ["same"] * 5)
+        assert {answer.text for answer in answers} == {"to same"} and len(server.bodies) == 1 == spent.requests
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_no_more_requests_are_in_flight_than_allowed(concurrency: int, tmp_path: Path) -> None:
+    barrier = threading.Barrier(concurrency)
+
+    def together(body: dict[str, Any], number: int) -> dict[str, Any]:
+        barrier.wait(5)  # breaks unless as many are in flight
+        return echo(body, number)
+
+    with serving(together) as server:
+        answers, _ = ask(server.url, tmp_path, [f"text {i}" for i in range(3 * concurrency)], concurrency=concurrency)
+        assert all(answer.status == "answered" for answer in answers)
+        assert server.most_running == concurrency
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "overloaded": {"status": 503},
+    "fails": {"status": 500, "body": b"Traceback"},
+    "rate limit": {"status": 429, "headers": {"Retry-After": "0"}},
+    "prose": {"body": b"<html>Bad gateway</html>"},
+    "no choices": {"body": b'{"choices": []}'},
+    "other json": {"body": b"[1, 2]"},
+    "cut short": {"body": completion("half"), "cut": 20},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_that_pass_are_waited_for(fault: str, tmp_path: Path) -> None:
+    def recovers(body: dict[str, Any], number: int) -> dict[str, Any]:
+        return FAULTS[fault] if number < 2 else echo(body, number)
+
+    paid = fault in ("prose", "no choices", "other json", "cut short")
+    with serving(recovers) as server:
+        (answer,), spent = ask(server.url, tmp_path, ["hello"])
+        assert answer.text == "to hello" and len(server.bodies) == 3
+        assert spent.requests == (3 if paid else 1)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_that_stay_end_in_one_line(fault: str, tmp_path: Path) -> None:
+    with serving(lambda body, number: FAULTS[fault]) as server:
+        with pytest.raises(EndpointError, match=r"^http://\S+/chat/completions: no answer after 3 attempts") as error:
+            ask(server.url, tmp_path, [f"text {i}" for i in range(50)], attempts=3, concurrency=2)
+        assert "\n" not in str(error.value)
+        assert len(server.bodies) <= 2 * 3
+
+
+def test_what_was_answered_before_a_server_broke_is_kept(tmp_path: Path) -> None:
+    texts = [f"text {i}" for i in range(10)]
+    with serving(lambda body, number: echo(body, number) if number < 6 else {"status": 502}) as server:
+        with pytest.raises(EndpointError, match="HTTP 502"):
+            ask(server.url, tmp_path, texts, attempts=2, concurrency=1)
+        server.behaviour = echo
+        sent = len(server.bodies)
+        answers, spent = ask(server.url, tmp_path, texts)
+        assert len(server.bodies) - sent == 4 and spent.requests == 10
+        assert sum(answer.cached for answer in answers) == 6
+
+
+def test_a_server_that_is_down_or_too_slow(tmp_path: Path) -> None:
+    with pytest.raises(EndpointError, match="after 2 attempts; the last: no connection: .*refused"):
+        ask("http://127.0.0.1:1/v1", tmp_path, ["hello"], attempts=2)
+    release = threading.Event()
+    with serving(lambda body, number: {"text": str(release.wait(5))}) as server:
+        with pytest.raises(EndpointError, match=r"no answer within 0.1 s"):
+            ask(server.url, tmp_path, ["hello"], attempts=2, timeout=0.1)
+        release.set()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 302])
+def test_what_no_request_can_pass_stops_at_once(status: int, tmp_path: Path) -> None:
+    with serving(lambda body, number: {"status": status, "body": b'{"error": "wrong\nkey"}'}) as server:
+        with pytest.raises(EndpointError, match=rf"HTTP {status}.*wrong key"):
+            ask(server.url, tmp_path, ["hello"])
+        assert len(server.bodies) == 1
+
+
+def test_a_single_request_may_be_refused_but_not_all(tmp_path: Path) -> None:
+    refused = {"status": 400, "body": b"content filter"}
+    with serving(lambda body, number: refused if "bad" in str(body) else echo(body, number)) as server:
+        answers, spent = ask(server.url, tmp_path, ["good", *(f"bad {i}" for i in range(9))], concurrency=1)
+        assert [answer.status for answer in answers] == ["answered", *["refused"] * 9]
+        assert answers[1].detail == "HTTP 400 Bad Request: content filter" and spent.requests == 1
+        with pytest.raises(EndpointError, match="refuses every request: HTTP 400"):
+            ask(server.url, tmp_path, [f"bad {i}" for i in range(9)], concurrency=1)
+
+
+def test_all_wait_as_long_as_the_server_asks(tmp_path: Path) -> None:
+    start: list[float] = []
+
+    def limits(body: dict[str, Any], number: int) -> dict[str, Any]:
+        start.append(time.monotonic())
+        return {"status": 429, "headers": {"Retry-After": "1"}} if number == 0 else echo(body, number)
+
+    with serving(limits) as server:
+        ask(server.url, tmp_path, ["one", "two", "three"], concurrency=1)
+        assert start[1] - start[0] > 0.9
+        server.behaviour = lambda body, number: {"status": 429, "headers": {"Retry-After": "7200"}}
+        with pytest.raises(EndpointError, match="asks to wait 7200 s: HTTP 429"):
+            ask(server.url, tmp_path, ["four"])
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.parametrize("limits, sent", [({"max_requests": 11}, 11), ({"max_total_tokens": 400}, 13)])
+def test_the_budget_is_never_exceeded_and_counts_earlier_calls(
+    limits: dict[str, int], sent: int, concurrency: int, tmp_path: Path
+) -> None:
+    texts = [f"text {i:02}" for i in range(20)]  # each reserves 3 + 30 tokens, and costs 30
+    with serving(echo) as server:
+        answers, spent = ask(server.url, tmp_path, texts, concurrency=concurrency, **limits)
+        assert len(server.bodies) == sent == spent.requests
+        assert [answer.status for answer in answers].count("budget") == 20 - sent
+        again, _ = ask(server.url, tmp_path, texts, concurrency=concurrency, **limits)
+        assert len(server.bodies) == sent and sum(answer.cached for answer in again) == sent
+        ask(server.url, tmp_path, texts, max_requests=20)
+        assert len(server.bodies) == 20
+
+
+def test_a_budget_counts_what_is_paid_for_in_vain(tmp_path: Path) -> None:
+    with serving(lambda body, number: FAULTS["prose"]) as server:
+        (answer,), spent = ask(server.url, tmp_path, ["hello"], max_requests=2)
+        assert answer.status == "budget" and len(server.bodies) == 2 and spent == Spent(2, 64)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from negcap.pipelines.endpoint.client import Endpoint
+from negcap.pipelines.endpoint.config import EndpointConfig
+from negcap.pipelines.endpoint.messages import chat
+with Endpoint(EndpointConfig(sys.argv[1], "mock", concurrency=1), Path(sys.argv[2]), "test") as endpoint:
+    for position, answer in endpoint.ask(chat(f"text {i}") for i in range(60)):
+        print(position, flush=True)
+"""
+
+
+def test_a_kill_loses_no_answer_that_was_received(tmp_path: Path) -> None:
+    def slowly(body: dict[str, Any], number: int) -> dict[str, Any]:
+        time.sleep(0.004)
+        return echo(body, number)
+
+    received: set[int] = set()
+    with serving(slowly) as server:
+        for goal in (15, 30):
+            command = [sys.executable, "-c", KILLED, server.url, str(tmp_path / "answers.sqlite")]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    received.add(int(line))
+                    if len(received) >= goal:
+                        process.kill()  # SIGKILL
+        served = [body["messages"][0]["content"] for body in server.bodies]
+        assert 30 <= len(received) < 60
+        assert len(served) <= len(set(served)) + 2  # at most the one in flight at each kill is asked again
+        cache = AnswerCache(tmp_path / "answers.sqlite")
+        assert cache.spent("test").requests >= len(received)
+        cache.close()
+
+
+def test_a_caller_who_stops_keeps_what_is_in_flight(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    def held(body: dict[str, Any], number: int) -> dict[str, Any]:
+        if number:
+            release.wait(5)
+        return echo(body, number)
+
+    with serving(held) as server, Endpoint(config(server.url), tmp_path / "a.sqlite", "test") as endpoint:
+        answers = endpoint.ask(chat(f"text {i}") for i in range(100))
+        next(answers)
+        threading.Timer(0.05, release.set).start()
+        answers.close()
+        sent = len(server.bodies)
+        assert sent <= 1 + 16 and endpoint.spent.requests == sent
+
+
+def test_images_are_sent_as_data(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    request = chat("what is it?", "be brief", [tmp_path / "a.png"], max_tokens=5)
+    assert request == Request(
+        [
+            {"role": "system", "content": "be brief"},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+                    {"type": "text", "text": "what is it?"},
+                ],
+            },
+        ],
+        {"max_tokens": 5},
+    )
+    assert request.tokens(config("http://a/v1")) == 7 + 1000 + 5
+    with pytest.raises(ValueError, match="image must be a file named as one"):
+        image_url(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"url": "localhost:8000"}, r"url must be http\(s\)://host\[:port\]/path .*was: localhost:8000"),
+        ({"url": "http://me:secret@host/v1"}, r"was: http://host/v1$"),
+        ({"model": ""}, "model must be the name"),
+        ({"extra": "[1]"}, r"extra must be a JSON object, was: \[1\]"),
+        ({"concurrency": 0}, "concurrency must be >= 1, was: 0"),
+        ({"timeout": 0}, "timeout must be > 0, was: 0"),
+        ({"temperature": -1}, "temperature must be >= 0, was: -1"),
+    ],
+)
+def test_wrong_settings(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        EndpointConfig(**{"url": "http://host/v1", "model": "m", **given})
+
+
+def test_a_file_that_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").write_text("no database, but long enough to be looked at as one" * 20)
+    with pytest.raises(ValueError, match="must be a cache of answers"):
+        AnswerCache(tmp_path / "a.sqlite")
