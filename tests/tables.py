@@ -23,12 +23,11 @@ from negcap.pipelines.engine.shards import (
     list_shards,
     read_receipt,
     receipt_path,
-    sha256_file,
     shard_index,
     shard_path,
-    write_json,
     write_shard,
 )
+from negcap.pipelines.engine.storage import sha256_file, write_json
 
 
 def write_table(

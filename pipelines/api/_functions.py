@@ -118,7 +118,8 @@ def build(
     Args:
         captions: a file, folder or URL in any format that `negcap ingest` reads, or captions in memory as `negatives`
             takes them.
-        output: the folder of the run, on a local disk. Tables that are already there and up to date are kept.
+        output: the folder of the run, on a local disk or on a store (`s3://bucket/run` …). Tables that are already
+            there and up to date are kept.
         operators: as in `negatives`.
         workers: number of worker processes; None: one per core. A script that starts workers must guard its entry
             point with `if __name__ == "__main__"`.
@@ -148,11 +149,11 @@ def build(
 
     from negcap._captions import NAME, arrow_table
     from negcap.pipelines.engine.cluster import executor
-    from negcap.pipelines.engine.places import local_path
+    from negcap.pipelines.engine.places import place
     from negcap.pipelines.engine.progress import report
     from negcap.pipelines.stages import build as verbs
 
-    run = local_path(output, "output")
+    run = place(output, "output")
     options = {**settings, "operators": operator_names(operators)}
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
@@ -201,13 +202,13 @@ def read(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from negcap.pipelines.engine.places import local_path
+    from negcap.pipelines.engine.places import place
     from negcap.pipelines.engine.tables import read_table
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
     parts = []
-    for part in read_table(local_path(run, "run"), table):
+    for part in read_table(place(run, "run"), table):
         missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]
         if missing:
             raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")

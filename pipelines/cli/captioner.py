@@ -11,7 +11,7 @@ import click
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import DECODINGS, PHASES
 from negcap.pipelines.cli.group import negcap, one_line_errors, with_workers
-from negcap.pipelines.cli.options import FOLDER
+from negcap.pipelines.cli.options import FOLDER, PLACE
 
 beam_width = click.option("--width", type=int, help="Width of the beam; default: 3.")
 
@@ -111,7 +111,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
 
 @negcap.command()
 @options.run
-@click.option("--output", type=FOLDER, required=True, metavar="NEW", help="Folder of the new run.")
+@click.option("--output", type=PLACE, required=True, metavar="NEW", help="Folder of the new run.")
 @click.option("--extra", metavar="TABLE", help="Table of captions to add to the run's own; default: generated.")
 @options.overwrite
 @options.quiet

@@ -11,11 +11,11 @@ import click
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import DTYPES
 from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER
+from negcap.pipelines.cli.options import FOLDER, PLACE
 
 
 @negcap.command()
-@click.argument("source", type=FOLDER)
+@click.argument("source", type=PLACE)
 @options.output
 @click.option("--array", metavar="NAME", help="Arrays to read of a VSE++ folder: SPLIT_NAME.npy; default: ims.")
 @click.option(

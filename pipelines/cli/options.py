@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -73,29 +74,45 @@ class LocalPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path; raises UsageError for the URL of something that is not on a local disk."""
-        from negcap.pipelines.engine.places import local_path
+        from negcap.pipelines.engine import places
 
         try:
             given = os.fsdecode(super().convert(value, param, ctx))
-            return local_path(given, param.opts[0] if param is not None else "path")
+            return self._path(places, given, param.opts[0] if param is not None else "path")
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from None
 
+    def _path(self, places: ModuleType, given: str, what: str) -> Path:
+        return places.local_path(given, what)
 
-FOLDER = LocalPath()
+
+class Place(LocalPath):
+    """A parameter type: a folder on a local disk or on any store, as a path or URL (see engine.places)."""
+
+    def _path(self, places: ModuleType, given: str, what: str) -> Path:
+        return places.place(given, what)
+
+
+FOLDER, PLACE = LocalPath(), Place()
 
 
 def _folder(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
-    if path.is_file():
+    if isinstance(path, Path) and path.is_file():
         what = "the output" if isinstance(parameter, click.Option) else "a run"
         raise click.UsageError(f"{path}: {what} must be a folder, is a file", ctx)
     return path
 
 
-run = click.argument("run", type=FOLDER, callback=_folder)
+run = click.argument("run", type=PLACE, callback=_folder)
 model = click.argument("model", type=FOLDER)
 output = click.option(
-    "--output", "run", type=FOLDER, callback=_folder, required=True, metavar="RUN", help="Folder of the run to write."
+    "--output",
+    "run",
+    type=PLACE,
+    callback=_folder,
+    required=True,
+    metavar="RUN",
+    help="Folder of the run to write, on a disk or a store (s3://bucket/run …).",
 )
 
 seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds give equal rows; default: 0.")

@@ -11,7 +11,7 @@ import click
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import OPERATORS, PICKS, PUBLISHED
 from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
-from negcap.pipelines.cli.options import FOLDER
+from negcap.pipelines.cli.options import FOLDER, PLACE
 
 
 @negcap.command()
@@ -83,7 +83,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
 
 @negcap.command()
 @options.run
-@click.option("--output", type=FOLDER, metavar="DIR", help="Folder to write to; default: RUN/audit.")
+@click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
 @click.option("--n", type=int, help="Random negatives per operator; a third as many per refusal reason; default: 12.")
 @click.option("--refined", is_flag=True, default=None, help="Plot and show only what negcap refine kept.")
 @options.splits
@@ -168,7 +168,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @negcap.command()
 @options.run
 @options.one_of("--format", PUBLISHED, "Format to write.", required=True)
-@click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder to write to, empty or new.")
+@click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder to write to, empty or new.")
 @click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name.")
 @options.several("--split", "split", "Only this split, e.g. test; default: all.")
 @options.operators

@@ -11,23 +11,22 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.shards import (
     OLD_LAYOUT,
     RECEIPTS,
     Receipt,
-    is_current,
+    current_receipt,
     list_shards,
     old_receipts,
-    read_receipt,
+    read_receipts,
     receipts_folder,
     remove_shards,
-    sha256_file,
     shard_path,
-    write_json,
 )
+from negcap.pipelines.engine.storage import RemotePath, files_below, names, sha256_file, write_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +107,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         manifest = Manifest(Identity(**value.pop("identity")), **{**value, "shards": tuple(value["shards"])})
         _check_types(manifest)
         return manifest
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         name = path.relative_to(folder.parent)
@@ -137,8 +136,7 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
 
     Raises ValueError when it is unreadable.
     """
-    others = sorted(path.parent.name for path in run.glob(f"{RECEIPTS}/*/{MANIFEST}"))
-    found = (read_manifest(run / name) for name in (table, *others))
+    found = (read_manifest(run / name) for name in (table, *sorted(names(run / RECEIPTS))))
     return next((manifest for manifest in found if manifest and table in manifest.identity.schemas), None)
 
 
@@ -182,7 +180,7 @@ def finished(folder: Path, identity: Identity) -> Manifest | None:
         return None
     key = identity.key()
     shards = [shard_path(folder.parent / table, index) for index, shard in enumerate(found.shards) for table in shard]
-    return found if all(is_current(shard, key) for shard in shards) else None
+    return found if all(current_receipt(shard, key) for shard in shards) else None
 
 
 def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]) -> Manifest:
@@ -245,15 +243,15 @@ def describe(config: Any) -> Any:
         return {str(name): describe(value) for name, value in config.items()}
     if isinstance(config, (tuple, list)):
         return [describe(value) for value in config]
-    if isinstance(config, Path):
-        return f"{config.name} sha256:{hash_path(config)}"
+    if isinstance(config, (Path, RemotePath)):
+        return f"{config.name} sha256:{hash_path(cast(Path, config))}"
     return config
 
 
 def hash_path(path: Path) -> str:
     """The sha256 of a file, or of the names and hashes of a folder's files."""
     if path.is_dir():
-        inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        inside = [p for p in files_below(path) if "__pycache__" not in p.parts]
         return hash_value({p.relative_to(path).as_posix(): sha256_file(p) for p in inside})
     return sha256_file(path)
 
@@ -294,7 +292,7 @@ def receipts(run: Path, name: str) -> list[Receipt]:
     shards = list_shards(run / name)
     if not shards:
         raise FileNotFoundError(f"{run} has no {name} yet: run the stage that makes it first")
-    found = [read_receipt(shard) for shard in shards]
+    found = read_receipts(shards)
     for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
         if receipt is None or shard.name != f"part-{index:05d}.parquet":
             why = f": {OLD_LAYOUT}" if old_receipts(run / name) else ""

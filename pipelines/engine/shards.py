@@ -4,29 +4,34 @@
     RUN/_receipts/captions/part-00000.json     its receipt: a key of what it was made from, its rows and sha256
     RUN/_receipts/captions/manifest.json       what the whole table was made from (see engine.manifest)
 
-A shard is written atomically: under a temporary name in the folder of its receipt, flushed to the disk, then renamed;
-its receipt is written after it in the same way. A shard without a readable receipt, or whose bytes do not have the
+A shard is written atomically (see engine.storage; a temporary file lies in the folder of its receipt), and its receipt
+after it in the same way. A shard without a readable receipt, or whose bytes do not have the
 sha256 in its receipt, is made again.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import re
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines.engine.storage import (
+    names,
+    read_files,
+    remove_leftovers,
+    sha256_file,
+    write_atomically,
+    write_json,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
-TEMPORARY = ".tmp"
 RECEIPTS = "_receipts"
 OLD_LAYOUT = "an older version of negcap wrote it, with receipts beside the shards"
 # 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
@@ -68,42 +73,8 @@ def shard_index(shard: Path) -> int:
 
 def list_shards(folder: Path) -> list[Path]:
     """The shards of a table's folder in order, with or without receipts; empty if there is no folder."""
-    if not folder.is_dir():
-        return []
-    return sorted((path for path in folder.iterdir() if SHARD.fullmatch(path.name)), key=shard_index)
-
-
-def sha256_file(path: Path) -> str:
-    """The sha256 of a file's bytes, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None = None) -> None:
-    """Write a file completely or not at all; an older file of this name is replaced when the new one is on the disk.
-
-    folder: for the temporary file, on the same file system; None: the folder of the file. Raises OSError (disk full,
-    no permission) naming the file; the temporary file is then removed.
-    """
-    temporary = (folder or path.parent) / f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}"
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
-        raise OSError(error.errno, f"cannot write: {what}", str(path)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON with sorted keys, atomically."""
-    write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
+    found = filter(SHARD.fullmatch, names(folder))
+    return [folder / name for name in sorted(found, key=lambda name: (len(name), name))]
 
 
 def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin) -> Receipt:
@@ -145,35 +116,43 @@ def receipt_path(shard: Path) -> Path:
 
 def old_receipts(folder: Path) -> list[Path]:
     """The receipts and the manifest that earlier versions wrote into a table's own folder."""
-    return sorted(folder.glob("_*.json"))
+    return [folder / name for name in sorted(names(folder)) if name.startswith("_") and name.endswith(".json")]
 
 
 def read_receipt(shard: Path) -> Receipt | None:
     """A shard's receipt; None when it is missing or unreadable."""
+    return read_receipts([shard])[0]
+
+
+def read_receipts(shards: Sequence[Path]) -> list[Receipt | None]:
+    """The receipts of several shards; None where one is missing or unreadable."""
+    return [_receipt(data) for data in read_files([receipt_path(shard) for shard in shards])]
+
+
+def _receipt(data: bytes | None) -> Receipt | None:
     try:
-        value = json.loads(receipt_path(shard).read_bytes())
-        receipt = Receipt(**value)
-    except (OSError, ValueError, TypeError, RecursionError):
+        receipt = Receipt(**json.loads(data or b""))
+    except (ValueError, TypeError, RecursionError):
         return None
     whole = isinstance(receipt.counts, dict) and all(type(n) is int for n in (receipt.rows, *receipt.counts.values()))
     return receipt if whole and isinstance(receipt.key, str) and isinstance(receipt.sha256, str) else None
 
 
-def is_current(shard: Path, key: str) -> bool:
-    """Whether a shard has this key and its bytes still have the sha256 in its receipt."""
+def current_receipt(shard: Path, key: str) -> Receipt | None:
+    """A shard's receipt if it has this key and the shard's bytes still have the sha256 in it; otherwise None."""
     receipt = read_receipt(shard)
-    if receipt is None or receipt.key != key or not shard.is_file():
-        return False
-    return sha256_file(shard) == receipt.sha256
+    try:
+        return receipt if receipt and receipt.key == key and sha256_file(shard) == receipt.sha256 else None
+    except (FileNotFoundError, IsADirectoryError):
+        return None
 
 
 def current_receipts(run: Path, tables: Iterable[str], index: int, key: str) -> dict[str, Receipt] | None:
     """The receipts, by table, of shard `index` of each table if all are up to date with `key`; otherwise None."""
     found = {}
     for table in tables:
-        shard = shard_path(run / table, index)
-        receipt = read_receipt(shard)
-        if receipt is None or not is_current(shard, key):
+        receipt = current_receipt(shard_path(run / table, index), key)
+        if receipt is None:
             return None
         found[table] = receipt
     return found
@@ -188,7 +167,6 @@ def remove_shards(folder: Path, start: int = 0) -> None:
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove temporary files of interrupted writes from a folder and, if it is a table's, from that of its receipts."""
-    for place in (folder, receipts_folder(folder)):
-        for path in place.glob(f"*{TEMPORARY}"):
-            path.unlink(missing_ok=True)
+    """Remove temporary files of interrupted writes from a table's folder and that of its receipts."""
+    remove_leftovers(folder)
+    remove_leftovers(receipts_folder(folder))

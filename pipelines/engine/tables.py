@@ -20,7 +20,7 @@ from negcap.pipelines.engine.shards import (
     RECEIPTS,
     list_shards,
     old_receipts,
-    read_receipt,
+    read_receipts,
     shard_path,
 )
 
@@ -79,7 +79,7 @@ def has_table(run: Path, name: str) -> bool:
 
     Raises ValueError as `manifest_of`.
     """
-    return (run / name).is_dir() and bool(list_shards(run / name) or _listed(run, name, manifest_of(run, name)))
+    return bool(list_shards(run / name) or ((run / name).is_dir() and _listed(run, name, manifest_of(run, name))))
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
@@ -96,7 +96,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
     if manifest is None or not manifest.complete:
         if not unfinished:
             raise ValueError(f"{run / name} {_unfinished(run / name, manifest)}")
-        known = ((path, read_receipt(path)) for path in found)
+        known = zip(found, read_receipts(found), strict=True)
         return [Shard(path, receipt.rows, receipt.sha256) for path, receipt in known if receipt is not None]
     listed = _listed(run, name, manifest)
     if found != [shard.path for shard in listed]:
@@ -113,8 +113,8 @@ def hash_finished(run: Path, name: str) -> str:
 
     Raises as `shards_of` and `hash_table`, and DamagedShardError when a receipt is not the one in the manifest.
     """
-    for shard in shards_of(run, name):
-        receipt = read_receipt(shard.path)
+    shards = shards_of(run, name)
+    for shard, receipt in zip(shards, read_receipts([shard.path for shard in shards]), strict=True):
         if receipt is not None and receipt.sha256 != shard.sha256:
             raise damaged(shard.path, "is of another run: its receipt is not the one in the manifest of its table")
     return hash_table(run, name)

@@ -18,6 +18,7 @@ from negcap.pipelines.engine.manifest import (
     receipts,
 )
 from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
+from negcap.pipelines.engine.storage import names
 
 SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are files outside the run
 
@@ -39,8 +40,7 @@ def verify(run: Path) -> Verdict:
     the number of rows in manifest and receipt, and the columns of its table. Each stage must be complete and made from
     the current input. Raises FileNotFoundError when `run` has no table.
     """
-    places = [path for place in (run, run / RECEIPTS) if place.is_dir() for path in place.iterdir() if path.is_dir()]
-    folders = [run / name for name in sorted({path.name for path in places} - {RECEIPTS})]
+    folders = [run / name for name in sorted({*names(run), *names(run / RECEIPTS)} - {RECEIPTS})]
     problems: list[str] = []
     claimed: set[str] = set()
     checks: list[tuple[Path, str, int, str, str]] = []

@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.shards import sha256_file
+from negcap.pipelines.engine.storage import sha256_file
 from negcap.pipelines.features.source import Part, finite_part, source_images
 from negcap.pipelines.readers.files import lines
 from negcap.pipelines.readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.shards import sha256_file
+from negcap.pipelines.engine.storage import sha256_file
 from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.features.backbone import Backbone
 from negcap.pipelines.features.preprocess import Crops, UnreadableError, crops

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import write_atomically
+from negcap.pipelines.engine.storage import scratch_folder, write_atomically
 
 FOLDER = "encoded"
 
@@ -25,7 +25,7 @@ class CachedArrays(NamedTuple):
 def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
     """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    return run / FOLDER / f"{prefix}{key}.{suffix}"
+    return scratch_folder(run, FOLDER) / f"{prefix}{key}.{suffix}"
 
 
 def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> CachedArrays:
@@ -38,7 +38,7 @@ def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], byte
 
     path = cache_file(run, prefix, identity, "safetensors")
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, make())
     try:
         with safe_open(path, "pt") as file:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from negcap.pipelines.engine.manifest import describe, hash_table
-from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.vocabulary import WordVocabulary
 

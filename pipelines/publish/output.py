@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple
 
-from negcap.pipelines.engine.shards import sha256_file
+from negcap.pipelines.engine.storage import RemotePath, files_below, move, remove_empty, sha256_file
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 
@@ -29,9 +30,17 @@ def check_output(output: Path, overwrite: bool) -> None:
         )
 
 
+def staging_folder(output: Path) -> Path:
+    """A new local folder for what will be moved to `output`: beside it, or a temporary one if that is on a store."""
+    if isinstance(output, RemotePath):
+        return Path(mkdtemp(prefix="negcap-publish-"))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    return Path(mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+
+
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
     """Path, size and SHA-256 of every file below a folder, or only of those in `names` if given."""
-    paths = [folder / name for name in names] or sorted(path for path in folder.rglob("*") if path.is_file())
+    paths = [folder / name for name in names] or files_below(folder)
     return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
 
 
@@ -41,8 +50,8 @@ def move_into_place(staged: Path, output: Path) -> list[str]:
     The files that an earlier publication left in `output` (listed in its SHA256SUMS) are removed first; other files
     stay. Raises ValueError if a link in `output` would lead a file out of it.
     """
-    output.mkdir(exist_ok=True)
-    written = sorted(path for path in staged.rglob("*") if path.is_file())
+    output.mkdir(parents=True, exist_ok=True)
+    written = files_below(staged)
     for path in written:
         if not (output / path.relative_to(staged)).resolve().is_relative_to(output):
             raise ValueError(f"{output / path.relative_to(staged)} leads out of the output folder: remove the link")
@@ -55,10 +64,7 @@ def move_into_place(staged: Path, output: Path) -> list[str]:
                 old.unlink()
                 emptied |= {folder for folder in old.relative_to(output).parents if folder.name}
     for path in written:
-        target = output / path.relative_to(staged)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
+        move(path, output / path.relative_to(staged))
     for folder in sorted((output / folder for folder in emptied), reverse=True):
-        if not any(folder.iterdir()):
-            folder.rmdir()
+        remove_empty(folder)
     return [path.relative_to(staged).as_posix() for path in written]

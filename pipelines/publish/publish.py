@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,15 @@ from negcap.pipelines.publish.facts import Facts
 from negcap.pipelines.publish.formats import format_named
 from negcap.pipelines.publish.gate import LEAST_PAIRS, Verdict, cues_table, judge_negatives, pairs_of, verdict_table
 from negcap.pipelines.publish.leaks import TRAIN, TrainSplit, read_train_split
-from negcap.pipelines.publish.output import CARD, CROISSANT, SUMS, check_output, digests, move_into_place
+from negcap.pipelines.publish.output import (
+    CARD,
+    CROISSANT,
+    SUMS,
+    check_output,
+    digests,
+    move_into_place,
+    staging_folder,
+)
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import CachedReports, Pair, read_corpus
@@ -87,8 +94,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         splits = ", ".join(publication.selection.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    staged = staging_folder(output)
     try:
         records = kind.write(publication, staged)
         if config.copy_images and not kind.embeds:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from negcap.pipelines.engine import storage
 from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_of
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import Shard, shards_of
@@ -77,7 +78,7 @@ def read_info(run: Path) -> RunInfo:
     """
     import pyarrow.compute as pc
 
-    names = sorted(path.name for path in run.iterdir() if list_shards(path)) if run.is_dir() else []
+    names = [name for name in storage.names(run) if list_shards(run / name)]
     if not names:
         raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
     names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
@@ -112,7 +113,8 @@ def _add_counts(counts: dict[str, int], column: Any) -> None:
 def _table(run: Path, name: str, manifest: Manifest | None, shards: list[Shard]) -> TableInfo:
     rows = sum(shard.rows for shard in shards)
     stage = manifest.identity.stage if manifest is not None else ""
-    size = sum(shard.path.stat().st_size for shard in shards)
+    sizes = storage.sizes(run / name)
+    size = sum(sizes.get(shard.path.name, 0) for shard in shards)
     return TableInfo(name, stage, rows, len(shards), size, _state(run, manifest))
 
 

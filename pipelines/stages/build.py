@@ -15,6 +15,7 @@ from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.memory import run_in_memory
+from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
 from negcap.pipelines.engine.tables import has_table
@@ -104,7 +105,8 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
     """The path of a table of a given lexicon: in the package (`reference`) or in a run. Raises FileNotFoundError."""
-    path = data_path("reference_lexicon") / f"{table}.parquet" if lexicon == REFERENCE else Path(lexicon) / table
+    shipped = data_path("reference_lexicon") / f"{table}.parquet"
+    path = shipped if lexicon == REFERENCE else place(lexicon, "lexicon") / table
     if not path.exists():
         raise FileNotFoundError(f"lexicon must be own, reference, auto or a run that has {table}, was: {lexicon}")
     return path.absolute()

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.engine.shards import sha256_file
 from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.pipelines.engine.storage import sha256_file
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.models.captioner.config import WritingConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS

@@ -12,6 +12,7 @@ from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.run import hash_inputs
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.storage import names
 from negcap.pipelines.engine.tables import has_table, read_table, shards_of
 from negcap.schemas.captions import CAPTIONS, ORIGINS
 
@@ -49,7 +50,7 @@ def enlarge(
         raise ValueError(f"output must be another folder than the run, was: {run}")
     if has_table(source, config.extra) and next(read_table(source, config.extra)).schema.names != CAPTIONS.names:
         raise ValueError(f"extra must be a table of captions, {source / config.extra} has other columns")
-    features = sorted(folder.name for folder in source.glob("features*") if has_table(source, folder.name))
+    features = sorted(name for name in names(source) if name.startswith("features") and has_table(source, name))
     counts: dict[str, int] = {}
     for table in ("captions", *features):
         schema, provenance = _described(source, table)

@@ -18,6 +18,7 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.storage import scratch_folder
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected
 from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
@@ -262,8 +263,8 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
 
 @contextmanager
 def _temporary(run: Path) -> Iterator[Path]:
-    """A temporary folder in `run`, removed at the end."""
-    folder = run / TEMPORARY
+    """A temporary folder in `run`, or on the local disk, removed at the end."""
+    folder = scratch_folder(run, TEMPORARY)
     shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
     try:
         folder.mkdir(parents=True)

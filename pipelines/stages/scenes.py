@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.shards import read_receipt, remove_temporary, sha256_file, shard_path, write_atomically
+from negcap.pipelines.engine.shards import read_receipt, shard_path
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.storage import remove_leftovers, sha256_file, write_atomically
 from negcap.pipelines.engine.tables import read_shard
 from negcap.pipelines.features.source import table_of
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
@@ -85,7 +86,7 @@ def make_scenes(
 
     def parts() -> Parts:
         (run / IMAGES).mkdir(parents=True, exist_ok=True)
-        remove_temporary(run / IMAGES)
+        remove_leftovers(run / IMAGES)
         for start in starts:
             yield partial(draw_scenes, run, config, range(start, min(start + SHARD_SIZE, config.images)), progress)
 

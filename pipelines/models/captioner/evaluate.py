@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.engine.bounds import at_least, one_of
-from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.models.captioner.config import WritingConfig
 from negcap.pipelines.models.captioner.generate import write_sentences
 from negcap.pipelines.models.captioner.generator import PaddedSentences

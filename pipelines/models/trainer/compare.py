@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import MODELS, RECIPES, SIMILARITIES, EvaluateConfig, TrainConfig, configure
 from negcap.pipelines.models.evaluation.attacks import FAMILIES

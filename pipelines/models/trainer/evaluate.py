@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from negcap.pipelines.engine.shards import PARQUET, write_atomically, write_json
+from negcap.pipelines.engine.shards import PARQUET
+from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.shards import write_atomically
+from negcap.pipelines.engine.storage import write_atomically
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
 from negcap.pipelines.report.rows import visible

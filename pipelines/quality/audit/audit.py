@@ -7,8 +7,9 @@ from pathlib import Path
 
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.provenance import package
-from negcap.pipelines.engine.shards import PARQUET, write_atomically
+from negcap.pipelines.engine.shards import PARQUET
 from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.engine.storage import write_atomically
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.quality.audit.blindness import Blindness, measure_table
 from negcap.pipelines.quality.audit.config import AuditConfig

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.shards import write_atomically
+from negcap.pipelines.engine.storage import scratch_folder, write_atomically
 from negcap.pipelines.quality.bias.accuracy import Accuracy
 from negcap.pipelines.quality.bias.pairs import Pair, limit_pairs
 from negcap.pipelines.quality.bias.report import LIMIT, BlindReport, Cue, blind, check_libraries
 
-FOLDER = Path(".cache", "blind")
+FOLDER = ".cache/blind"
 ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
@@ -31,7 +31,7 @@ class CachedReports:
 
     def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
         """corpus: (text, image_id) of true captions for the language model; limit: most pairs per report."""
-        self.folder = run / FOLDER
+        self.folder = scratch_folder(run, FOLDER)
         self.seed, self.corpus, self.limit = seed, corpus, limit
         self.base = _hash([seed, [list(entry) for entry in corpus]])
 

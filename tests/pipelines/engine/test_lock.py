@@ -18,6 +18,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.errors import LockedError
 from negcap.pipelines.engine.lock import LOCK, locked
+from negcap.pipelines.engine.owner import myself
 from tests.conftest import ROOT, SAMPLE
 
 HOLD = """
@@ -143,7 +144,7 @@ def test_stale_locks_are_told_from_live_ones(
     changed: dict, age: float, flock: bool, lives: bool, tmp_path: Path, monkeypatch, capsys
 ) -> None:  # type: ignore[no-untyped-def]
     """A lock file that a process on this machine (this one) or another has left, or keeps, without a flock."""
-    owner = replace(lock._myself(), **changed)
+    owner = replace(myself(), **changed)
     (tmp_path / LOCK).write_text(json.dumps(asdict(owner)))
     now = time.time()
     os.utime(tmp_path / LOCK, (now - age, now - age))

@@ -1,4 +1,5 @@
 import os
+import pickle
 from pathlib import Path
 
 import click
@@ -7,31 +8,39 @@ import pytest
 from negcap import build, read
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.cli.options import LocalPath
-from negcap.pipelines.engine.places import local_path
+from negcap.pipelines.engine.places import local_path, place
 from tests.conftest import SAMPLE
 
-URLS = (
-    "s3://bucket/run",
-    "gs://bucket/run",
-    "memory://run",
-    "http://host/run",
-    "zip://run::run.zip",
-    "file://host/run",
+
+@pytest.mark.parametrize(
+    "url", ["http://host/run", "zip://run::run.zip", "file://host/run", "s3://bucket/run::x", "s3x://b"]
 )
-
-
-@pytest.mark.parametrize("url", URLS)
-def test_an_output_elsewhere_is_refused_in_one_line_and_nothing_is_written(
+def test_an_output_that_cannot_be_written_is_refused_in_one_line_and_nothing_is_written(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["build", str(SAMPLE), "--output", url, "--scheduler", "synchronous"]) == 2
-    assert capsys.readouterr().err == f"negcap build: --output must be on a local disk, was the URL: {url}\n"
-    with pytest.raises(ValueError, match="output must be on a local disk, was the URL"):
+    said = capsys.readouterr().err
+    assert said.startswith("negcap build: --output must be ") and said.endswith(f": {url}\n") and said.count("\n") == 1
+    with pytest.raises(ValueError, match="output must be .*, was"):
         build(SAMPLE, url, scheduler="synchronous")
-    with pytest.raises(ValueError, match="run must be on a local disk"):
+    with pytest.raises(ValueError, match="run must be "):
         read(url)
     assert not os.listdir()
+
+
+@pytest.mark.parametrize("given", ["s3://key:secret@bucket/run", "s3://bucket/run?versionId=1"])
+def test_passwords_are_not_taken_from_urls_nor_shown(given: str) -> None:
+    with pytest.raises(ValueError, match="must be a s3 URL without a password") as refused:
+        place(given)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("command", ["train", "captioner"])
+def test_models_are_written_to_a_local_disk(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "memory://run", "--output", "memory://model"]) == 2
+    said = f"negcap {command}: --output must be on a local disk, was the URL: memory://model\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("verb", sorted(negcap.commands))
@@ -55,9 +64,34 @@ def test_every_path_of_every_command_is_of_the_type_that_refuses_urls(verb: str)
     ],
 )
 def test_paths_and_file_urls(given: str | Path, path: str) -> None:
-    assert local_path(given) == Path(path)
+    assert local_path(given) == place(given) == Path(path)
 
 
-def test_a_path_made_of_a_url_is_that_url() -> None:
-    with pytest.raises(ValueError, match="output must be on a local disk, was the URL: s3:/bucket/run"):
-        local_path(Path("s3://bucket/run"), "output")
+@pytest.mark.parametrize(
+    "given, url",
+    [
+        ("s3://bucket/run", "s3://bucket/run"),
+        ("S3://bucket//run/", "s3://bucket/run"),
+        (Path("s3://bucket/run"), "s3://bucket/run"),
+        ("memory://run", "memory://run"),
+        ("hdfs://name:9000/data/run", "hdfs://name:9000/data/run"),
+        ("hdfs:///data/run", "hdfs://default/data/run"),
+        ("abfs://container@account.dfs.core.windows.net/run", "abfs://container@account.dfs.core.windows.net/run"),
+    ],
+)
+def test_urls_of_stores(given: str | Path, url: str) -> None:
+    found = place(given, "output")
+    assert str(found) == url and place(found) is found
+    assert str(found / "captions" / "part-00000.parquet") == f"{url}/captions/part-00000.parquet"
+    assert found.parent / found.name == found and pickle.loads(pickle.dumps(found)) == found
+    assert str((found / "a" / "b").relative_to(found)) == "a/b"
+    with pytest.raises(ValueError, match=f"{url} must be on a local disk"):
+        open(found)
+    with pytest.raises(ValueError, match=f"output must be on a local disk, was the URL: {url}"):
+        local_path(found, "output")
+
+
+@pytest.mark.parametrize("given", ["s3://", "s3://bucket/../run"])
+def test_a_store_without_a_folder(given: str) -> None:
+    with pytest.raises(ValueError, match=f"path must name a folder, was: {given}"):
+        place(given)

@@ -25,7 +25,7 @@ from negcap.pipelines.engine.manifest import (
 )
 from negcap.pipelines.engine.shards import (
     Origin,
-    is_current,
+    current_receipt,
     list_shards,
     read_receipt,
     receipt_path,
@@ -161,10 +161,10 @@ DAMAGES = [cut_short, change_a_byte, empty, remove, garble_receipt, strip_receip
 def test_a_damaged_shard_is_not_current(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
     receipt = write(tmp_path, 0, "one", "two")
     shard = shard_path(tmp_path, 0)
-    assert is_current(shard, "k")
-    assert not is_current(shard, "other")
+    assert current_receipt(shard, "k")
+    assert not current_receipt(shard, "other")
     damage(shard)
-    assert not is_current(shard, "k")
+    assert not current_receipt(shard, "k")
     if shard.suffix and damage in (cut_short, change_a_byte, empty):
         with pytest.raises(DamagedShardError, match=r"part-00000\.parquet is damaged: its bytes are not"):
             read_shard(shard, sha256=receipt.sha256)
