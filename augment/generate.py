@@ -133,8 +133,9 @@ def apply_operator(
 ) -> Generated:
     """Check the candidates of one operator for a caption, in order, until its quota is accepted.
 
-    A candidate whose text equals a caption of the image is rejected (`sibling_says_so`). The random stream depends only
-    on the seed, the operator and the caption's id, so neither order nor other operators change the result.
+    Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is
+    rejected (`sibling_says_so`). The random stream depends only on the seed, the operator and the caption's id, so
+    neither order nor other operators change the result.
     """
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
@@ -142,7 +143,7 @@ def apply_operator(
     operator = OPERATORS[name]
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = assess(candidate, caption, context, image)
+            reason, p_true = assess(candidate, caption, context, image) if operator.checked else (None, None)
             if reason is None:
                 text = apply(caption.text, candidate.edits)
                 lower = text.lower()

@@ -67,7 +67,7 @@ class Rows:
 
 
 def concreteness(change: str, replacement: str) -> float | None:
-    """The concreteness of the noun that a candidate puts in, of two swapped nouns the lower one, by the shipped score.
+    """The concreteness of the noun that a candidate puts in, or the lowest of those it moves, by the shipped score.
 
     change, replacement: of the candidate, see `negcap.augment.edits.Candidate`. None if it puts in no noun, or one
     without a score.
@@ -75,8 +75,9 @@ def concreteness(change: str, replacement: str) -> float | None:
     if change == "noun":
         return _score(replacement)
     if change == "swap":
-        one, other = map(_score, replacement.split(" | "))
-        return None if one is None or other is None else min(one, other)
+        scores = [_score(noun) for noun in replacement.split(" | ")]
+        known = [score for score in scores if score is not None]
+        return min(known) if len(known) == len(scores) else None
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import combinations, permutations
 
 from negcap.augment.data import data_path
 from negcap.augment.language.wordnet import WordNet
@@ -17,11 +17,16 @@ WARMTH = frozenset({"heat"})
 
 @dataclass(frozen=True)
 class Attributes:
-    """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words."""
+    """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words.
+
+    univse: the attributes of UniVSE's attack in its paper. univse_groups: pairs that do not replace each other in it.
+    """
 
     dimensions: dict[str, frozenset[str]]
     compatible: frozenset[tuple[str, str]]
     vague: frozenset[str]
+    univse: tuple[str, ...] = ()
+    univse_groups: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def words(self) -> frozenset[str]:
@@ -47,6 +52,8 @@ def attributes() -> Attributes:
         {word: frozenset(names) for word, names in dimensions.items()},
         frozenset(compatible),
         frozenset(table["vague"]["words"]),
+        tuple(table["univse"]["words"]),
+        frozenset(pair for group in table["univse"]["groups"] for pair in permutations(group, 2)),
     )
 
 

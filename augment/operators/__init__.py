@@ -17,6 +17,13 @@ from negcap.augment.operators.preposition import preposition
 from negcap.augment.operators.relation import relation
 from negcap.augment.operators.shuffle import shuffle
 from negcap.augment.operators.swap_attribute import swap_attribute
+from negcap.augment.operators.uniform_univse import uniform_attribute, uniform_object, uniform_relation
+from negcap.augment.operators.uniform_vse_c import (
+    uniform_noun,
+    uniform_numeral,
+    uniform_preposition,
+    uniform_shuffle,
+)
 from negcap.augment.operators.verb import verb
 from negcap.augment.plausibility import Change
 from negcap.schemas.negatives import POSITIVE
@@ -58,7 +65,7 @@ class Operator(NamedTuple):
 
     propose(caption, context, rng, draws) yields at most `draws` candidates. fallback: another such function with the
     same random stream, used only if no candidate of `propose` is accepted. limits: what a negative must keep to; None
-    if it is not compared with its caption.
+    if it is not compared with its caption. checked: whether candidates that may be true of the image are rejected.
     """
 
     propose: Propose
@@ -66,6 +73,12 @@ class Operator(NamedTuple):
     share: float
     fallback: Propose = propose_nothing
     limits: Limits | None = Limits()
+    checked: bool = True
+
+
+def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
+    """An operator that keeps whatever it proposes."""
+    return Operator(propose, family, share, limits=None, checked=False)
 
 
 OPERATORS: dict[str, Operator] = {
@@ -79,12 +92,23 @@ OPERATORS: dict[str, Operator] = {
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
+    "uniform_noun": _as_in_paper(uniform_noun, "noun", 1.0),
+    "uniform_numeral": _as_in_paper(uniform_numeral, "numeral", 1.0),
+    "uniform_shuffle": _as_in_paper(uniform_shuffle, "relation", 1.0),
+    "uniform_preposition": _as_in_paper(uniform_preposition, "relation", 1.0),
+    "uniform_object": _as_in_paper(uniform_object, "object", 0.25),
+    "uniform_attribute": _as_in_paper(uniform_attribute, "attribute", 0.25),
+    "uniform_relation": _as_in_paper(uniform_relation, "relation", 0.25),
 }
-# Sets of operators by name: the attacks of a paper, or all of them.
+UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
+UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.checked)
+# Sets of operators by name: the attacks of a paper, made well or as in the paper; or all that check their negatives.
 PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c": ("noun", "numeral", "shuffle", "preposition"),
     "univse": ("object", "attribute", "relation"),
-    "all": tuple(OPERATORS),
+    "all": tuple(name for name, operator in OPERATORS.items() if operator.checked),
+    "vse-c-paper": ("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
+    "univse-paper": ("uniform_object", "uniform_attribute", "uniform_relation"),
 }
 
 

@@ -13,8 +13,10 @@ import click
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),
     *("object", "attribute", "relation", "swap_attribute", "verb", "paraphrase"),
+    *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
+    *("uniform_object", "uniform_attribute", "uniform_relation"),
 )
-PRESETS = ("vse-c", "univse", "all")
+PRESETS = ("vse-c", "univse", "all", "vse-c-paper", "univse-paper")
 FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),

@@ -182,6 +182,12 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
 @click.option("--max-blind", type=float, help="Highest allowed accuracy, in %, without the images; default: 60.")
 @click.option("--allow-blind", is_flag=True, default=None, help="Publish even if it is higher; the data card says so.")
+@click.option(
+    "--allow-unchecked",
+    is_flag=True,
+    default=None,
+    help="Publish negatives of presets vse-c-paper and univse-paper, which may be true; the data card says so.",
+)
 @click.option("--skip-leaks", is_flag=True, default=None, help="Leave out captions that are in the train split, too.")
 @click.option("--name", help="Name of the data set; default: negcap-FORMAT.")
 @click.option("--url", help="URL of the data set, for the Croissant metadata.")

@@ -77,7 +77,11 @@ cloze = click.option(
 )
 balance_sample = click.option("--sample", type=int, help="Captions on which the weights are fitted; default: 10000.")
 choosing = options.together(
-    options.one_of("--preset", PRESETS, "Operators of a paper, or all operators; default: vse-c."),
+    options.one_of(
+        "--preset",
+        PRESETS,
+        "Operators of a paper, well made or, with -paper, as it made them; or all well made; default: vse-c.",
+    ),
     options.several("--operator", "operators", "Operator to run, instead of a preset.", choices=OPERATORS),
     click.option("--per-family", type=int, help="Negatives per caption and family, at most; default: 20."),
     options.seed,

@@ -26,7 +26,7 @@ from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
 
 SHARED = ("device", "threads")
-EVALUATED = ("split", "captions_per_image", "per_family", "per_attack", *SHARED)
+EVALUATED = ("split", "captions_per_image", "complete", "per_family", "per_attack", *SHARED)
 
 attacks = options.together(
     click.option("--split", metavar="NAME", help="Split on which to evaluate; default: test."),
@@ -35,6 +35,13 @@ attacks = options.together(
         type=int,
         metavar="N",
         help="Evaluate only the first N captions of an image; the papers use 5; default: all.",
+    ),
+    click.option(
+        "--complete",
+        type=int,
+        metavar="N",
+        help="Evaluate only images all of whose captions have N negatives of each of VSE-C's families (20 in its "
+        "tables); default: all.",
     ),
     click.option("--per-family", type=int, help="Negatives per caption and family in VSE-C's attack; default: 20."),
     click.option("--per-attack", type=int, help="Negatives per caption and operator in UniVSE's attack; default: 5."),
@@ -67,7 +74,7 @@ training = options.together(
     options.several(
         "--negative-operator",
         "negative_operators",
-        "vse-c: train on negatives of this operator; default: those of preset vse-c.",
+        "vse-c: train on negatives of this operator; default: those of presets vse-c and vse-c-paper.",
         choices=OPERATORS,
     ),
     click.option(

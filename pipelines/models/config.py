@@ -152,7 +152,7 @@ class TrainConfig:
     extra: str = ""
     negatives: int = 8
     negative_families: tuple[str, ...] = ("noun", "numeral", "relation")
-    negative_operators: tuple[str, ...] = PRESETS["vse-c"]
+    negative_operators: tuple[str, ...] = (*PRESETS["vse-c"], *PRESETS["vse-c-paper"])
     share_negatives: bool = False
     negatives_after: int = 0
     select: str = "rsum"
@@ -252,9 +252,10 @@ class EvaluateConfig:
     split: of the run. limit: evaluate only this many first images of it; None: all. captions_per_image: use only this
     many first captions of an image, 5 in the papers' protocols; None: all. per_family: the maximum number of
     negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
-    attacks. components, alpha: see TrainConfig; used instead of the values of the training unless None (UniVSE only).
-    spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that can be loaded. seed: of
-    the bootstrap.
+    attacks. complete: evaluate only images all of whose captions have at least this many negatives of each family of
+    VSE-C's attacks, as the 1,000 images of its Tables 2 and 3, which have 20; None: all images. components, alpha: see
+    TrainConfig; used instead of the values of the training unless None (UniVSE only). spacy_model: the pipeline that
+    parsed the run, needed if the run's manifest names none that can be loaded. seed: of the bootstrap.
     """
 
     split: str = "test"
@@ -262,6 +263,7 @@ class EvaluateConfig:
     per_attack: int = 5
     limit: int | None = None
     captions_per_image: int | None = None
+    complete: int | None = None
     components: tuple[str, ...] | None = None
     alpha: float | None = None
     spacy_model: str | None = None
@@ -271,7 +273,7 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("per_family", "per_attack", "threads", "limit", "captions_per_image"))
+        at_least(self, 1, ("per_family", "per_attack", "threads", "limit", "captions_per_image", "complete"))
 
     @property
     def changes(self) -> dict[str, Any]:

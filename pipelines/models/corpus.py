@@ -114,7 +114,7 @@ def _negatives(run: Path) -> Iterator[pa.Table]:
 def _above_one(rows: pa.Table, column: str) -> np.ndarray:
     """(n,) bool: True for negatives of the operator numeral with a quantity above one in this column."""
     singular = pc.is_in(rows[column], pa.array(SINGULAR))
-    return pc.and_(pc.equal(rows["operator"], "numeral"), pc.invert(singular)).to_numpy()
+    return pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(singular)).to_numpy()
 
 
 def _indices(column: pa.ChunkedArray, known: dict[str, int]) -> np.ndarray:

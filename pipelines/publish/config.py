@@ -22,6 +22,8 @@ class PublishConfig:
     skip_missing, skip_leaks: leave out captions whose image file is missing, or that are in the train split too,
     instead of raising. max_blind: the limit (%) for the accuracy of models that never see the images: it is exceeded
     if the lower bound of the 95 % interval is above it; allow_blind: publish all the same and say so in the data card.
+    allow_unchecked: publish negatives of operators that do not check whether they are false (presets vse-c-paper and
+    univse-paper), and say so in the data card.
     name, url, creator, date (YYYY-MM-DD), cite: describe the set in the card and metadata.
     """
 
@@ -40,6 +42,7 @@ class PublishConfig:
     skip_leaks: bool = False
     max_blind: float = 60.0
     allow_blind: bool = False
+    allow_unchecked: bool = False
     name: str = ""
     url: str = ""
     creator: str = ""

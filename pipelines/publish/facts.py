@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from string import Template
 
+from negcap.augment.operators import UNCHECKED
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.gate import Verdict
 from negcap.pipelines.publish.output import File
@@ -61,6 +62,11 @@ class Facts:
         """The operators with at least one published negative."""
         names = self.publication.selection.operators
         return [name for name in names if any(self.counts[split, name] for split in self.splits)]
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Those of the operators that do not check whether their negatives are false."""
+        return [name for name in self.operators if name in UNCHECKED]
 
     def total(self, what: str) -> int:
         """The count of "captions", "images" or an operator's negatives, over all splits."""

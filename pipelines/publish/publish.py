@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
+from negcap.augment.operators import UNCHECKED
 from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.publish.card import write_card
 from negcap.pipelines.publish.config import PublishConfig
@@ -76,13 +77,14 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     """Write a run's captions and negatives to the folder `output` in a format; returns the paths written, relative.
 
     say: called with each message for the user. Nothing is written unless all checks pass. Raises RefusedError when a
-    check fails (guessable negatives, train captions in another split), ValueError and OSError for bad input: see
-    `select`, `Images`, `PublishConfig`.
+    check fails (guessable or unchecked negatives, train captions in another split), ValueError and OSError for bad
+    input: see `select`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
     check_output(output, overwrite)
     output = output.resolve()
     publication = prepare(run, config, kind)
+    refuse_unchecked(publication, config)
     train = read_train_split(run) if set(publication.selection.splits) - set(TRAIN) else None
     found = survey(publication, train, config.seed, kind.siblings)
     out = keep_out(found, config, say)
@@ -126,6 +128,18 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     return Publication(selection, images, boxes, config.copy_images, config.license)
+
+
+def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
+    """Raise RefusedError for negatives of unchecked operators, unless the config allows them (`allow_unchecked`)."""
+    unchecked = [name for name in publication.selection.operators if name in UNCHECKED]
+    if unchecked and not config.allow_unchecked:
+        raise RefusedError(
+            [
+                f"not checked to be false of their images: negatives of {', '.join(unchecked)}",
+                "--operator chooses others; --allow-unchecked publishes them all the same, and the data card says so",
+            ]
+        )
 
 
 def survey(publication: Publication, train: TrainSplit | None, seed: int, siblings: bool = False) -> Survey:

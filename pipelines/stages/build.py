@@ -35,7 +35,7 @@ CONFIGS = {
     "negatives": "NegativesConfig",
 }
 VERBS = tuple(CONFIGS)
-WITH_COMPONENTS = ("univse", "all")
+WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")

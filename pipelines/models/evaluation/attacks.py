@@ -13,14 +13,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.operators import OPERATORS, PRESETS, UNIFORM
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import Corpus
 from negcap.pipelines.models.evaluation.embed import embed_in_batches
 from negcap.pipelines.models.evaluation.retrieval import TIE, Ranks, count_outranking
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 
-VSE_C = PRESETS["vse-c"]
+VSE_C = (*PRESETS["vse-c"], *PRESETS["vse-c-paper"])
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     family: tuple(name for name in VSE_C if OPERATORS[name].family == family)
     for family in dict.fromkeys(OPERATORS[name].family for name in VSE_C)
@@ -64,14 +64,31 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     def first(operators: Sequence[str], limit: int) -> Tensor:
         return first_negatives(corpus, captions, corpus.made_by(operators), limit)
 
-    univse = [name for name in PRESETS["univse"] if name in corpus.operators]
+    univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
     plural = corpus.was_plural & corpus.is_plural
     return Attacks(
         {name: first(made, config.per_family) for name, made in FAMILIES.items()},
         {"numeral": first_negatives(corpus, captions, plural, config.per_family)},
-        {name: first([name], config.per_attack) for name in univse},
+        {name: first(made, config.per_attack) for name, made in univse.items() if set(made) & set(corpus.operators)},
         {name: first([name], 1) for name in corpus.operators},
     )
+
+
+def complete_captions(corpus: Corpus, captions: Tensor, image: Tensor, least: int) -> Tensor:
+    """Those of the captions (n,) whose image's captions all have `least` negatives of each family in FAMILIES.
+
+    image: (C,) the image of every caption of the corpus. Raises ValueError if no image has such captions only.
+    """
+    few = torch.zeros(corpus.captions, dtype=torch.bool)
+    for made in FAMILIES.values():
+        owners = corpus.negative_caption[corpus.made_by(made)]
+        few |= torch.bincount(owners, minlength=corpus.captions) < least
+    kept = captions[~torch.isin(image[captions], image[captions[few[captions]]])]
+    if not len(kept):
+        raise ValueError(
+            f"complete must leave an image: none has captions with {least} negatives of {', '.join(FAMILIES)} each"
+        )
+    return kept
 
 
 def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int) -> Tensor:

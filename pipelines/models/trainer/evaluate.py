@@ -22,7 +22,7 @@ from negcap.pipelines.models.components import read_caption_rows, read_graphs, r
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.attacks import choose_attacks
+from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
 from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.negative_components import with_negatives
 from negcap.pipelines.models.evaluation.protocols import RankList, run_protocols
@@ -83,7 +83,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     """Compute all metrics of a model on a split of a run.
 
     Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
-    or features of the model's size; or config.components or config.alpha for a model other than UniVSE.
+    features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a
+    model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -100,6 +101,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
     chosen = captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image)
     corpus = encode_run(run, captions, vocabulary)
+    if config.complete:
+        chosen = complete_captions(corpus, chosen, captions.image, config.complete)
     image, owner = captions.image[chosen].unique(return_inverse=True)
     attacks = choose_attacks(corpus, chosen, config)
     graphs = None

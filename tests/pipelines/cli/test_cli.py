@@ -17,7 +17,7 @@ import click
 import psutil
 import pytest
 
-from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.operators import PRESETS
 from negcap.pipelines.cli import choices, main, negcap
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
@@ -131,7 +131,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["build", "{sample}", "--output", "{tmp}/out", "--operator", "noun,,shuffle"], "must be names between commas"),
         (
             ["build", "{sample}", "--output", "{tmp}/out", "--preset", "vsec"],
-            "preset must be one of vse-c, univse, all, was: vsec; did you mean vse-c?",
+            "preset must be one of vse-c, univse, all, vse-c-paper, univse-paper, was: vsec; did you mean vse-c?",
         ),
         (["build", "{sample}", "--output", "{tmp}/out", "--operater", "noun"], "Did you mean one of: "),
         (["train", "{tmp}/out", "--output", "{tmp}/m", "--component", "none,obj"], "none must stand alone"),
@@ -302,7 +302,7 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
     assert negcap_exits(*arguments) == 0
     shown = capsys.readouterr()
     assert "200 captions of 40 images" in shown.out
-    for word in (*OPERATORS, "because", "captions/s"):
+    for word in (*PRESETS["all"], "because", "captions/s"):
         assert word in shown.out
     assert "up to date" in shown.out
     assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)

@@ -56,6 +56,20 @@ def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> Non
     assert "Too few pairs to tell, fewer than 100: noun (45)." in card
 
 
+def test_negatives_that_were_not_checked_are_refused_and_marked(tmp_path: Path) -> None:
+    captions, negatives = rows(IMAGES, TESTS)
+    for row in negatives:
+        if row["operator"] == "noun":
+            row["operator"] = "uniform_noun"
+    run = write_run(tmp_path / "run", captions, negatives)
+    with pytest.raises(RefusedError, match="not checked to be false of their images: negatives of uniform_noun\n"):
+        published(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert "Not checked" not in published(run, tmp_path / "out", operators=("numeral",))["README.md"].decode()
+    card = published(run, tmp_path / "other", allow_unchecked=True)["README.md"].decode()
+    assert "some may be true of their image: uniform\\_noun." in " ".join(card.replace(">", "").split())
+
+
 def report(right: int, pairs: int, **others: tuple[int, int]) -> BlindReport:
     """A report whose n-gram regression is right on so many pairs; the other baselines are at chance, or as given."""
     names = ("format_rule", "shorter", "ngrams", "odds", "language_model")
