@@ -7,7 +7,7 @@ import pyarrow as pa
 from negcap.schemas.fields import field, schema
 
 POSITIVE = "positive"
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", POSITIVE)
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", POSITIVE)
 
 EDIT = pa.struct(
     [

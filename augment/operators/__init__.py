@@ -9,6 +9,7 @@ from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate
 from negcap.augment.operators.attribute import added_attribute, attribute
+from negcap.augment.operators.negation import negation, true_negation
 from negcap.augment.operators.noun import noun
 from negcap.augment.operators.numeral import numeral
 from negcap.augment.operators.object import object_
@@ -78,6 +79,8 @@ OPERATORS: dict[str, Operator] = {
     "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 2.0)),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
+    "negation": Operator(negation, "negation", 0.25, limits=Limits(-20.0, 3.5)),
+    "true_negation": Operator(true_negation, POSITIVE, 0.25, limits=Limits(-20.0, 3.5)),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
 }
 # Sets of operators by name: the attacks of a paper, or all of them.
