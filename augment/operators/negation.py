@@ -57,9 +57,7 @@ def _denied(caption: Caption, choice: Choice) -> Choice:
         edits = verb_denial(caption, verb, name, made.edits[0].new)
         return None if edits is None else made._replace(edits=edits)
 
-    return Choice(
-        choice.tokens, choice.entry, choice.plural, choice.names, choice.weights, choice.log_odds, candidate
-    )
+    return Choice(choice.tokens, choice.entry, choice.plural, choice.names, choice.weights, choice.log_odds, candidate)
 
 
 def _noun_choices(caption: Caption, context: Context) -> list[Choice]:

@@ -12,10 +12,11 @@ import click
 
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),
-    *("object", "attribute", "relation", "swap_attribute", "verb", "paraphrase"),
+    *("object", "attribute", "relation", "swap_attribute", "verb"),
+    *("negation", "true_negation", "paraphrase"),
 )
 PRESETS = ("vse-c", "univse", "all")
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "positive")
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
