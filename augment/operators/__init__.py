@@ -87,6 +87,7 @@ OPERATORS: dict[str, Operator] = {
 PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c": ("noun", "numeral", "shuffle", "preposition"),
     "univse": ("object", "attribute", "relation"),
+    "negation": ("negation", "true_negation"),
     "all": tuple(OPERATORS),
 }
 

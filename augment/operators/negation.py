@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 
+import numpy as np
+
+from negcap.augment.cache import cached, read_only
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.language.articles import article
+from negcap.augment.language.semantic_classes import is_salient
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.operators.choices import Choice, draw
 from negcap.augment.operators.noun import noun_weights
@@ -68,9 +72,17 @@ def _noun_choices(caption: Caption, context: Context) -> list[Choice]:
             continue
         weighed = noun_weights(context, slot)
         if weighed is not None:
+            weights, odds = weighed
+            weights = read_only(np.where(_salient(nouns.names), weights, 0.0))
             candidate = partial(_without, caption, context, place, slot)
-            choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, *weighed, candidate))
+            choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, weights, odds, candidate))
     return choices
+
+
+@cached(64)
+def _salient(names: tuple[str, ...]) -> np.ndarray:
+    """A mask of the nouns that a caption would seldom leave out; read-only."""
+    return read_only(np.array([is_salient(name) for name in names], bool))
 
 
 def _without(caption: Caption, context: Context, place: Denial, slot: NounSlot, name: str) -> Candidate:

@@ -110,7 +110,7 @@ def _verbs(caption: Caption) -> Iterator[Denial]:
 
 
 def _objects(caption: Caption, nouns: dict[int, NounSlot]) -> Iterator[Denial]:
-    """The objects of "with": "a man with a hat" -> "a man without a hat"; not "filled with", "along with", "with it"."""
+    """The objects of "with": "a man with a hat" -> "a man without a hat"; not "filled with", "along with"."""
     for word in caption.tokens:
         if word.lower != "with" or word.dep != "prep" or caption.lowered[word.index - 1 : word.index] in _BOUND_WITH:
             continue

@@ -15,7 +15,7 @@ OPERATORS = (
     *("object", "attribute", "relation", "swap_attribute", "verb"),
     *("negation", "true_negation", "paraphrase"),
 )
-PRESETS = ("vse-c", "univse", "all")
+PRESETS = ("vse-c", "univse", "negation", "all")
 FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "positive")
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 from negcap.augment.language.articles import article
-from negcap.pipelines.scenes.words import PLURALS, singular
+from negcap.pipelines.scenes.words import NOUNS, PLURALS, singular
 
 _DO = re.compile(r"\b(does|do) not (\w+)")
-_NO = re.compile(r"\bno ((?:\w+ )*?)(\w+)\b(?=$|[ .,])")
+_NO = re.compile(rf"\bno ((?:\w+ )*?({'|'.join(sorted(NOUNS, key=len, reverse=True))}))\b")
 
 
 def assertion(text: str) -> str | None:
@@ -29,5 +29,4 @@ def assertion(text: str) -> str | None:
 
 
 def _some(found: re.Match[str]) -> str:
-    named = f"{found[1]}{found[2]}"
-    return named if found[2] in PLURALS else f"{article(named)} {named}"
+    return found[1] if found[2] in PLURALS else f"{article(found[1])} {found[1]}"

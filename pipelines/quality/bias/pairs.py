@@ -14,7 +14,7 @@ from negcap.pipelines.tables.columns import columns_of, read_columns
 from negcap.pipelines.tables.denials import NEGATION, true_denials
 
 Pick = Literal["first", "random"]
-COLUMNS = ("negative_id", "caption_id", "operator", "family", "caption", "text", "image_id", "split")
+COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
 
 
 class Pair(NamedTuple):
@@ -66,15 +66,16 @@ def read_all(
         seen.update(rows["split"].unique().to_pylist())
         columns = rows.to_pydict()
         by_operator: dict[str, list[tuple[str, Pair]]] = {}
-        for negative_id, caption_id, operator, family, true, text, image, split in zip(
+        for negative_id, operator, family, true, text, image, split in zip(
             *(columns[name] for name in COLUMNS), strict=True
         ):
             if family == POSITIVE or (splits and split not in splits):
                 continue
             if operator == NEGATION and denied is not None:
-                if caption_id not in denied:
+                denial = denied.get(negative_id.rpartition("#")[0])
+                if denial is None:
                     continue
-                true = denied[caption_id].text
+                true = denial.text
             by_operator.setdefault(operator, []).append((negative_id, Pair(true, text, image)))
         for operator, some in by_operator.items():
             made.setdefault(operator, []).extend(one_per_caption(some, seed, pick))
