@@ -7,7 +7,7 @@ import pyarrow as pa
 from negcap.schemas.fields import field, schema
 
 POSITIVE = "positive"
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", POSITIVE)
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", POSITIVE)
 
 EDIT = pa.struct(
     [
@@ -89,7 +89,11 @@ POSITIVES = schema(
     1,
     field("positive_id", pa.string(), "`<caption_id>#<operator>:<k>`, as in negatives"),
     *_KEYS,
-    field("text", pa.string(), "a paraphrase of the caption, true wherever the caption is: a control for audits"),
+    field(
+        "text",
+        pa.string(),
+        "a paraphrase of the caption, true wherever the caption is, or a denial of what the image does not show",
+    ),
     *_CHANGE,
 )
 

@@ -22,6 +22,11 @@ ANCHORS = (
     "body_of_water.n.01", "geological_formation.n.01", "location.n.01", "substance.n.01", "matter.n.03", "group.n.01",
     "natural_object.n.01", "physical_entity.n.01",
 )  # fmt: skip
+# What people seldom leave out of a caption when a photo shows it; clothes, parts of rooms and landscape they often do.
+SALIENT = (
+    "animal.n.01", "food.n.01", "food.n.02", "conveyance.n.03", "furniture.n.01", "sports_equipment.n.01",
+    "device.n.01",
+)  # fmt: skip
 LOCATIONS = (
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01",
 )  # fmt: skip
@@ -66,6 +71,12 @@ def is_body_part(noun: str) -> bool:
 def is_worn(noun: str) -> bool:
     """Whether a noun names clothing, footwear or headgear."""
     return _is_below(noun, "clothing.n.01", "footwear.n.01", "headdress.n.01")
+
+
+@cache
+def is_salient(noun: str) -> bool:
+    """Whether a noun names a person, an animal, food, a vehicle, furniture or a device."""
+    return semantic_class(noun) == PERSON or _is_below(noun, *SALIENT)
 
 
 @cache

@@ -50,22 +50,33 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
     """The nouns that may replace each noun of a caption, by log p + LIFT * log lift given the governor of the slot."""
     nouns, choices = context.lexicon.nouns, []
     for slot in known_slots(caption, nouns):
-        own, prior = nouns.number[slot.entry], nouns.priors.get(slot.form)
-        if prior is None or not _excludes_others(caption, slot):
+        if not _excludes_others(caption, slot):
             continue
-        likely = context.log_probabilities(
-            "noun", (slot.start, slot.end), slot.contexts, "nns" if slot.plural else "nn"
-        )
-        odds = likely - likely[own]
-        likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
-        likely[prior == -np.inf] = -np.inf
-        lift = np.log(nouns.lift(slot.contexts[:2]) + 1e-9)
-        likely[likely < FLOOR] = -np.inf
-        likely += LIFT * np.minimum(lift, MAX_LIFT)
-        weights = weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural)
-        candidate = noun_candidates(caption, context, slot)
-        choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, weights, odds, candidate))
+        weighed = noun_weights(context, slot)
+        if weighed is not None:
+            candidate = noun_candidates(caption, context, slot)
+            choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, *weighed, candidate))
     return choices
+
+
+def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarray] | None:
+    """The weight of each noun of the lexicon in a slot, and its log-odds to the slot's own noun: each (entries,).
+
+    The weight is 0 for nouns that are implausible there or may name the same thing. None if no noun of the lexicon has
+    the slot's form.
+    """
+    nouns = context.lexicon.nouns
+    own, prior = nouns.number[slot.entry], nouns.priors.get(slot.form)
+    if prior is None:
+        return None
+    likely = context.log_probabilities("noun", (slot.start, slot.end), slot.contexts, "nns" if slot.plural else "nn")
+    odds = likely - likely[own]
+    likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
+    likely[prior == -np.inf] = -np.inf
+    lift = np.log(nouns.lift(slot.contexts[:2]) + 1e-9)
+    likely[likely < FLOOR] = -np.inf
+    likely += LIFT * np.minimum(lift, MAX_LIFT)
+    return weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural), odds
 
 
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:

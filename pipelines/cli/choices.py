@@ -12,12 +12,13 @@ import click
 
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),
-    *("object", "attribute", "relation", "swap_attribute", "verb", "paraphrase"),
+    *("object", "attribute", "relation", "swap_attribute", "verb"),
+    *("negation", "true_negation", "paraphrase"),
     *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     *("uniform_object", "uniform_attribute", "uniform_relation"),
 )
-PRESETS = ("vse-c", "univse", "all", "vse-c-paper", "univse-paper")
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
+PRESETS = ("vse-c", "univse", "negation", "all", "vse-c-paper", "univse-paper")
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "positive")
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),

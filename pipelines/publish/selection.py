@@ -12,6 +12,7 @@ from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.quality.bias import Pick
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
+from negcap.pipelines.tables.denials import NEGATION, Denial, true_denials
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
 
@@ -106,18 +107,25 @@ class Selection:
     def images(self) -> Iterator[list[Example]]:
         """Yield the examples of each image, in the order of the run.
 
-        Raises ValueError for a shard without a required column or for a negative whose caption is missing,
-        DamagedShardError for a shard that is not as recorded.
+        If the run has true denials, false denials are the negatives of one of these instead of their caption's: an
+        example of its own, with the true denial's positive_id as caption_id. Raises ValueError for a shard without a
+        required column or for a negative whose caption is missing, DamagedShardError for a shard that is not as
+        recorded.
         """
+        denials = true_denials(self.run) if NEGATION in self.operators else None
         negatives = {shard.path.name: shard for shard in shards_of(self.run, self.table)} if self.operators else {}
         for shard in shards_of(self.run, "captions"):
+            denied = None if denials is None else denials(shard)
             found = self._negatives(negatives.pop(shard.path.name, None))
             rows = read_columns(shard, CAPTIONS).to_pylist()
             missing = found.keys() - {row["caption_id"] for row in rows}
             if missing:
                 raise ValueError(f"{self.table}/{shard.path.name} has {min(missing)}, which {shard.name} lacks")
             for _, group in groupby(rows, key=lambda row: row["image_id"]):
-                examples = self.prepare(self._examples(list(group), found))
+                examples = self._examples(list(group), found)
+                if denied is not None:
+                    examples = [part for example in examples for part in _with_denial(example, denied)]
+                examples = self.prepare(examples)
                 if examples:
                     yield examples
         for name in negatives:
@@ -182,6 +190,15 @@ class Selection:
         splits = ["" if name == UNSPLIT else name for name in self.splits]
         wanted = pc.field("split").isin([*splits, *self.splits]) & pc.field("operator").isin(self.operators)
         return wanted & (pc.field("family") != POSITIVE)
+
+
+def _with_denial(example: Example, denied: Mapping[str, Denial]) -> Iterator[Example]:
+    """An example without its false denials; and its true denial, if it has one, as an example that has them."""
+    false = tuple(negative for negative in example.negatives if negative.operator == NEGATION)
+    yield example._replace(negatives=tuple(one for one in example.negatives if one.operator != NEGATION))
+    denial = denied.get(example.caption_id)
+    if false and denial is not None:
+        yield example._replace(caption_id=denial.positive_id, text=denial.text, negatives=false)
 
 
 def _draw(negative_id: str) -> int:

@@ -7,6 +7,7 @@ from enum import Enum
 from itertools import combinations, product
 from typing import NamedTuple
 
+from negcap.pipelines.scenes.denials import assertion
 from negcap.pipelines.scenes.reader import Condition, Reading, read
 from negcap.pipelines.scenes.truth import Verdict, does, does_to, has, holds
 from negcap.pipelines.scenes.words import Entity, UnreadError
@@ -35,8 +36,14 @@ def judge(text: str, scene: Scene) -> Judgement:
 
     FALSE: no reading is true under any assignment of its entities to things, even if matters of opinion are decided in
     its favour. MISCOUNTED: true in logic only ("a dog" if there are three). UNDECIDED: the sentence cannot be read, or
-    it depends on opinion.
+    it depends on opinion. A sentence with a denial is taken to be true wherever the sentence that asserts the same is
+    false: "a dog is not sitting" if no dog is.
     """
+    asserted = assertion(text)
+    if asserted is not None:
+        verdict, reason, agrees = judge(asserted, scene)
+        opposite = {Answer.FALSE: Answer.TRUE, Answer.UNDECIDED: Answer.UNDECIDED}.get(verdict, Answer.FALSE)
+        return Judgement(opposite, reason, agrees)
     try:
         readings, agrees = read(text)
     except UnreadError as error:

@@ -60,6 +60,11 @@ def _verbs() -> dict[str, tuple[str, str]]:
     return forms
 
 
+def singular(verb: str) -> str:
+    """The third person singular of a verb of the vocabulary: sit -> sits; any other word unchanged."""
+    return next((form for form, (base, agrees) in _verbs().items() if base == verb and agrees == "is"), verb)
+
+
 def to_items(text: str) -> list[Item]:
     """The words and noun phrases of a sentence. Raises UnreadError at an unknown word."""
     words = _WORD.findall(text.lower())

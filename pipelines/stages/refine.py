@@ -21,7 +21,8 @@ from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.tables.columns import columns_of
+from negcap.pipelines.tables.columns import columns_of, read_columns
+from negcap.pipelines.tables.denials import NEGATION, true_denials
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
 
@@ -171,18 +172,28 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
-    """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn."""
+    """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn.
+
+    False denials are selected beside a true denial of the same caption, as in `negcap.pipelines.quality.bias.read_all`.
+    """
     import pyarrow.compute as pc
 
     found: list[tuple[str, tuple[str, str], tuple[int, int, str, tuple[str, str], float | None]]] = []
     first = 0
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
-    for table in columns_of(run, "negatives", (*names, "split", "operator")):
+    denials = true_denials(run) if operator == NEGATION else None
+    for shard in shards_of(run, "negatives"):
+        table = read_columns(shard, (*names, "split", "operator"))
+        denied = None if denials is None else denials(shard)
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()
         rows = table.filter(mine).to_pydict()
         for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
             negative_id, caption_id, image, caption, text, old, new, odds = row
+            if denied is not None:
+                if caption_id not in denied:
+                    continue
+                caption = denied[caption_id].text
             draw = int(negative_id.rpartition(":")[2])
             found.append((caption_id, (caption, image), (draw, first + number, text, (old, new), odds)))
         first += table.num_rows

@@ -9,7 +9,9 @@ from random import Random
 from typing import Literal, NamedTuple, get_args
 
 from negcap.augment.rng import record_rng
-from negcap.pipelines.tables.columns import columns_of
+from negcap.pipelines.engine.tables import shards_of
+from negcap.pipelines.tables.columns import columns_of, read_columns
+from negcap.pipelines.tables.denials import NEGATION, true_denials
 
 Pick = Literal["first", "random"]
 COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
@@ -48,20 +50,33 @@ def read_all(
 ) -> dict[str, list[Pair]]:
     """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
 
-    splits: only rows of these, all if empty. Paraphrases, which are true, are left out. Raises FileNotFoundError if
-    the run has no such table, ValueError for a missing column or a split without rows.
+    splits: only rows of these, all if empty. Paraphrases, which are true, are left out. A false denial is paired with a
+    true denial of the same caption, if the run has true denials (see `negcap.pipelines.tables.denials`), and left out
+    if the caption has none. Raises FileNotFoundError if the run has no such table, ValueError for a missing column or a
+    split without rows.
     """
     from negcap.schemas.negatives import POSITIVE  # imports pyarrow
 
     made: dict[str, list[Pair]] = {}
     seen: set[str] = set()
-    for rows in columns_of(run, table, COLUMNS):
+    denials = true_denials(run)
+    for shard in shards_of(run, table):
+        rows = read_columns(shard, COLUMNS)
+        denied = None if denials is None else denials(shard)
         seen.update(rows["split"].unique().to_pylist())
         columns = rows.to_pydict()
         by_operator: dict[str, list[tuple[str, Pair]]] = {}
-        for negative_id, operator, family, *pair, split in zip(*(columns[name] for name in COLUMNS), strict=True):
-            if family != POSITIVE and (not splits or split in splits):
-                by_operator.setdefault(operator, []).append((negative_id, Pair(*pair)))
+        for negative_id, operator, family, true, text, image, split in zip(
+            *(columns[name] for name in COLUMNS), strict=True
+        ):
+            if family == POSITIVE or (splits and split not in splits):
+                continue
+            if operator == NEGATION and denied is not None:
+                denial = denied.get(negative_id.rpartition("#")[0])
+                if denial is None:
+                    continue
+                true = denial.text
+            by_operator.setdefault(operator, []).append((negative_id, Pair(true, text, image)))
         for operator, some in by_operator.items():
             made.setdefault(operator, []).extend(one_per_caption(some, seed, pick))
     for split in splits:

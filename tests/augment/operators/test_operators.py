@@ -22,7 +22,7 @@ def test_an_unknown_operator_lists_the_valid_ones() -> None:
 
 
 def test_an_unknown_preset_lists_the_valid_ones() -> None:
-    with pytest.raises(ValueError, match="preset must be one of vse-c, univse, all, .*, was: vse"):
+    with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, all, .*, was: vse"):
         preset("vse")
 
 

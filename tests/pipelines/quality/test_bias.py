@@ -23,6 +23,7 @@ from negcap.pipelines.quality.bias import (
     to_markdown,
 )
 from negcap.pipelines.quality.bias.learned import folds_of
+from negcap.schemas.negatives import NEGATIVES, POSITIVES
 from tests.tables import write_table
 
 WORDS = "red green blue tall short old young wet dry warm".split()
@@ -210,3 +211,23 @@ def test_importing_is_light() -> None:
 
 def test_markdown_has_a_row_a_report() -> None:
     assert to_markdown([blind("symmetric", symmetric())]).splitlines()[2].startswith("| symmetric | 400 |")
+
+
+def test_false_denials_are_paired_with_true_denials_of_their_captions(tmp_path: Path) -> None:
+    def row(key: str, number: str, operator: str, family: str, text: str) -> dict:
+        caption_id = f"s:{number}:0"
+        return {
+            key: f"{caption_id}#{operator}:0", "caption_id": caption_id, "image_id": number, "split": "test",
+            "origin": "human", "family": family, "operator": operator, "caption": f"A dog runs {number}.",
+            "text": text, "edits": [], "replaced": "run", "replacement": "not run", "replaced_synset": None,
+            "replacement_synset": None, "p_true": None, "plausibility": None, "concreteness": None,
+        }  # fmt: skip
+
+    negatives = [
+        row("negative_id", number, "negation", "negation", f"A dog does not run {number}.") for number in ("1", "2")
+    ]
+    positives = [row("positive_id", "1", "true_negation", "positive", "A dog does not sit 1.")]
+    write_table(tmp_path, "negatives", pa.Table.from_pylist(negatives, schema=NEGATIVES))
+    assert [pair.true for pair in read_all(tmp_path)["negation"]] == ["A dog runs 1.", "A dog runs 2."]
+    write_table(tmp_path, "positives", pa.Table.from_pylist(positives, schema=POSITIVES))
+    assert read_all(tmp_path) == {"negation": [Pair("A dog does not sit 1.", "A dog does not run 1.", "1")]}

@@ -16,6 +16,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.scenes.captions import FORMS, captions, sentence
+from negcap.pipelines.scenes.denials import assertion
 from negcap.pipelines.scenes.draw import draw, png
 from negcap.pipelines.scenes.judge import Answer, judge
 from negcap.pipelines.scenes.layout import compose
@@ -338,3 +339,19 @@ def test_bad_input_is_one_line(
     shown = capsys.readouterr().err
     assert said in shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("denial", "asserted"),
+    [
+        ("A dog does not sit on the table.", "a dog sits on the table."),
+        ("Two dogs do not sit.", "two dogs sit."),
+        ("A dog is not sitting.", "a dog is sitting."),
+        ("A table without a cup.", "a table with a cup."),
+        ("A cat but no dog.", "a cat and a dog."),
+        ("There are no red vases.", "there are red vases."),
+        ("A dog sits.", None),
+    ],
+)
+def test_a_denial_is_the_opposite_of_what_it_asserts(denial: str, asserted: str | None) -> None:
+    assert assertion(denial) == asserted
