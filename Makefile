@@ -59,7 +59,7 @@ reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in th
 		--readme docs/pages/results.md
 
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff check .
