@@ -16,7 +16,8 @@ from negcap.pipelines.score.test_set import TestSet
 class Baseline(NamedTuple):
     """The baseline that best tells captions from negatives without an image.
 
-    value, low, high: its accuracy in %, with 95 % bounds. reversed: it is wrong more often than right, and the accuracy is that of its opposite.
+    value, low, high: its accuracy in %, with 95 % bounds. reversed: the baseline is wrong more often
+    than right, and the accuracy is that of its opposite.
     """
 
     name: str

@@ -65,20 +65,22 @@ def _false(example: Example) -> tuple[Foil, ...]:
 
 
 def _located(item: Item | Quad, images: Images | None, missing: dict[str, str]) -> Item | Quad | None:
-    """The item with the paths of its image files, or without paths if there is no folder; None if one is missing."""
+    """The item with the paths of its image files, or without paths if there is no folder; None if one is missing.
+
+    missing: gets the names of missing files, by image_id.
+    """
     if isinstance(item, Quad):
-        both = [_file(image_id, name, images, missing) for image_id, name in item.images]
-        return None if "" in both else item._replace(images=tuple(zip((i for i, _ in item.images), both, strict=True)))
+        (first, second) = ((image_id, _file(image_id, name, images, missing)) for image_id, name in item.images)
+        return None if {first[0], second[0]} & missing.keys() else item._replace(images=(first, second))
     file = _file(item.image_id, item.file, images, missing)
-    return None if file == "" else item._replace(file=file)
+    return None if item.image_id in missing else item._replace(file=file)
 
 
-def _file(image_id: str, name: Path | None, images: Images | None, missing: dict[str, str]) -> Path | None | str:
-    """The path of an image file, None if there is no folder of images, "" if the file is missing."""
+def _file(image_id: str, name: Path | None, images: Images | None, missing: dict[str, str]) -> Path | None:
     if images is None or name is None:
         return None
     found = images.find(str(name))
     if found is None:
         missing[image_id] = str(name)
-        return ""
+        return None
     return images.folder / found

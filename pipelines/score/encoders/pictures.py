@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from negcap.pipelines.features.preprocess import UnreadableError, decode
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
 def open_images(files: Sequence[Path]) -> list[Image]:
-    """The images in RGB. Raises ValueError naming a file that is no image, ImportError without Pillow."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise ImportError("image files need Pillow: pip install negcap[score]") from error
+    """The images in RGB, upright. Raises ValueError naming a file that is no image."""
     found = []
     for file in files:
         try:
-            with Image.open(file) as image:
-                found.append(image.convert("RGB"))
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
-            raise ValueError(f"{file}: must be an image file, cannot be read: {error}") from error
+            found.append(decode(file.read_bytes()))
+        except UnreadableError as error:
+            raise ValueError(f"{file}: {error.detail}") from error
     return found

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-WORDS = "a the red green blue yellow black white kite boat lamp bench drum cart sled tent stands by river in yard".split()
+WORDS = "a the red green blue yellow black white kite boat lamp bench drum cart sled tent stands by river in".split()
 SIDE = 24  # pixels
 
 
