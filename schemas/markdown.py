@@ -8,6 +8,7 @@ from negcap.schemas.audit import AUDIT
 from negcap.schemas.balance import BALANCE
 from negcap.schemas.captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
 from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from negcap.schemas.embeddings import EMBEDDINGS
 from negcap.schemas.features import FEATURES, REJECTED_IMAGES
 from negcap.schemas.fields import description
 from negcap.schemas.lexicon import LEXICON
@@ -36,6 +37,7 @@ TABLES = (
     REJECTED_IMAGES,
     SCENES,
     RANKS,
+    EMBEDDINGS,
     GENERATED,
     REFUSED_CAPTIONS,
 )

@@ -39,6 +39,7 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "tables": "Make the tables of a run",
     "looking": "Look at them",
     "quality": "Measure, choose, publish",
+    "scoring": "Score models",
     "images": "Image features, synthetic scenes",
     "training": "Train and evaluate models",
     "captioner": "Write captions",

@@ -165,7 +165,7 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
 
     type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
     place = choose_device(device)
-    with _reading(path, "weights"):
+    with reading(path, "weights"):
         model, found = type.from_pretrained(
             path,
             config=parts.config,
@@ -203,10 +203,10 @@ def read_parts(path: Path) -> Parts:
         import transformers
     except ImportError as error:
         raise ImportError(NEEDED) from error
-    with _reading(path, "config"):
+    with reading(path, "config"):
         config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     kind = _kind(path, config)
-    with _reading(path, "tokenizer"):
+    with reading(path, "tokenizer"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     if kind == CAUSAL and tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
         raise ValueError(f"the tokenizer in {path} must have a start or an end token (bos_token, eos_token), has none")
@@ -232,7 +232,7 @@ def _kind(path: Path, config: Any) -> str:
 
 
 @contextmanager
-def _reading(path: Path, what: str) -> Iterator[None]:
+def reading(path: Path, what: str) -> Iterator[None]:
     """Silence transformers while it reads a part of a folder; errors become a ValueError that names both."""
     from transformers.utils import logging
 

@@ -42,11 +42,7 @@ def with_negatives(
     """
     if not len(negatives):
         return graphs
-    settings = {
-        "spacy_model": spacy_model or _setting(run, "parses", "spacy_model"),
-        "parser": _setting(run, "parses", "parser"),
-        "simple": bool(_setting(run, "components", "simple")),
-    }
+    settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
     identity = [LAYOUT, vocabulary.sha256, *tables, settings, hashlib.sha256(negatives.numpy().tobytes()).hexdigest()]
     found, _ = cached_arrays(
@@ -59,6 +55,15 @@ def with_negatives(
     return SceneGraphs(*lists)
 
 
+def parser_settings(run: Path, spacy_model: str | None = None) -> dict[str, Any]:
+    """How a run's captions were parsed, for `parse_graphs`; spacy_model: another pipeline, None for the run's own."""
+    return {
+        "spacy_model": spacy_model or _setting(run, "parses", "spacy_model"),
+        "parser": _setting(run, "parses", "parser"),
+        "simple": bool(_setting(run, "components", "simple")),
+    }
+
+
 def _setting(run: Path, table: str, name: str) -> Any:
     """A setting of the stage that wrote a table; None if the table has no manifest."""
     manifest = read_manifest(run / table)
@@ -67,13 +72,17 @@ def _setting(run: Path, table: str, name: str) -> Any:
 
 def _extract(run: Path, negatives: Tensor, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
     """The components of negatives (P,), in their order."""
+    every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
+    return parse_graphs(every.take(pa.array(negatives.numpy())).combine_chunks(), vocabulary, settings)
+
+
+def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
+    """The components of texts, parsed as the captions of a run are; settings: see `parser_settings`."""
     from negcap.augment.caption import from_parses
     from negcap.augment.components.table import tabulate
     from negcap.augment.language.parse import parse_table
     from negcap.augment.scene_graph import scene_graph
 
-    every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
-    texts = every.take(pa.array(negatives.numpy())).combine_chunks()
     parts = []
     for start in range(0, len(texts), AT_ONCE):
         part = texts.slice(start, AT_ONCE)

@@ -1,0 +1,79 @@
+"""The command that scores models on negatives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import DEVICES, PRECISIONS
+from negcap.pipelines.cli.group import negcap, one_line_errors
+from negcap.pipelines.cli.options import FOLDER
+
+
+@negcap.command()
+@click.argument("source", type=FOLDER, metavar="RUN")
+@click.option(
+    "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score; see above. May be repeated."
+)
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files.")
+@options.splits
+@options.several("--operator", "operators", "Only negatives of this operator; default: all.")
+@click.option("--refined", is_flag=True, default=None, help="Only negatives that negcap refine kept.")
+@click.option("--per-caption", type=int, help="Negatives per caption and operator, the first drawn; default: all.")
+@click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image file is missing.")
+@options.one_of("--precision", PRECISIONS, "What to compute in; default: auto (bfloat16 on a GPU, else float32).")
+@options.one_of("--device", DEVICES, "Where to compute; default: auto (a GPU where there is one).")
+@click.option("--threads", type=int, help="CPU threads; default: one per core.")
+@click.option("--batch", type=int, help="Images or texts computed at once; default: 64.")
+@click.option("--resamples", type=int, help="Resamples of the bootstrap; default: 1000.")
+@click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--page", type=FOLDER, metavar="FILE", help="Write an HTML page of all models, too.")
+@options.seed
+@options.quiet
+def score(
+    source: Path,
+    models: tuple[str, ...],
+    lists: Path | None,
+    as_json: bool,
+    page: Path | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Score vision-language models on negatives.
+
+    RUN is a run, or a folder or file that negcap publish wrote (or SugarCrepe, ARO, Winoground …). Prints how often the
+    image is nearer to the caption than to its negative, ranks captions first among negatives, and more, by operator and
+    family with 95 % bootstrap intervals over images; beside each the score of the same model without the image, and
+    of the best of the baselines of negcap blind.
+
+    Models: hf:FOLDER (transformers), open_clip:ARCHITECTURE:WEIGHTS, sentence-transformers:FOLDER, onnx:IMAGES,TEXTS
+    (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere). Vectors are kept in
+    the run, so that another protocol, or an interrupted run, does not compute them again.
+
+    \b
+    Example: negcap score outputs/mine --model hf:clip-vit-base-patch32 --images photos --split test
+    """
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.score.config import ScoreConfig
+
+    with one_line_errors():
+        config = ScoreConfig(**options.only_set(given))
+        from negcap.pipelines.score import score as scoring
+        from negcap.pipelines.score.report import to_json, to_text
+
+        if lists is not None:
+            for file in scoring.write_lists(source, lists, config):
+                print(file)
+            return
+        if not models:
+            raise ValueError("give a model: --model KIND:PATH")
+        found = scoring.score(source, models, config, report(quiet))
+        if page is not None:
+            from negcap.pipelines.score.page import write_page
+
+            write_page(page, found)
+        print(to_json(found) if as_json else to_text(found))

@@ -1,0 +1,339 @@
+"""`negcap score` on a small run and on what is published of it, with every kind of model."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.score import embeddings
+from negcap.pipelines.score.config import ScoreConfig
+from negcap.pipelines.score.encoders.hf import HuggingFace
+from negcap.pipelines.score.items import read_test_set
+from negcap.pipelines.score.score import score
+from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
+from tests.pipelines.score import models
+
+IMAGES, TESTS = 12, 8
+
+
+def importable(name: str) -> str:
+    """Why a library cannot be imported here, "" if it can; one built for another PyTorch raises RuntimeError."""
+    try:
+        importlib.import_module(name)
+    except (ImportError, RuntimeError) as error:
+        return f"{name} cannot be imported: {next(iter(str(error).splitlines()), '')}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_images(tmp_path_factory.mktemp("photos"), [f"p{i:03d}.jpg" for i in range(IMAGES)])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return models.clip(tmp_path_factory.mktemp("model") / "clip")
+
+
+def config(photos: Path, **given: Any) -> ScoreConfig:
+    return ScoreConfig(**{"images": photos, "splits": ("test",), "resamples": 50, "device": "cpu", **given})
+
+
+def values(source: Path, model: str, config: ScoreConfig) -> dict[tuple[str, str], float]:
+    (found,) = score(source, [model], config, Silent())
+    return {(one.protocol, one.group): one.model.value for one in found.scores}
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
+def test_a_model_of_transformers_scores_as_its_own_forward_pass(
+    kind: str, run: Path, photos: Path, tmp_path: Path
+) -> None:
+    import torch
+    import transformers
+    from PIL import Image
+
+    folder = models.clip(tmp_path / kind, kind)
+    found = values(run, f"hf:{folder}", config(photos))
+    model = transformers.AutoModel.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False)
+    first = [row for row in rows(IMAGES, TESTS)[1] if row["split"] == "test" and row["negative_id"].endswith(":0")]
+    images = sorted({row["image_id"] for row in first})
+    texts = sorted({row[name] for row in first for name in ("caption", "text")})
+    padding = "max_length" if kind == "siglip" else True
+    words = tokenizer(texts, padding=padding, truncation=True, return_tensors="pt")["input_ids"]
+    opened = [Image.open(photos / f"{image}.jpg").convert("RGB") for image in images]
+    with torch.no_grad():
+        logits = model(input_ids=words, **processor(images=opened, return_tensors="pt")).logits_per_image
+    right: dict[str, list[bool]] = {"noun": [], "numeral": []}
+    for row in first:
+        of_image = logits[images.index(row["image_id"])]
+        true, false = (of_image[texts.index(row[name])] for name in ("caption", "text"))
+        right[row["operator"]].append(bool(true > false + 1e-5))
+    for operator, cases in right.items():
+        assert found["pairs", operator] == pytest.approx(100 * np.mean(cases), abs=100 / len(cases) * 1.01)
+    assert {found["pairs", operator] for operator in right} != {0.0}
+
+
+def test_vectors_are_computed_once(run: Path, photos: Path, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "ROWS", 10)
+    asked: list[int] = []
+    real = HuggingFace.texts
+
+    def counted(self: HuggingFace, texts: Any) -> np.ndarray:
+        asked.append(len(texts))
+        if sum(asked) > 30 and not resumed:
+            raise OSError("the power is gone")
+        return real(self, texts)
+
+    resumed = False
+    monkeypatch.setattr(HuggingFace, "texts", counted)
+    with pytest.raises(OSError, match="the power is gone"):
+        values(run, f"hf:{clip}", config(photos, batch=5))
+    kept = sum(len(list((run / table.name).glob("*.parquet"))) for table in run.glob("embeddings_texts_*"))
+    assert kept == 3
+    resumed, asked[:] = True, []
+    first = values(run, f"hf:{clip}", config(photos, batch=5))
+    texts = len(read_test_set(run, config(photos)).texts)
+    assert sum(asked) == texts - 30
+    monkeypatch.setattr(HuggingFace, "model", property(lambda self: pytest.fail("the model is not needed again")))
+    assert values(run, f"hf:{clip}", config(photos, batch=5)) == first
+    assert not verify(run).problems
+
+
+def test_lists_say_what_arrays_hold(
+    run: Path, photos: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--split", "test", "--images", str(photos), "--quiet"]
+    assert main(["score", str(run), "--lists", str(tmp_path / "lists"), *flags]) == 0
+    images, texts = ((tmp_path / "lists" / name).read_text().splitlines() for name in ("images.txt", "texts.txt"))
+    model = HuggingFace(clip, ScoreConfig(device="cpu"))
+    np.save(tmp_path / "i.npy", model.images([], [Path(name) for name in images]))
+    np.save(tmp_path / "t.npy", model.texts(texts))
+    named = f"npy:{tmp_path / 'i.npy'},{tmp_path / 't.npy'}"
+    mine, theirs = (values(run, name, config(photos)) for name in (named, f"hf:{clip}"))
+    assert mine == pytest.approx(theirs, abs=3)  # another batch, another rounding: a pair in forty may turn
+    capsys.readouterr()
+    assert main(["score", str(run), "--model", named, "--split", "test", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert {one["protocol"] for one in found["scores"]} >= {"pairs", "two captions", "image to text, own negatives"}
+    for one in found["scores"]:
+        assert one["without_image"] and (one["protocol"] != "pairs" or one["baseline"])
+    (numeral,) = (one for one in found["scores"] if (one["protocol"], one["group"]) == ("pairs", "numeral"))
+    assert numeral["baseline"]["value"] == 100.0  # they all say "dozen"
+    for which, shape, message in (
+        ("i", (3, 4), "i.npy: must have 8 rows, one per line of images.txt (--lists), has 3"),
+        ("t", (len(texts), 4), "vectors of images and texts must be equally wide"),
+        ("t", (len(texts), 4, 2), "t.npy: must be an array (n, d) of floats"),
+    ):
+        kept = (tmp_path / f"{which}.npy").read_bytes()
+        np.save(tmp_path / f"{which}.npy", np.ones(shape, np.float32))
+        assert main(["score", str(run), "--model", named, "--split", "test"]) == 2
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+        (tmp_path / f"{which}.npy").write_bytes(kept)
+
+
+@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "coco", "huggingface"])
+def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, photos: Path, tmp_path: Path) -> None:
+    published(run, tmp_path / "out", format, images=photos, per_caption=1)
+    run = write_run(tmp_path / "test", *_of_test())
+    wanted = read_test_set(run, config(photos, per_caption=1, splits=()))
+    found = read_test_set(tmp_path / "out", config(photos, splits=()))
+
+    def pairs(tests: Any) -> list[Any]:
+        named = (
+            (i, t, f, tests.operators[o]) for (i, t, f, _), o in zip(tests.pairs.tolist(), tests.operator, strict=True)
+        )
+        operator = (lambda name: "all") if format == "negclip" else (lambda name: name)
+        return sorted((tests.files[i].name, tests.texts[t], tests.texts[f], operator(o)) for i, t, f, o in named)
+
+    assert pairs(found) == pairs(wanted) and len(pairs(found)) == TESTS * 9
+    assert ((found.pairs[:, 3] >= 0).all()) == (format == "sugarcrepe++")
+
+
+def _of_test() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    captions, negatives = rows(IMAGES, TESTS)
+    return [row for row in captions if row["split"] == "test"], [row for row in negatives if row["split"] == "test"]
+
+
+def test_winograd_pairs_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"image_0": "a", "image_1": "b", "caption_0": "mug in grass", "caption_1": "grass in mug", "tag": "Relation"}
+    (tmp_path / "examples.jsonl").write_text(json.dumps(row) + "\n")
+    np.save(tmp_path / "i.npy", np.eye(2))
+    np.save(tmp_path / "t.npy", np.array([[0.9, 0.5], [0.8, 0.6]]))
+    model = f"npy:{tmp_path / 'i.npy'},{tmp_path / 't.npy'}"
+    assert main(["score", str(tmp_path), "--model", model, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert {one["protocol"]: (one["model"]["value"], one["chance"]) for one in found["scores"]} == {
+        "text": (100.0, 25.0), "image": (0.0, 25.0), "group": (0.0, 100 / 6)
+    }  # fmt: skip
+
+
+def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None:
+    from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
+    from negcap.pipelines.models.trainer.evaluate import measure
+    from negcap.pipelines.models.trainer.train import train
+    from tests.pipelines.models.trainer_world import write_world
+
+    world = write_world(tmp_path / "world", [("train", 40), ("test", 25)])
+    small: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "threads": 1, "min_count": 2}
+    model = train(TrainConfig(run=world, output=tmp_path / "m", epochs=1, validation_images=10, **small))
+    mine = values(world, f"negcap:{model}", ScoreConfig(splits=("test",), threads=1, per_caption=1))
+    theirs = measure(model, world, EvaluateConfig(threads=1)).metrics["pairwise"]
+    for operator in ("noun", "numeral", "preposition"):
+        assert mine["pairs", operator] == pytest.approx(theirs[operator]["accuracy"])
+
+
+def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    rng = np.random.default_rng(0)
+    words = 4 + len(models.WORDS)
+    weights = rng.normal(size=(3, 6)).astype(np.float32), rng.normal(size=(words, 6)).astype(np.float32)
+
+    def save(name: str, nodes: list[Any], given: list[Any], table: np.ndarray) -> Path:
+        output = helper.make_tensor_value_info(f"{name}_embeds", TensorProto.FLOAT, ["n", 6])
+        held = [helper.make_tensor("w", TensorProto.FLOAT, table.shape, table.ravel().tolist())]
+        held.append(helper.make_tensor("axes", TensorProto.INT64, [1], [1]))
+        graph = helper.make_graph(nodes, name, given, [output], held)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        onnx.save(made, tmp_path / f"{name}.onnx")
+        return tmp_path / f"{name}.onnx"
+
+    pixels = helper.make_tensor_value_info("pixel_values", TensorProto.FLOAT, ["n", 3, 16, 16])
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["n", "words"])
+    image = [helper.make_node("GlobalAveragePool", ["pixel_values"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
+             helper.make_node("MatMul", ["f", "w"], ["image_embeds"])]  # fmt: skip
+    text = [helper.make_node("Gather", ["w", "input_ids"], ["g"]),
+            helper.make_node("ReduceSum", ["g", "axes"], ["text_embeds"], keepdims=0)]  # fmt: skip
+    both = save("image", image, [pixels], weights[0]), save("text", text, [ids], weights[1])
+    models.tokenizer().save_pretrained(tmp_path)
+    from negcap.pipelines.score.encoders.onnx_model import MEAN, STD, load
+
+    tests = read_test_set(run, config(photos))
+    model = load(",".join(map(str, both)), tests, run, ScoreConfig(device="cpu"))
+    tokens = models.tokenizer()(list(tests.texts[:3]))["input_ids"]
+    padded = [row + [0] * (max(map(len, tokens)) - len(row)) for row in tokens]
+    assert np.allclose(model.texts(tests.texts[:3]), weights[1][np.array(padded)].sum(1), atol=1e-5)
+    colour = (9 * 5 % 256, 80, 160)  # of p005.jpg, all over
+    wanted = ((np.array(colour) / 255 - MEAN) / STD) @ weights[0]
+    assert np.allclose(model.images(["p005"], [photos / "p005.jpg"]), wanted, atol=0.1)
+    assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
+
+
+@pytest.mark.skipif(bool(importable("open_clip")), reason=importable("open_clip"))
+def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
+    import open_clip
+    import torch
+
+    tower = {"width": 16, "layers": 1}
+    about = {"embed_dim": 12, "vision_cfg": {**tower, "image_size": 16, "patch_size": 8, "head_width": 8},
+             "text_cfg": {**tower, "context_length": 16, "vocab_size": 49408, "heads": 2}}  # fmt: skip
+    (tmp_path / "architectures").mkdir()
+    (tmp_path / "architectures" / "tiny.json").write_text(json.dumps(about))
+    open_clip.add_model_config(tmp_path / "architectures")
+    torch.manual_seed(0)
+    model = open_clip.create_model("tiny").eval()
+    torch.save(model.state_dict(), tmp_path / "tiny.pt")
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "open_clip_config.json").write_text(json.dumps({"model_cfg": about, "preprocess_cfg": {}}))
+    torch.save(model.state_dict(), saved / "open_clip_pytorch_model.bin")
+    one, two = (values(run, f"open_clip:{name}", config(photos)) for name in (f"tiny:{tmp_path / 'tiny.pt'}", saved))
+    assert one == two
+    from negcap.pipelines.score.encoders.open_clip_model import load
+
+    tests = read_test_set(run, config(photos))
+    mine = load(f"tiny:{tmp_path / 'tiny.pt'}", tests, run, ScoreConfig(device="cpu"))
+    with torch.no_grad():
+        theirs = model.encode_text(open_clip.get_tokenizer("tiny")(list(tests.texts[:4]))).numpy()
+    assert np.allclose(mine.texts(tests.texts[:4]), theirs, atol=1e-5)
+    with pytest.raises(ValueError, match="open_clip has no architecture tinny; did you mean tiny?"):
+        load(f"tinny:{tmp_path / 'tiny.pt'}", tests, run, ScoreConfig())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(bool(importable("sentence_transformers")), reason=importable("sentence_transformers"))
+def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -> None:
+    from negcap.pipelines.score.encoders.sentence_transformers_model import load
+
+    tests = read_test_set(run, config(photos))
+    model = load(str(clip), tests, run, ScoreConfig(device="cpu"))
+    plain = HuggingFace(clip, ScoreConfig(device="cpu"))
+    assert np.allclose(model.texts(tests.texts[:3]), plain.texts(tests.texts[:3]), atol=1e-4)
+    files = [file for file in tests.files[:3] if file is not None]
+    assert np.allclose(model.images([], files), plain.images([], files), atol=1e-4)
+
+
+def test_the_page_has_all_models_and_escapes_names(
+    run: Path, photos: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "<b>odd"
+    odd.symlink_to(clip)
+    command = ["score", str(run), "--model", f"hf:{clip}", "--model", f"hf:{odd}", "--images", str(photos)]
+    assert main([*command, "--split", "test", "--quiet", "--page", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;odd" in page and "<b>odd" not in page and "<script" not in page and "without image" in page
+    printed = capsys.readouterr().out
+    assert printed.count("\npairs, %") == 2 and "shorter is true" in printed and "blind baseline" in printed
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--model", "hf:{empty}"], "hf must be a folder with config.json, {empty} has none"),
+        (["--model", "hf:{clip}"], "clip needs the image files: --images FOLDER"),
+        (["--model", "hf:{clip}", "--images", "{empty}"], "8 images are not in {empty}: p004.jpg, p005.jpg,"),
+        (["--model", "vit:{clip}"], "model must be one of npy:IMAGES,TEXTS, negcap:FOLDER, hf:FOLDER,"),
+        (["--model", "npy:a.npy"], "npy must be two files, npy:IMAGES.npy,TEXTS.npy, was: a.npy"),
+        (["--model", "npy:a.npy,b.npy"], "a.npy: no such file"),
+        (["--model", "onnx:a.onnx"], "onnx must be two files"),
+        (["--model", "negcap:{empty}"], "must be the folder of a trained model"),
+        (["--model", "sentence-transformers:{empty}"], "must be a folder with modules.json or config.json"),
+        ([], "give a model: --model KIND:PATH"),
+        (["--model", "hf:{clip}", "--operator", "verb"], "operator verb has no negatives in"),
+    ],
+)
+def test_bad_input_is_one_line(
+    flags: list[str], message: str, run: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    names = {"clip": str(clip), "empty": str(tmp_path / "empty")}
+    assert main(["score", str(run), "--split", "test", *(flag.format(**names) for flag in flags)]) == 2
+    error = capsys.readouterr().err
+    assert message.format(**names) in error and error.count("\n") == 1
+
+
+def test_weights_must_be_whole(run: Path, photos: Path, clip: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from safetensors.numpy import load_file, save_file
+
+    shutil.copytree(clip, tmp_path / "cut")
+    weights = load_file(clip / "model.safetensors")
+    weights.pop("text_projection.weight")
+    save_file(weights, tmp_path / "cut" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match="must be those of the whole model, lack: text_projection.weight"):
+        values(run, f"hf:{tmp_path / 'cut'}", config(photos))
+
+
+def test_missing_images_are_left_out_and_counted(run: Path, photos: Path, clip: Path, tmp_path: Path) -> None:
+    some = tmp_path / "some"
+    some.mkdir()
+    for file in sorted(photos.iterdir())[:-3]:
+        (some / file.name).write_bytes(file.read_bytes())
+    (found,) = score(run, [f"hf:{clip}"], config(some, skip_missing=True), Silent())
+    assert found.about["images"] == TESTS - 3 and found.about["images left out, missing"] == 3
