@@ -12,6 +12,7 @@ from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import (
     COMPONENTS,
     COMPOSITIONS,
+    DIVERSITIES,
     FAMILIES,
     IMAGE_POOLINGS,
     MODELS,
@@ -62,7 +63,7 @@ training = options.together(
         RECIPES,
         "Settings of those that are not given: negcap's, or the paper's of the model; default: house.",
     ),
-    click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13."),
+    click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13, mha-d 20."),
     click.option("--batch-size", type=int, help="Image-caption pairs per batch; default: 128."),
     options.train_splits,
     click.option("--validation-split", metavar="NAME", help="Split whose rsum selects the epoch; default: val."),
@@ -112,6 +113,11 @@ training = options.together(
         help="Learned numbers joined to the vector of each word in FILE; default: 0, vse-c with --recipe paper 100.",
     ),
     options.min_count,
+    options.several(
+        "--language",
+        "languages",
+        "ISO 639 code of the captions' language; only mha-d takes several; default: en, mha-d en and de.",
+    ),
     click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),
     click.option(
         "--constant", type=int, help="Epochs before the learning rate first falls; default: as --decay-every, univse 6."
@@ -122,6 +128,7 @@ training = options.together(
     click.option(
         "--margin", type=float, help="Margin of the hinge loss; default: 0.2, other similarities than cosine 0.05."
     ),
+    click.option("--weight-decay", type=float, help="Factor of the L2 penalty in Adam; default: 0."),
     click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2."),
     click.option("--dropout", type=float, help="Fraction of image features set to 0 in training; default: 0.2."),
     click.option("--average", type=float, help="Decay per step of the moving average of the weights; default: 0.998."),
@@ -138,6 +145,15 @@ training = options.together(
     options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
+    click.option("--heads", type=int, help="mha-d: attention heads, each of --joint dimensions; default: 3."),
+    click.option("--attention-dim", type=int, help="mha-d: rows of the heads' matrices; default: as --joint."),
+    click.option("--region-tanh/--no-region-tanh", default=None, help="mha-d: tanh over mapped regions; default: no."),
+    click.option("--gamma", type=float, help="mha-d: factor of the loss between two languages; default: 0.6."),
+    options.one_of(
+        "--diversity", DIVERSITIES, "mha-d: hinge that keeps heads apart, see the documentation; default: distance."
+    ),
+    click.option("--diversity-margin", type=float, help="mha-d: margin of these hinges; default: 0.1."),
+    click.option("--diversity-weight", type=float, help="mha-d: factor of these hinges; default: 1."),
     click.option("--amp/--no-amp", default=None, help="Compute in bf16 on a GPU; default: amp."),
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."),
     options.quiet,
@@ -151,7 +167,7 @@ training = options.together(
 @options.several(
     "--negative-family",
     "negative_families",
-    "vse-c: train on negatives of this family; default: noun, numeral and relation.",
+    "vse-c, mha-d: train on negatives of this family; default: noun, numeral and relation, mha-d none.",
     choices=FAMILIES,
 )
 @options.seed
