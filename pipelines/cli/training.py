@@ -29,6 +29,19 @@ from negcap.pipelines.cli.options import FOLDER
 SHARED = ("device", "threads")
 EVALUATED = ("split", "captions_per_image", "complete", "per_family", "per_attack", *SHARED)
 
+
+def _vector_files(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> Path | None:
+    """The file of --vectors FILE, or None; the files of --vectors CODE=FILE become the parameter other_vectors."""
+    files: dict[str, Path] = {}
+    for value in values:
+        code, equals, file = value.partition("=")
+        code, file = (code, file) if equals and code.isalpha() and len(code) <= 3 else ("", value)
+        files[code] = FOLDER.convert(file, flag, ctx)
+    first = files.pop("", None)
+    ctx.params["other_vectors"] = tuple(files.items()) or None
+    return first
+
+
 attacks = options.together(
     click.option("--split", metavar="NAME", help="Split on which to evaluate; default: test."),
     click.option(
@@ -100,7 +113,11 @@ training = options.together(
     click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
     options.one_of("--image-pooling", IMAGE_POOLINGS, "How a grid becomes one vector; default: average, univse max-k."),
     click.option(
-        "--vectors", type=FOLDER, metavar="FILE", help="Word vectors to start from: GloVe's text form or npz."
+        "--vectors",
+        multiple=True,
+        callback=_vector_files,
+        metavar="[CODE=]FILE",
+        help="Word vectors to start from: GloVe's text form or npz; de=FILE: of mha-d's further language de.",
     ),
     click.option(
         "--tune-vectors/--keep-vectors",
@@ -233,18 +250,21 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
 @options.model
 @options.run
 @click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the pictures; default: MODEL/pictures.")
-@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png.")
+@click.option(
+    "--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png and heads.png."
+)
 @click.option(
     "--query", "queries", multiple=True, metavar="TEXT", help="What to look for, e.g. 'a black dog'. May be repeated."
 )
-@click.option("--best", type=int, help="Photos shown per query; default: 6.")
+@click.option("--best", type=int, help="Photos shown per query, or in heads.png; default: 6.")
 @options.spacy_model
 @click.option("--seed", type=int, help="Seed of t-SNE; default: 0.")
 def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
-    """Draw pictures of what a UniVSE model has learned.
+    """Draw pictures of what a UniVSE or MHA-D model has learned.
 
-    relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation.
-    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE.
+    UniVSE: relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation;
+    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE. MHA-D:
+    heads.png: the regions and words to which each head attends; views.png: images and captions in the plane.
 
     \b
     Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
@@ -308,3 +328,27 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
         if readme:
             readme.write_text(comparison.insert_tables(readme.read_text("utf-8"), text), "utf-8")
         print(text)
+
+
+@negcap.command()
+@options.model
+@click.argument("pairs", type=FOLDER)
+@click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the table as Markdown and JSON; default: none.")
+@click.option("--language", metavar="CODE", help="Language of the sentences, one of the model's; default: en.")
+@click.option("--seed", type=int, help="Seed of the bootstrap; default: 0.")
+@options.device
+def similarity(model: Path, pairs: Path, output: Path | None, **given: Any) -> None:
+    """Compare a model's similarity of sentences with people's.
+
+    Prints Pearson's r of the model's cosines with the scores in PAIRS, by part of the data, with 95 % intervals. PAIRS
+    is a tab-separated file: the STS benchmark, SICK, or one with the columns score, sentence1 and sentence2.
+
+    \b
+    Example: negcap similarity outputs/vse-c sts-dev.tsv
+    """
+    from negcap.pipelines.models.trainer.sentence_similarity import SimilarityConfig
+    from negcap.pipelines.models.trainer.sentence_similarity import similarity as measure
+
+    given = options.only_set(given)
+    with one_line_errors():
+        print(measure(model, pairs, SimilarityConfig(**given), output))

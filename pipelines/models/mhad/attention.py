@@ -26,8 +26,9 @@ class Attended(NamedTuple):
     vectors: Tensor
 
     def joined(self) -> Tensor:
-        """The vectors of all heads one after the other, as one unit vector: (B, K · H), float32."""
-        return functional.normalize(self.vectors.flatten(1).float(), dim=-1)
+        """The vectors of all heads one after the other, as one unit vector: (B, K · H), float32 (float64 stays)."""
+        joined = self.vectors.flatten(1)
+        return functional.normalize(joined.to(torch.promote_types(joined.dtype, torch.float)), dim=-1)
 
 
 class AttentionHeads(nn.Module):
@@ -51,8 +52,9 @@ class AttentionHeads(nn.Module):
         heads, width, size = self.of_state.shape
         wanted = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()
         found = functional.linear(states, self.of_state.view(heads * width, size)).tanh()
-        scores = (found.view(*states.shape[:2], heads, width) * wanted).sum(-1).float()
-        weights = scores.masked_fill(~present[..., None], -torch.inf).softmax(1).transpose(1, 2).to(states.dtype)
+        scores = (found.view(*states.shape[:2], heads, width) * wanted).sum(-1)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float)).masked_fill(~present[..., None], -torch.inf)
+        weights = scores.softmax(1).transpose(1, 2).to(states.dtype)
         return Attended(weights, weights @ states)
 
 

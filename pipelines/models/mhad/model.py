@@ -47,6 +47,12 @@ class MultiHeadAttention(nn.Module):
                     embedding, config.word_dim, config.joint, width, config.heads, generator
                 )
 
+    def encoder(self, language: str) -> SentenceEncoder:
+        """The encoder of sentences in one of the model's languages."""
+        found = self.text[language]
+        assert isinstance(found, SentenceEncoder)
+        return found
+
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
         return joined.view(len(joined), self.head_count, -1)
@@ -55,7 +61,7 @@ class MultiHeadAttention(nn.Module):
         """Unit vectors (B, K · H) of texts `rows` (B,), each by the encoder of its language."""
         spoken = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
         found = spoken.unique().tolist()
-        encoders = [self.text[language] for language in self.languages]
+        encoders = [self.encoder(language) for language in self.languages]
         if len(found) == 1:
             return encoders[found[0]](texts.tokens, texts.offsets, rows)
         places = [(spoken == language).nonzero()[:, 0] for language in found]
@@ -67,6 +73,6 @@ class MultiHeadAttention(nn.Module):
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
         """Unit vectors (Q, K · H) of Q phrases of the first language, each encoded as a sentence."""
         tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
-        encoder = self.text[self.languages[0]]
+        encoder = self.encoder(self.languages[0])
         with torch.inference_mode():
             return encoder(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))

@@ -121,7 +121,7 @@ def mhad_losses(
         for language, captions in rows.items():
             if negatives is not None and language == LANGUAGE:
                 captions = torch.cat([captions, batch.texts.captions + negatives.rows])
-            texts[language] = model.text[language](batch.texts.tokens, batch.texts.offsets, captions)
+            texts[language] = model.encoder(language)(batch.texts.tokens, batch.texts.offsets, captions)
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     terms = {}
     if negatives is not None:
