@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.encoders import TRANSFORMS
 from negcap.pipelines.models.sampling import pack_sentences
+from negcap.pipelines.models.similarities import unit
 
 MAX_WORDS = 100  # of a sentence that are read, besides <start>
 
@@ -27,8 +28,7 @@ class Attended(NamedTuple):
 
     def joined(self) -> Tensor:
         """The vectors of all heads one after the other, as one unit vector: (B, K · H), float32 (float64 stays)."""
-        joined = self.vectors.flatten(1)
-        return functional.normalize(joined.to(torch.promote_types(joined.dtype, torch.float)), dim=-1)
+        return unit(self.vectors.flatten(1))
 
 
 class AttentionHeads(nn.Module):

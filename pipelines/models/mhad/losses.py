@@ -7,7 +7,8 @@ from itertools import combinations_with_replacement
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+
+from negcap.pipelines.models.similarities import unit
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
 # hinge of `printed`, which is 0 for heads that are similar, and so contradicts its text, "push apart up to a margin".
@@ -25,7 +26,7 @@ def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tens
     unordered and include a view with itself; pairs of heads (k, r), k ≠ r, are ordered. margin: α_D. reading: a key of
     HINGES.
     """
-    units = [functional.normalize(view, dim=-1) for view in views]
+    units = [unit(view) for view in views]
     different = ~torch.eye(units[0].shape[1], dtype=torch.bool, device=units[0].device)
     total = units[0].new_zeros(())
     for one, other in combinations_with_replacement(units, 2):

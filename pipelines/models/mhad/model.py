@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.encoders import word_embedding
 from negcap.pipelines.models.mhad.attention import RegionEncoder, SentenceEncoder
+from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
@@ -17,8 +18,8 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 class MultiHeadAttention(nn.Module):
     """An encoder of image regions and one of sentences per language, each with K attention heads of its own.
 
-    The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the inner
-    product. Images and sentences are encoded apart from each other. features: the size of a region's feature vector.
+    The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
+    cosine. Images and sentences are encoded apart from each other. features: the size of a region's feature vector.
     words, vectors: the size of the first language's vocabulary, and initial word vectors, see `word_embedding`. others:
     the same two for each further language.
     """
@@ -33,6 +34,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
+        self.similarity = COSINE
         self.languages = config.languages
         self.head_count = config.heads
         width = config.attention_dim or config.joint

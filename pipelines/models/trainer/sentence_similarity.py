@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.engine.bounds import at_least, one_of
-from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import DEVICES, cores
 from negcap.pipelines.models.device import choose_device
