@@ -32,6 +32,7 @@ CAPTIONS = schema(
 RECORD_REASONS = (
     "no_text",
     "no_image",
+    "no_language",
     "not_utf8",
     "not_a_record",
     "too_long",

@@ -7,7 +7,11 @@ from negcap.schemas.fields import field, schema
 RANKS = schema(
     "ranks",
     1,
-    field("candidates", pa.string(), "what was ranked: plain, or an attack such as vse-c:noun or univse:object"),
+    field(
+        "candidates",
+        pa.string(),
+        "what was ranked: plain, captions of a further language (plain:de), or an attack such as vse-c:noun",
+    ),
     field("direction", pa.string(), "i2t: captions for an image; t2i: images for a caption"),
     field("query", pa.string(), "image_id (i2t) or caption_id (t2i)"),
     field("rank", pa.int32(), "1 + the number of false candidates that score at least as high as the best true one"),

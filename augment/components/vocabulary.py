@@ -62,7 +62,8 @@ def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     import pyarrow as pa
 
     names = [*keys, "kind", *WORDS]
-    summed = pa.concat_tables(tables).group_by(names, use_threads=False).aggregate([("count", "sum")])
+    every = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
+    summed = every.group_by(names, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
 
 

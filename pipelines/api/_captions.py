@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
+from negcap.pipelines.readers.record import Record, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +69,7 @@ def captions_table(captions: Captions, config: IngestConfig) -> pa.Table:
 def _records(table: pa.Table, config: IngestConfig) -> Iterator[Record | Rejected]:
     from negcap.pipelines.readers.table import captions_of, choose_columns, rows_of
 
-    options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
-    chosen = choose_columns(table.schema, options, NAME)
+    chosen = choose_columns(table.schema, config.reading, NAME)
     for row in rows_of(table.to_batches(), chosen, NAME, config.language):
         for record in captions_of(row):
             yield clean(record)

@@ -25,6 +25,7 @@ reading = options.together(
     click.option("--caption-column", metavar="NAME", help="Column of the caption in such a table."),
     click.option("--split-column", metavar="NAME", help="Column of the split in such a table, if it has one."),
     click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions; default: en."),
+    click.option("--language-column", metavar="NAME", help="Column of each caption's language in such a table."),
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: the format."),
     options.limit,
     click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images; default: 1000."),

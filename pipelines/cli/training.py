@@ -12,6 +12,7 @@ from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import (
     COMPONENTS,
     COMPOSITIONS,
+    DIVERSITIES,
     FAMILIES,
     IMAGE_POOLINGS,
     MODELS,
@@ -27,6 +28,19 @@ from negcap.pipelines.cli.options import FOLDER
 
 SHARED = ("device", "threads")
 EVALUATED = ("split", "captions_per_image", "complete", "per_family", "per_attack", *SHARED)
+
+
+def _vector_files(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> Path | None:
+    """The file of --vectors FILE, or None; the files of --vectors CODE=FILE become the parameter other_vectors."""
+    files: dict[str, Path] = {}
+    for value in values:
+        code, equals, file = value.partition("=")
+        code, file = (code, file) if equals and code.isalpha() and len(code) <= 3 else ("", value)
+        files[code] = FOLDER.convert(file, flag, ctx)
+    first = files.pop("", None)
+    ctx.params["other_vectors"] = tuple(files.items()) or None
+    return first
+
 
 attacks = options.together(
     click.option("--split", metavar="NAME", help="Split on which to evaluate; default: test."),
@@ -62,7 +76,7 @@ training = options.together(
         RECIPES,
         "Settings of those that are not given: negcap's, or the paper's of the model; default: house.",
     ),
-    click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13."),
+    click.option("--epochs", type=int, help="Epochs in all, finished ones included; default: 30, univse 13, mha-d 20."),
     click.option("--batch-size", type=int, help="Image-caption pairs per batch; default: 128."),
     options.train_splits,
     click.option("--validation-split", metavar="NAME", help="Split whose rsum selects the epoch; default: val."),
@@ -99,7 +113,11 @@ training = options.together(
     click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
     options.one_of("--image-pooling", IMAGE_POOLINGS, "How a grid becomes one vector; default: average, univse max-k."),
     click.option(
-        "--vectors", type=FOLDER, metavar="FILE", help="Word vectors to start from: GloVe's text form or npz."
+        "--vectors",
+        multiple=True,
+        callback=_vector_files,
+        metavar="[CODE=]FILE",
+        help="Word vectors to start from: GloVe's text form or npz; de=FILE: of mha-d's further language de.",
     ),
     click.option(
         "--tune-vectors/--keep-vectors",
@@ -112,6 +130,11 @@ training = options.together(
         help="Learned numbers joined to the vector of each word in FILE; default: 0, vse-c with --recipe paper 100.",
     ),
     options.min_count,
+    options.several(
+        "--language",
+        "languages",
+        "ISO 639 code of the captions' language; only mha-d takes several; default: en, mha-d en and de.",
+    ),
     click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3."),
     click.option(
         "--constant", type=int, help="Epochs before the learning rate first falls; default: as --decay-every, univse 6."
@@ -122,6 +145,7 @@ training = options.together(
     click.option(
         "--margin", type=float, help="Margin of the hinge loss; default: 0.2, other similarities than cosine 0.05."
     ),
+    click.option("--weight-decay", type=float, help="Factor of the L2 penalty in Adam; default: 0."),
     click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2."),
     click.option("--dropout", type=float, help="Fraction of image features set to 0 in training; default: 0.2."),
     click.option("--average", type=float, help="Decay per step of the moving average of the weights; default: 0.998."),
@@ -138,6 +162,15 @@ training = options.together(
     options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
+    click.option("--heads", type=int, help="mha-d: attention heads, each of --joint dimensions; default: 3."),
+    click.option("--attention-dim", type=int, help="mha-d: rows of the heads' matrices; default: as --joint."),
+    click.option("--region-tanh/--no-region-tanh", default=None, help="mha-d: tanh over mapped regions; default: no."),
+    click.option("--gamma", type=float, help="mha-d: factor of the loss between two languages; default: 0.6."),
+    options.one_of(
+        "--diversity", DIVERSITIES, "mha-d: hinge that keeps heads apart, see the documentation; default: distance."
+    ),
+    click.option("--diversity-margin", type=float, help="mha-d: margin of these hinges; default: 0.1."),
+    click.option("--diversity-weight", type=float, help="mha-d: factor of these hinges; default: 1."),
     click.option("--amp/--no-amp", default=None, help="Compute in bf16 on a GPU; default: amp."),
     click.option("--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."),
     options.quiet,
@@ -151,7 +184,7 @@ training = options.together(
 @options.several(
     "--negative-family",
     "negative_families",
-    "vse-c: train on negatives of this family; default: noun, numeral and relation.",
+    "vse-c, mha-d: train on negatives of this family; default: noun, numeral and relation, mha-d none.",
     choices=FAMILIES,
 )
 @options.seed
@@ -217,18 +250,21 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
 @options.model
 @options.run
 @click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the pictures; default: MODEL/pictures.")
-@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png.")
+@click.option(
+    "--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png and heads.png."
+)
 @click.option(
     "--query", "queries", multiple=True, metavar="TEXT", help="What to look for, e.g. 'a black dog'. May be repeated."
 )
-@click.option("--best", type=int, help="Photos shown per query; default: 6.")
+@click.option("--best", type=int, help="Photos shown per query, or in heads.png; default: 6.")
 @options.spacy_model
 @click.option("--seed", type=int, help="Seed of t-SNE; default: 0.")
 def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
-    """Draw pictures of what a UniVSE model has learned.
+    """Draw pictures of what a UniVSE or MHA-D model has learned.
 
-    relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation.
-    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE.
+    UniVSE: relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation;
+    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE. MHA-D:
+    heads.png: the regions and words to which each head attends; views.png: images and captions in the plane.
 
     \b
     Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
@@ -292,3 +328,27 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
         if readme:
             readme.write_text(comparison.insert_tables(readme.read_text("utf-8"), text), "utf-8")
         print(text)
+
+
+@negcap.command()
+@options.model
+@click.argument("pairs", type=FOLDER)
+@click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the table as Markdown and JSON; default: none.")
+@click.option("--language", metavar="CODE", help="Language of the sentences, one of the model's; default: en.")
+@click.option("--seed", type=int, help="Seed of the bootstrap; default: 0.")
+@options.device
+def similarity(model: Path, pairs: Path, output: Path | None, **given: Any) -> None:
+    """Compare a model's similarity of sentences with people's.
+
+    Prints Pearson's r of the model's cosines with the scores in PAIRS, by part of the data, with 95 % intervals. PAIRS
+    is a tab-separated file: the STS benchmark, SICK, or one with the columns score, sentence1 and sentence2.
+
+    \b
+    Example: negcap similarity outputs/vse-c sts-dev.tsv
+    """
+    from negcap.pipelines.models.trainer.sentence_similarity import SimilarityConfig
+    from negcap.pipelines.models.trainer.sentence_similarity import similarity as measure
+
+    given = options.only_set(given)
+    with one_line_errors():
+        print(measure(model, pairs, SimilarityConfig(**given), output))

@@ -7,6 +7,7 @@ before it:
 
     evaluation   retrieval metrics, attacks by negatives, retrieval by components
     univse       UniVSE: model, losses, sampled components, its own metrics and figures
+    mhad         MHA-D: attention heads, diversity loss, batches of several languages
     trainer      the registry of models, and the verbs train, evaluate, compare and picture
     captioner    the conditional GAN that writes captions, and the verbs captioner and assess
 """

@@ -18,11 +18,12 @@ from negcap.schemas.captions import LANGUAGE
 
 
 class Captions(NamedTuple):
-    """The C English captions of a run, in the run's order.
+    """The C captions of a run in some languages, in the run's order.
 
     ids, texts, splits: one entry per caption. image_ids: one per image (I). image: (C,) the index into image_ids of
-    each caption's image. human: (C,) bool, True for a caption written by a person. extra: the number of captions, at
-    the end, that come from the table `extra` (see `read_captions`).
+    each caption's image. human: (C,) bool, True for a caption written by a person. language: (C,) the index into
+    `languages`, ISO 639 codes, of each caption's language. extra: the number of captions, at the end, that come from
+    the table `extra` (see `read_captions`).
     """
 
     ids: list[str]
@@ -31,7 +32,30 @@ class Captions(NamedTuple):
     image_ids: list[str]
     image: Tensor
     human: Tensor
+    language: Tensor
+    languages: tuple[str, ...]
     extra: int = 0
+
+    def in_language(self, captions: Tensor, language: str) -> Tensor:
+        """Those of the captions (n,), indices, that are in this language."""
+        return captions[self.language[captions] == self.languages.index(language)]
+
+    def require_every_language(self, captions: Tensor, what: str) -> None:
+        """Raise ValueError, naming the first such image, if the captions (n,) of an image lack one of the languages.
+
+        what: the role of the captions, for the message.
+        """
+        there = torch.zeros(len(self.image_ids), len(self.languages), dtype=torch.bool)
+        there[self.image[captions], self.language[captions]] = True
+        lacking = (there.any(1) & ~there.all(1)).nonzero()[:, 0]
+        if len(lacking):
+            first = int(lacking[0])
+            missing = self.languages[int(there[first].long().argmin())]
+            count = f"{len(lacking):,} of {int(there.any(1).sum()):,} images lack a language"
+            raise ValueError(
+                f"every image {what} must have captions in {' and '.join(self.languages)}, "
+                f"{self.image_ids[first]} has none in: {missing} ({count})"
+            )
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The indices of the captions in these splits, in ascending order; empty if there are none."""
@@ -54,17 +78,20 @@ class Captions(NamedTuple):
         human = captions[self.human[captions]]
         return human if len(human) else captions
 
-    def to_evaluate(self, split: str, available: Tensor, limit: int | None, per_image: int | None = None) -> Tensor:
-        """The indices (n,) of the captions that an evaluation on a split uses.
+    def to_evaluate(
+        self, split: str, available: Tensor, limit: int | None, per_image: int | None = None, language: str = LANGUAGE
+    ) -> Tensor:
+        """The indices (n,) of the captions in a language that an evaluation on a split uses.
 
         available: (I,) bool, images with features. limit: use only this many first images; None: all. per_image: use
         only this many first captions of each image; None: all. Raises ValueError for an unknown split, or one without
         captions of images with features.
         """
-        chosen = self.for_metrics(self.of_split(split))
+        chosen = self.for_metrics(self.in_language(self.of_split(split), language))
         chosen = chosen[available[self.image[chosen]]]
         if not len(chosen):
-            raise ValueError(f"split {split!r} must have captions of images with features, has none")
+            spoken = f" in {language}" if len(self.languages) > 1 else ""
+            raise ValueError(f"split {split!r} must have captions{spoken} of images with features, has none")
         if limit:
             chosen = chosen[torch.isin(self.image[chosen], self.image[chosen].unique()[:limit])]
         if per_image:
@@ -74,17 +101,22 @@ class Captions(NamedTuple):
         return chosen
 
 
-def read_captions(run: Path, extra: str = "") -> Captions:
-    """Read the English captions of a run, followed by those of its table `extra` if that name is not empty.
+def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:
+    """Read the captions of a run in these languages, followed by those of its table `extra` if the name is not empty.
 
-    Raises FileNotFoundError for a missing table, ValueError for an extra table without the columns of captions.
+    Raises FileNotFoundError for a missing table, ValueError for an extra table without the columns of captions, or a
+    language of which the run has no captions.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
     lacking = [name for table in tables for name in columns if name not in table.column_names]
     if lacking:
         raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
-    tables = [rows.filter(pc.equal(rows["language"], LANGUAGE)) for rows in tables]
+    there = tables[0]["language"].unique().to_pylist()
+    if missing := [language for language in languages if language not in there]:
+        known = ", ".join(sorted(there)) or "none"
+        raise ValueError(f"languages must be of the captions in {run}, {known}, were: {', '.join(missing)}")
+    tables = [rows.filter(pc.is_in(rows["language"], pa.array(languages))) for rows in tables]
     rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
     return Captions(
@@ -94,6 +126,8 @@ def read_captions(run: Path, extra: str = "") -> Captions:
         images.dictionary.to_pylist(),
         torch.from_numpy(images.indices.to_numpy().astype(np.int64)),
         torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
+        torch.from_numpy(pc.index_in(rows["language"], pa.array(languages)).to_numpy().astype(np.int64)),
+        languages,
         sum(len(table) for table in tables[1:]),
     )
 

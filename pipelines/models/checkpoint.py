@@ -44,10 +44,12 @@ def prepare_folder(
     *,
     overwrite: bool,
     weights: Sequence[str] = (BEST, LAST),
+    others: Mapping[str, WordVocabulary] = MappingProxyType({}),
 ) -> None:
     """Prepare a folder for a training with this identity; a folder that holds this very training is left as it is.
 
-    weights: the names under which this training saves weights. Raises ValueError if the folder holds another training
+    weights: the names under which this training saves weights. others: the vocabularies of further languages, written
+    to files such as vocabulary.de.json. Raises ValueError if the folder holds another training
     (the message names the first difference) or anything else. With `overwrite`, the files of another training are
     deleted.
     """
@@ -62,8 +64,12 @@ def prepare_folder(
     saved = [f"{name}.{suffix}" for name in weights for suffix in ("json", "safetensors")]
     for name in (CONFIG, VOCABULARY, METRICS, *saved):
         (folder / name).unlink(missing_ok=True)
+    for path in folder.glob("vocabulary.*.json"):
+        path.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VOCABULARY, list(vocabulary.words))
+    for language, words in others.items():
+        write_json(folder / f"vocabulary.{language}.json", list(words.words))
     write_json(folder / CONFIG, identity)
 
 
@@ -161,10 +167,19 @@ def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
         raise FileNotFoundError(
             f"{folder} must be the folder of a trained model, has no {CONFIG}: negcap {verb} creates one"
         )
-    words = _read_json(folder / VOCABULARY, list)
+    return _read_json(folder / CONFIG), _read_vocabulary(folder / VOCABULARY)
+
+
+def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
+    """The vocabularies of a model's further languages, by language. Raises ValueError for a missing or damaged file."""
+    return {language: _read_vocabulary(folder / f"vocabulary.{language}.json") for language in languages}
+
+
+def _read_vocabulary(path: Path) -> WordVocabulary:
+    words = _read_json(path, list)
     if not all(type(word) is str for word in words):
-        raise ValueError(f"{folder / VOCABULARY} must be a list of words, is damaged")
-    return _read_json(folder / CONFIG), WordVocabulary(tuple(words))
+        raise ValueError(f"{path} must be a list of words, is damaged")
+    return WordVocabulary(tuple(words))
 
 
 def restore_config(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from negcap.augment.operators import PRESETS
 from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
 from negcap.schemas.features import TABLE
 
-MODELS = ("vse", "vse++", "vse-c", "univse", "order")
+MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")
@@ -21,10 +22,11 @@ COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
 SIMILARITIES = ("cosine", "order", "order-reversed")
 REDUCTIONS = ("hardest", "mean", "sum")
+DIVERSITIES = ("none", "distance", "similarity", "printed")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = (
     *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim"),
-    *("min_count", "decay_every", "threads"),
+    *("min_count", "decay_every", "threads", "heads"),
 )
 SHARES = ("average", "dropout")
 # Per model, the defaults that differ from those of TrainConfig.
@@ -45,13 +47,19 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         **{"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0},
         **{"pooling": "last", "bidirectional": False, "similarity": "order"},
     },
+    "mha-d": {"languages": ("en", "de"), "negative_families": (), "joint": 512, "epochs": 20},
 }
 ORDER_MARGIN = 0.05  # default of a similarity other than the cosine
 # The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
-# et al. 2018) and UniVSE (Wu et al. 2019). VSE-C and UniVSE begin with GloVe's vectors (`vectors`).
+# et al. 2018), UniVSE (Wu et al. 2019) and MHA-D (Huang et al. 2019). VSE-C and UniVSE begin with GloVe's vectors
+# (`vectors`).
 _PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pooling": "last"}
 _VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
-PAPER: dict[str, dict[str, Any]] = {"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN, "univse": _PLAIN}
+_MHA_D = {**_PLAIN, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6}
+PAPER: dict[str, dict[str, Any]] = {
+    **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN},
+    **{"univse": _PLAIN, "mha-d": _MHA_D},
+}
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay", "temperature")
 AT_LEAST_ZERO = (
     "warm_up",
@@ -61,6 +69,7 @@ AT_LEAST_ZERO = (
     "constant",
     "least_rate",
     "relations_after",
+    *("attention_dim", "gamma", "diversity_margin", "diversity_weight", "weight_decay"),
 )
 ONE_OF = {
     "model": MODELS,
@@ -73,6 +82,7 @@ ONE_OF = {
     "reduce_obj": REDUCTIONS,
     "reduce_attr": REDUCTIONS,
     "reduce_rel": REDUCTIONS,
+    "diversity": DIVERSITIES,
     "device": DEVICES,
 }
 RESUMABLE = ("run", "output", "epochs", "threads")  # may change when a training is resumed
@@ -97,7 +107,9 @@ class TrainConfig:
         extra: a table of further captions to train on, as `negcap caption` writes it; no metric is computed on them.
         features: the table of image features: `features`, or NAME for the table `features_NAME`.
         min_count: how often a word must occur in the train captions to enter the vocabulary.
-    Negatives (vse-c)
+        languages: of the captions, ISO 639 codes; one, or for mha-d one or more, of which every image then needs
+            captions. vse-c and univse are for English, of which negatives and components are.
+    Negatives (vse-c; mha-d if it has negative_families)
         negatives: how many are sampled per caption of a batch, anew in every epoch, from those of the families
             `negative_families` made by `negative_operators`; all families that a caption has are equally likely.
         share_negatives: compare each image with the negatives of all captions of the batch, as VSE-C's released code
@@ -110,10 +122,10 @@ class TrainConfig:
             UniVSE's modifier vectors. vectors: a file of initial word vectors (GloVe's text format or npz), or None;
             tune_vectors: whether vectors from a file are trained; those of words that the file lacks always are.
             grounded_dim: the size of a learned vector that is joined to each word's vector of the file, which then is
-            fixed, or 0 for words that the file lacks (VSE-C, section 3.1; not univse, which has modifier vectors); 0:
-            none.
+            fixed, or 0 for words that the file lacks (VSE-C, section 3.1; not univse or mha-d); 0: none.
+            other_vectors: for mha-d, pairs of a further language and the file of its vectors.
         similarity: of images and texts: cosine, order (the penalty of Vendrov et al. 2016), or order-reversed (captions
-            more specific than images); univse has cosine only.
+            more specific than images); univse and mha-d have cosine only.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
             the regions of a grid, see ImageEncoder.
@@ -122,7 +134,8 @@ class TrainConfig:
             `decay_every`), then multiplied by `decay` before every `decay_every` epochs, but never below `least_rate`.
         margin: of the hinges. warm_up: the number of first epochs that sum the hinges of all negatives (VSE) instead of
             taking the hardest one (VSE++).
-        clip: the maximum norm of the gradients. dropout: the share of image features set to 0.
+        weight_decay: the factor of the L2 penalty in Adam. clip: the maximum norm of the gradients. dropout: the share
+            of image features set to 0.
         average: the decay of the exponential moving average of the weights, which is validated and kept; 0: none.
         amp: compute in bf16 on a GPU. device: auto, cpu or cuda. threads: of the CPU.
     UniVSE
@@ -138,6 +151,13 @@ class TrainConfig:
             component vectors.
         alpha: α, the sentence's weight in the caption's vector u_cap = Norm(α u_sent + (1 - α) u_comp), where u_sent is
             the sentence's vector.
+    MHA-D
+        heads: K, the attention heads of each encoder. Here `joint` is the size of one head's vector; the vector of an
+            image or a sentence has heads · joint numbers. attention_dim: the number of rows of a head's matrices; 0:
+            joint. region_tanh: whether a tanh follows the linear layer of regions.
+        gamma: γ, the factor of the loss between captions of two languages.
+        diversity: the reading of the hinges that keep heads apart: distance, similarity or printed, see
+            `diversity_loss`, or none. diversity_margin: their margin α_D. diversity_weight: β, their factor.
     """
 
     run: Path
@@ -167,7 +187,9 @@ class TrainConfig:
     vectors: Path | None = None
     tune_vectors: bool = True
     grounded_dim: int = 0
+    other_vectors: tuple[tuple[str, Path], ...] = ()
     min_count: int = 4
+    languages: tuple[str, ...] = ("en",)
     learning_rate: float = 1e-3
     constant: int | None = None
     decay: float = 0.1
@@ -189,6 +211,14 @@ class TrainConfig:
     temperature: float = 1.0
     composition: str = "average"
     alpha: float = 0.75
+    heads: int = 3
+    attention_dim: int = 0
+    region_tanh: bool = False
+    gamma: float = 0.6
+    diversity: str = "distance"
+    diversity_margin: float = 0.1
+    diversity_weight: float = 1.0
+    weight_decay: float = 0.0
     device: str = "auto"
     amp: bool = True
     threads: int = field(default_factory=cores)
@@ -207,14 +237,29 @@ class TrainConfig:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must be in [0, 1], was: {self.alpha}")
         below_one(self, SHARES)
-        if self.grounded_dim and self.model == "univse":
-            raise ValueError("grounded_dim is for vse, vse++ and vse-c: univse has modifier vectors")
-        if self.similarity != "cosine" and self.model == "univse":
-            raise ValueError(f"similarity must be cosine for univse, was: {self.similarity}")
+        if self.grounded_dim and self.model in ("univse", "mha-d"):
+            raise ValueError(f"grounded_dim is for models with one vector per word, the model was: {self.model}")
+        if self.similarity != "cosine" and self.model in ("univse", "mha-d"):
+            raise ValueError(f"similarity must be cosine for {self.model}, was: {self.similarity}")
+        self._check_languages()
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
             raise ValueError("train_splits and negative_families must not be empty")
+
+    def _check_languages(self) -> None:
+        known = [code for code in self.languages if re.fullmatch(r"[a-z]{2,3}", code)]
+        if len(set(known)) != len(self.languages) or not known:
+            raise ValueError(f"languages must be different ISO 639 codes such as en, were: {', '.join(self.languages)}")
+        if len(known) > 1 and self.model != "mha-d":
+            raise ValueError(f"languages must be one for {self.model}, were: {', '.join(known)}")
+        english = self.model in ("vse-c", "univse") or (self.model == "mha-d" and self.negative_families)
+        if english and "en" not in known:
+            what = "components" if self.model == "univse" else "negatives"
+            raise ValueError(f"languages must have en, as {what} are English, were: {', '.join(known)}")
+        if unknown := [code for code, _ in self.other_vectors if code not in known[1:]]:
+            further = ", ".join(known[1:]) or "none"
+            raise ValueError(f"other_vectors must be of the further languages, {further}, were: {', '.join(unknown)}")
 
     @property
     def table(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.models.cache import cached_arrays
 from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
+from negcap.schemas.captions import LANGUAGE
 
-LAYOUT = 2  # version of the arrays in the cache
+LAYOUT = 3  # version of the arrays in the cache
 SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement")
 
@@ -31,7 +33,8 @@ class Corpus:
 
     tokens: (total,) int32. offsets: (C + M + 1,); text i is `tokens[offsets[i]:offsets[i + 1]]`, captions first, then
     negatives. captions: C. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices
-    into `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and
+    into `operators` and `families`. language: (C + M,) the index of each text's language among those of the captions;
+    negatives are English. draw: (M,) from 0, the position of a negative among those of its caption and
     operator. was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its
     place, is above one; False for negatives of other operators.
     """
@@ -42,6 +45,7 @@ class Corpus:
     negative_caption: Tensor
     operator: Tensor
     family: Tensor
+    language: Tensor
     draw: Tensor
     was_plural: Tensor
     is_plural: Tensor
@@ -57,21 +61,31 @@ class Corpus:
         return torch.tensor([name in families for name in self.families] or [False])[self.family]
 
 
-def encode_run(run: Path, captions: Captions, vocabulary: WordVocabulary, extra: str = "") -> Corpus:
+def encode_run(
+    run: Path,
+    captions: Captions,
+    vocabulary: WordVocabulary,
+    extra: str = "",
+    others: Mapping[str, WordVocabulary] = MappingProxyType({}),
+) -> Corpus:
     """Encode the captions and negatives of a run; the result is cached in `RUN/encoded`.
 
-    captions: as read with the same `extra`. A run without negatives has M = 0. Raises ValueError for a negative of an
-    unknown caption, or a damaged cache.
+    captions: as read with the same `extra`. vocabulary: of the first language of the captions. others: of each further
+    language. A run without negatives has M = 0, and so have captions of which none are English. Raises ValueError for a
+    negative of an unknown caption, or a damaged cache.
     """
     names = ("captions", "negatives", *filter(None, [extra]))
     tables = {name: hash_table(run, name) for name in names if has_table(run, name)}
-    identity = [LAYOUT, vocabulary.sha256, tables]
-    tensors, metadata = cached_arrays(run, "", identity, lambda: _encode(run, captions, vocabulary))
+    vocabularies = {captions.languages[0]: vocabulary, **others}
+    identity = [LAYOUT, {language: words.sha256 for language, words in vocabularies.items()}, tables]
+    tensors, metadata = cached_arrays(run, "", identity, lambda: _encode(run, captions, vocabularies))
     operators, families = (tuple(json.loads(metadata[name])) for name in ("operators", "families"))
-    return Corpus(captions=len(captions.ids), operators=operators, families=families, **tensors)
+    english = captions.languages.index(LANGUAGE) if LANGUAGE in captions.languages else 0
+    language = torch.cat([captions.language, torch.full((len(tensors["operator"]),), english)])
+    return Corpus(captions=len(captions.ids), operators=operators, families=families, language=language, **tensors)
 
 
-def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
+def _encode(run: Path, captions: Captions, vocabularies: Mapping[str, WordVocabulary]) -> bytes:
     """The arrays of a Corpus as the bytes of a safetensors file."""
     from safetensors.numpy import save
 
@@ -79,8 +93,8 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
     operators: dict[str, int] = {}
     families: dict[str, int] = {}
     parts: list[dict[str, np.ndarray]] = []
-    encoded = [vocabulary.encode(captions.texts)]
-    for rows in _negatives(run):
+    encoded = [_encode_captions(captions, vocabularies)]
+    for rows in _negatives(run) if LANGUAGE in vocabularies else ():
         try:
             owner = np.array([number[caption] for caption in rows["caption_id"].to_pylist()], np.int64)
         except KeyError as missing:
@@ -88,7 +102,7 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
                 f"negatives of {run} must belong to its captions, one belongs to: {missing.args[0]}"
             ) from None
         ids = rows["negative_id"].to_pylist()
-        encoded.append(vocabulary.encode(rows["text"]))
+        encoded.append(vocabularies[LANGUAGE].encode(rows["text"]))
         parts.append(
             {
                 "negative_caption": owner,
@@ -105,6 +119,23 @@ def _encode(run: Path, captions: Captions, vocabulary: WordVocabulary) -> bytes:
     flat = _concatenate(encoded)
     arrays.update(tokens=flat.tokens, offsets=flat.offsets)
     return save(arrays, {"operators": json.dumps(list(operators)), "families": json.dumps(list(families))})
+
+
+def _encode_captions(captions: Captions, vocabularies: Mapping[str, WordVocabulary]) -> EncodedTexts:
+    """The captions in their order, each by the vocabulary of its language."""
+    if len(vocabularies) == 1:
+        return vocabularies[captions.languages[0]].encode(captions.texts)
+    rows = [(captions.language == n).nonzero()[:, 0].numpy() for n in range(len(captions.languages))]
+    parts = [
+        vocabularies[language].encode(captions.texts.take(pa.array(its)))
+        for language, its in zip(captions.languages, rows, strict=True)
+    ]
+    tokens, offsets = _concatenate(parts)
+    order = np.argsort(np.concatenate(rows))  # of the texts in `tokens`
+    sizes = np.diff(offsets)[order]
+    ends = np.cumsum(sizes)
+    at = np.arange(len(tokens)) + np.repeat(offsets[:-1][order] - ends + sizes, sizes)
+    return EncodedTexts(tokens[at], np.concatenate([[0], ends]).astype(np.int64))
 
 
 def _negatives(run: Path) -> Iterator[pa.Table]:

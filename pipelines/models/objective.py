@@ -48,7 +48,8 @@ class Objective:
     """How a model is built and trained.
 
     build(config, features, words, vectors): a new model; features: the size of an image's feature vector; words: the
-        size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones.
+        size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones. A model of
+        several languages gets those of the first one here, and in a fifth argument, a list, those of the others.
     losses(model, batch, sample, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
         sample: what the function `sample` returned; epoch: from 1.
     sampler(config, tables): the data that negatives are sampled from; called once per training.
@@ -57,7 +58,7 @@ class Objective:
     needs_components: whether the model reads the captions' scene graphs.
     """
 
-    build: Callable[[TrainConfig, int, int, Tensor | None], Any]
+    build: Callable[..., Any]
     losses: Callable[[Any, Batch, Any, TrainConfig, int], dict[str, Tensor]]
     sampler: Callable[[TrainConfig, RunTables], Any] = lambda config, tables: None
     sample: Callable[[Any, Tensor, TrainConfig, Generator], Any] = lambda sampler, captions, config, generator: None

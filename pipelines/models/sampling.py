@@ -21,10 +21,13 @@ class PackedSentences(NamedTuple):
     inverse: Tensor
 
 
-def pack_sentences(offsets: Tensor, rows: Tensor) -> PackedSentences:
-    """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts."""
+def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) -> PackedSentences:
+    """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts.
+
+    longest: how many of a sentence's words are used, at most; None: all.
+    """
     starts = offsets[rows]
-    lengths, order = (offsets[rows + 1] - starts).sort(descending=True, stable=True)
+    lengths, order = (offsets[rows + 1] - starts).clamp(max=longest).sort(descending=True, stable=True)
     steps = torch.arange(int(lengths[0]))[:, None]
     present = steps < lengths[None, :]
     inverse = torch.empty_like(order)

@@ -51,14 +51,16 @@ class SceneGraphs(NamedTuple):
 class Texts(NamedTuple):
     """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
-    tokens: (total,) word ids, on the device. offsets: (n + 1,), on the CPU. captions: how many of the n texts are
-    captions. graphs: the components of the texts; None for models that do not use them.
+    tokens: (total,) word ids, on the device, each by the vocabulary of its text's language. offsets: (n + 1,), on the
+    CPU. captions: how many of the n texts are captions. graphs: the components of the texts; None for models that do
+    not use them. language: (n,) the index of each text's language among those of the model; None: all 0.
     """
 
     tokens: Tensor
     offsets: Tensor
     captions: int
     graphs: SceneGraphs | None = None
+    language: Tensor | None = None
 
 
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,11 +23,17 @@ SPLIT = ("split", "subset", "partition")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of one file that hold the image, the caption and, if there is one, the split."""
+    """The columns of a file that hold the image, the caption and, if there are such, the split and the language."""
 
     image: str
     caption: str
     split: str | None
+    language: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read."""
+        return [name for name in (self.image, self.caption, self.split, self.language) if name]
 
 
 def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
@@ -37,9 +43,10 @@ def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
     """
     image = _column("image", options.image_column, IMAGE, found, where)
     caption = _column("caption", options.caption_column, CAPTION, found, where)
-    if options.split_column:
-        return Columns(image, caption, _column("split", options.split_column, SPLIT, found, where))
-    return Columns(image, caption, guess(SPLIT, found))
+    given = options.split_column
+    split = _column("split", given, SPLIT, found, where) if given else guess(SPLIT, found)
+    given = options.language_column
+    return Columns(image, caption, split, _column("language", given, (), found, where) if given else None)
 
 
 def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
@@ -63,7 +70,8 @@ def _plain(name: str) -> str:
 
 def numbered(options: ReadOptions) -> bool:
     """Whether all columns that the user gave are numbers from 1, as for a file without a header."""
-    given = [options.image_column, options.caption_column, *filter(None, [options.split_column])]
+    given = [options.image_column, options.caption_column]
+    given += filter(None, [options.split_column, options.language_column])
     return all(value.isascii() and value.isdigit() and int(value) >= 1 for value in given)
 
 

@@ -26,9 +26,9 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     found = [name.strip() for name in _cut(header, delimiter)]
     if not any(found):
         raise ValueError(f"{url}: must be {EXPECTED}; the line is empty")
-    image, caption, split = positions = _positions(found, options, url)
+    image, caption, split, language = positions = _positions(found, options, url)
     width = len(found)
-    name, language = name_of(url), options.language
+    name = name_of(url)
     cut = _tsv_rows(url) if delimiter == "\t" else _csv_rows(url, delimiter)
     if not (options.image_column and columns.numbered(options)):
         next(cut, None)
@@ -40,7 +40,9 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
         if isinstance(row, str):
             yield Rejected(name, line, "not_a_record", row, "")
         elif len(row) == width:
-            yield Record(name, line, row[image], row[caption], None if split is None else row[split], language)
+            its_split = None if split is None else row[split]
+            its_language = options.language if language is None else row[language]
+            yield Record(name, line, row[image], row[caption], its_split, its_language)
         elif any(field.strip() for field in row):
             detail = f"a record must have {width} fields, has {len(row)}"
             yield Rejected(name, line, "not_a_record", detail, excerpt(delimiter.join(row)))
@@ -62,14 +64,14 @@ def has_header(start: bytes) -> bool:
     return columns.can_choose(found, ReadOptions())
 
 
-def _positions(found: Sequence[str], options: ReadOptions, url: str) -> tuple[int, int, int | None]:
-    """The positions of image, caption and split in a row, from 0; None where there is no split."""
+def _positions(found: Sequence[str], options: ReadOptions, url: str) -> tuple[int, int, int | None, int | None]:
+    """The positions of image, caption, split and language in a row, from 0; None where there is no such column."""
     if options.image_column and columns.numbered(options):
-        split = int(options.split_column) - 1 if options.split_column else None
-        return int(options.image_column) - 1, int(options.caption_column) - 1, split
+        split, language = (int(n) - 1 if n else None for n in (options.split_column, options.language_column))
+        return int(options.image_column) - 1, int(options.caption_column) - 1, split, language
     chosen = columns.choose(found, options, url)
-    split = found.index(chosen.split) if chosen.split else None
-    return found.index(chosen.image), found.index(chosen.caption), split
+    split, language = (found.index(name) if name else None for name in (chosen.split, chosen.language))
+    return found.index(chosen.image), found.index(chosen.caption), split, language
 
 
 def _tsv_rows(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:

@@ -23,6 +23,7 @@ _INVISIBLE = re.compile(  # Unicode's default-ignorable code points, the blank o
 )
 _IMAGE_SUFFIXES = frozenset(["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "avif", "heic"])
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+_LANGUAGE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*", re.IGNORECASE)
 _DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
 
 
@@ -38,7 +39,7 @@ class Record(NamedTuple):
     image: Any  # path, file name or id
     text: Any
     split: Any = ""
-    language: str = ""
+    language: Any = "en"  # ISO 639 code
     number: int | None = None  # of the caption among those of its image, from 0; None where the format has none
 
 
@@ -58,13 +59,14 @@ class ReadOptions:
 
     Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names.
     language: ISO 639-1 code, stored with every caption. A Multi30K folder has captions in several languages: those in
-    this one are read, or `all`.
+    this one are read, or `all`. language_column: the column with each caption's code; empty: all are in `language`.
     """
 
     image_column: str = ""
     caption_column: str = ""
     split_column: str = ""
     language: str = "en"
+    language_column: str = ""
 
 
 class _BadRecord(Exception):  # noqa: N818 - never leaves this module
@@ -97,7 +99,7 @@ def clean(record: Record) -> Record | Rejected:
     """`record` with white space and Unicode normalised; a Rejected, with the reason, if it cannot be kept.
 
     White space in the text becomes single spaces, none at the ends, and Unicode is composed (NFC). Case, punctuation
-    and spaces before full stops stay as they are.
+    and spaces before full stops stay as they are. A language loses its region: `de-AT` -> `de`.
     """
     text = record.text
     try:
@@ -105,11 +107,12 @@ def clean(record: Record) -> Record | Rejected:
             text = _clean_text(text)
         image = _clean_image(record.image) if type(record.image) is str else _image_of(record.image)
         split = "" if record.split is None else _clean_split(str(record.split))
+        language = _clean_language(None if record.language is None else str(record.language))
     except _BadRecord as bad:
         return reject(record, *bad.args)
-    if text is record.text and image is record.image and split is record.split:
+    if text is record.text and image is record.image and split is record.split and language == record.language:
         return record
-    return record._replace(text=text, image=image, split=split)
+    return record._replace(text=text, image=image, split=split, language=language)
 
 
 def _is_plain(text: object) -> bool:
@@ -172,6 +175,15 @@ def _clean_split(value: str) -> str:
     if not split.isprintable() or len(split) > 80:
         raise _BadRecord("not_a_record", f"split must be <= 80 printable characters, was: {excerpt(value)[:80]!r}")
     return value if split == value else split
+
+
+@lru_cache(maxsize=1024)
+def _clean_language(value: str | None) -> str:
+    code = _LANGUAGE.fullmatch(value.strip()) if value is not None else None
+    if code is None:
+        was = "is missing" if value is None else f"was: {excerpt(value)[:80]!r}"
+        raise _BadRecord("no_language", f"language must be an ISO 639 code such as en, {was}")
+    return code[1].lower()
 
 
 def _check_characters(name: str, value: str) -> None:

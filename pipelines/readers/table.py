@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.readers import columns, delimited
@@ -129,7 +130,8 @@ def _object_rows(
         captions = value.get(chosen.caption)
         captions = [text(caption) for caption in captions] if isinstance(captions, list) else text(captions)
         split = text(value.get(chosen.split)) if chosen.split else None
-        yield Record(name, line, text(value.get(chosen.image)), captions, split, options.language)
+        language = text(value.get(chosen.language)) if chosen.language else options.language
+        yield Record(name, line, text(value.get(chosen.image)), captions, split, language)
 
 
 def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -139,8 +141,7 @@ def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]
     with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
-        wanted = [column for column in (chosen.image, chosen.caption, chosen.split) if column]
-        batches = parquet.iter_batches(batch_size=_BATCH, columns=wanted, use_threads=False)
+        batches = parquet.iter_batches(batch_size=_BATCH, columns=chosen.names, use_threads=False)
         yield from rows_of(batches, chosen, name_of(url), options.language)
 
 
@@ -152,14 +153,19 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> colum
 
 
 def rows_of(batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str) -> Iterator[Record]:
-    """The rows of Arrow record batches as records of the source `name`; `line` is the row number, from 1."""
-    wanted = [column for column in (chosen.image, chosen.caption, chosen.split) if column]
+    """The rows of Arrow record batches as records of the source `name`; `line` is the row number, from 1.
+
+    language: of the captions if no column has it.
+    """
     line = 0
     for batch in batches:
-        cells = [_cells(batch.column(column)) for column in wanted]
-        for image, caption, *split in zip(*cells, strict=True):
+        image, caption, split, its_language = (
+            _cells(batch.column(column)) if column else repeat(None)
+            for column in (chosen.image, chosen.caption, chosen.split, chosen.language)
+        )
+        for cells in zip(range(batch.num_rows), image, caption, split, its_language, strict=False):
             line += 1
-            yield Record(name, line, image, caption, split[0] if split else None, language)
+            yield Record(name, line, *cells[1:4], cells[4] if chosen.language else language)
 
 
 def _cells(column: Any) -> list[Any]:

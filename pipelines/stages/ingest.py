@@ -39,9 +39,10 @@ class IngestConfig:
 
     format: a key of READERS; empty: detected. image_column, caption_column, split_column: of a plain table, a name, or
     a number from 1 if there is no header; empty: found by their usual names. language: ISO 639-1 code of the
-    captions; for a Multi30K folder, the language to read, or `all`. source_name: the first part of every caption_id;
-    empty: the format. limit: read only the first N images. shard_size: captions per shard, at most; an image is not
-    split. strict: stop at the first bad record.
+    captions; for a Multi30K folder, the language to read, or `all`. language_column: the column with the code of each
+    caption; empty: all are in `language`. source_name: the first part of every caption_id; empty: the format. limit:
+    read only the first N images. shard_size: captions per shard, at most; an image is not split. strict: stop at the
+    first bad record.
     """
 
     format: str = ""
@@ -49,6 +50,7 @@ class IngestConfig:
     caption_column: str = ""
     split_column: str = ""
     language: str = "en"
+    language_column: str = ""
     source_name: str = ""
     limit: int | None = None
     shard_size: int = 1000
@@ -66,6 +68,12 @@ class IngestConfig:
             raise ValueError(f"language must be an ISO 639 code such as en, or all, was: {self.language}")
         if self.source_name and not _SOURCE_NAME.fullmatch(self.source_name):
             raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How the reader of the format reads the source."""
+        columns = self.image_column, self.caption_column, self.split_column
+        return ReadOptions(*columns, self.language, self.language_column)
 
 
 @dataclass(frozen=True)
@@ -97,10 +105,12 @@ def ingest(
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
-    options = ReadOptions(config.image_column, config.caption_column, config.split_column, config.language)
+    options = config.reading
     files = [readers.content(url) for url in readers.files(source, format, options)]
     described = {**describe(config), "format": format}
     del described["strict"]  # it decides whether there is output, but not what is in it
+    if not config.language_column:
+        del described["language_column"]  # runs were made before there was such a setting
 
     def parts() -> Parts:
         with _temporary(run) as folder:
@@ -244,8 +254,9 @@ def _builder(spool: Spool, source_name: str) -> Callable[[pa.Table], pa.Table]:
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
     """Warnings for the user about the captions that were read."""
     warnings = []
-    if config.language != "en":
-        warnings.append(f"language is {config.language}: only English captions are parsed and changed")
+    if config.language != "en" or config.language_column:
+        read = f"from the column {config.language_column}" if config.language_column else config.language
+        warnings.append(f"language is {read}: only English captions are parsed and changed")
     if several := counts.get("images_in_two_splits"):
         warnings.append(f"images with captions in more than one split: {several:,}")
     if same := counts.get("rejected.ambiguous_image"):

@@ -69,7 +69,8 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     import pyarrow as pa
 
     keys = ["train", *LEXICON.names[:3]]
-    summed = pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate([("count", "sum")])
+    every = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
+    summed = every.group_by(keys, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, "train"]).combine_chunks()
 
 

@@ -32,7 +32,8 @@ FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of 
 class RankList(NamedTuple):
     """The ranks (n,) of the n queries of one retrieval, counted from 1.
 
-    candidates: "plain", or the attack whose negatives are added, such as "vse-c:noun". direction: "i2t" (an image
+    candidates: "plain", "plain:de" for captions of a further language, or the attack whose negatives are added, such as
+    "vse-c:noun". direction: "i2t" (an image
     queries captions) or "t2i". queries: n image ids or caption ids.
     """
 
@@ -45,11 +46,7 @@ class RankList(NamedTuple):
 def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], list[RankList]]:
     """Metrics by protocol, and the ranks they are computed from; without negatives, only plain retrieval."""
     plain = rank(split.images, split.vectors, split.owner.to(split.images.device), split.model.similarity)
-    lists = [
-        RankList("plain", "i2t", split.image_ids, plain.images),
-        RankList("plain", "t2i", split.caption_ids, plain.captions),
-    ]
-    metrics = _plain_retrieval(split, plain)
+    metrics, lists = _retrieval_metrics(split, plain), _rank_lists(split, plain, "plain")
     if not len(split.corpus.operator):
         return metrics, lists
     scores = score_negatives(split, attacks, plain.best)
@@ -71,7 +68,20 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
     return metrics, lists
 
 
-def _plain_retrieval(split: EmbeddedSplit, plain: Ranks) -> dict[str, Any]:
+def plain_retrieval(split: EmbeddedSplit, language: str) -> tuple[dict[str, Any], list[RankList]]:
+    """Metrics of retrieval by the captions of a further language, and their ranks, with the candidates "plain:de"."""
+    plain = rank(split.images, split.vectors, split.owner.to(split.images.device), split.model.similarity)
+    return _retrieval_metrics(split, plain), _rank_lists(split, plain, f"plain:{language}")
+
+
+def _rank_lists(split: EmbeddedSplit, plain: Ranks, candidates: str) -> list[RankList]:
+    return [
+        RankList(candidates, "i2t", split.image_ids, plain.images),
+        RankList(candidates, "t2i", split.caption_ids, plain.captions),
+    ]
+
+
+def _retrieval_metrics(split: EmbeddedSplit, plain: Ranks) -> dict[str, Any]:
     """Metrics of retrieval without attack, with intervals; for a large split also their means over folds."""
     images = len(split.images)
     tables = [

@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from torch import Tensor
 
 from negcap.pipelines.engine.shards import PARQUET
 from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import encode_run
@@ -25,7 +27,7 @@ from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
 from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.negative_components import with_negatives
-from negcap.pipelines.models.evaluation.protocols import RankList, run_protocols
+from negcap.pipelines.models.evaluation.protocols import RankList, plain_retrieval, run_protocols
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 from negcap.pipelines.models.evaluation.unified_retrieval import (
     SplitComponents,
@@ -37,6 +39,7 @@ from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES, OWN_METRICS, load_model
 from negcap.pipelines.models.trainer.report import to_markdown
+from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.fields import check
 from negcap.schemas.ranks import RANKS
 
@@ -94,49 +97,65 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         raise ValueError(
             f"{', '.join(config.changes)} can only be set for a univse model, {model_folder} is: {trained.model}"
         )
-    captions = read_captions(run)
+    captions = read_captions(run, languages=trained.languages)
     features = read_features(run, captions.image_ids, trained.table)
     size = model.image.linear.in_features
     if features.values.shape[-1] != size:
         raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
-    chosen = captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image)
-    corpus = encode_run(run, captions, vocabulary)
+    chosen, *others = (
+        captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image, language)
+        for language in captions.languages
+    )
+    vocabularies = read_vocabularies(model_folder, captions.languages[1:])
+    corpus = encode_run(run, captions, vocabulary, others=vocabularies)
     if config.complete:
         chosen = complete_captions(corpus, chosen, captions.image, config.complete)
-    image, owner = captions.image[chosen].unique(return_inverse=True)
     attacks = choose_attacks(corpus, chosen, config)
     graphs = None
     if components:
         graphs = read_graphs(run, captions, vocabulary, device)
         graphs = with_negatives(run, graphs, attacks.negatives, corpus, vocabulary, config.spacy_model)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
-    split = EmbeddedSplit(
-        model,
-        corpus,
-        texts,
-        chosen,
-        owner,
-        [captions.ids[n] for n in chosen.tolist()],
-        [captions.image_ids[n] for n in image.tolist()],
-        embed_images(model.image, features.values, image, device),
-        embed_sentences(model.sentences, texts, chosen),
-        config.seed,
-    )
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+
+    def embedded(chosen: Tensor) -> EmbeddedSplit:
+        image, owner = captions.image[chosen].unique(return_inverse=True)
+        return EmbeddedSplit(
+            model,
+            corpus,
+            texts,
+            chosen,
+            owner,
+            [captions.ids[n] for n in chosen.tolist()],
+            [captions.image_ids[n] for n in image.tolist()],
+            embed_images(model.image, features.values, image, device),
+            embed_sentences(model.sentences, texts, chosen),
+            config.seed,
+        )
+
+    split = embedded(chosen)
     metrics, ranks = run_protocols(split, attacks)
-    if all(has_table(run, name) for name in ("components", "component_vocabulary", "parses")):
+    metrics["languages"] = {}
+    for language, rows in zip(captions.languages[1:], others, strict=True):
+        its, its_ranks = plain_retrieval(embedded(rows), language)
+        metrics["languages"][language] = {"images": len(its_ranks[0].ranks), "captions": len(rows), **its}
+        ranks += its_ranks
+    english = LANGUAGE == captions.languages[0]
+    if english and all(has_table(run, name) for name in ("components", "component_vocabulary", "parses")):
         rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
         frequent = read_whole_table(run, "component_vocabulary")
-        queries = frequent_queries(rows, frequent, owner.tolist(), len(image), written_forms(rows, parses))
-        metrics["unified"] = unified_retrieval(
-            queries, partial(model.queries, vocabulary), split.images, model.similarity
-        )
+        forms = written_forms(rows, parses)
+        queries = frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
+        embed = partial(model.queries, vocabulary)
+        metrics["unified"] = unified_retrieval(queries, embed, split.images, model.similarity)
         if trained.model in OWN_METRICS:
+            image = captions.image[chosen].unique()
             split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,
-        "negative_families": list(trained.negative_families) if trained.model == "vse-c" else [],
+        "language": captions.languages[0],
+        "negative_families": list(trained.negative_families) if trained.model in ("vse-c", "mha-d") else [],
         **({"caption": {"components": trained.components, "alpha": trained.alpha}} if components else {}),
         "trained_with_seed": trained.seed,
         "split": config.split,

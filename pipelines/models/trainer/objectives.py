@@ -13,6 +13,7 @@ from negcap.pipelines.models.config import RESUMABLE, TrainConfig
 from negcap.pipelines.models.evaluation.attacks import Attacks
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
+from negcap.pipelines.models.mhad.objective import MHA_D
 from negcap.pipelines.models.objective import Objective
 from negcap.pipelines.models.univse.metrics import univse_metrics
 from negcap.pipelines.models.univse.objective import UNIVSE
@@ -20,20 +21,27 @@ from negcap.pipelines.models.vocabulary import WordVocabulary
 from negcap.pipelines.models.vse import ORDER, VSE, VSE_C, VSE_PP
 
 Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any]]
-OBJECTIVES: Mapping[str, Objective] = {"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE, "order": ORDER}
+OBJECTIVES: Mapping[str, Objective] = {
+    **{"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE, "order": ORDER},
+    "mha-d": MHA_D,
+}
 OWN_METRICS: Mapping[str, Metrics] = {"univse": univse_metrics}
 
 
 def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, WordVocabulary, TrainConfig]:
-    """The best model of a folder, its vocabulary, and its config (with an empty `run`).
+    """The best model of a folder, the vocabulary of its first language, and its config (with an empty `run`).
 
     changes: values for fields of the config. Raises FileNotFoundError for a folder without a model, ValueError for
     damaged files.
     """
     identity, vocabulary = checkpoint.read_identity(folder, "train")
     try:
-        config = checkpoint.restore_config(TrainConfig, folder, identity, (*RESUMABLE, "vectors"), **changes)
-        model = OBJECTIVES[config.model].build(config, int(identity["features"]), len(vocabulary), None)
+        config = checkpoint.restore_config(
+            TrainConfig, folder, identity, (*RESUMABLE, "vectors", "other_vectors"), **changes
+        )
+        others = checkpoint.read_vocabularies(folder, config.languages[1:])
+        more = [[(len(words), None) for words in others.values()]] if others else []
+        model = OBJECTIVES[config.model].build(config, int(identity["features"]), len(vocabulary), None, *more)
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         why = checkpoint.first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None

@@ -1,9 +1,9 @@
-"""Figures of a trained UniVSE model: relevance maps over photos, and its word vectors in the plane."""
+"""Figures of a trained model: UniVSE's relevance maps and word vectors, MHA-D's attention and joint space."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,17 +13,23 @@ import torch
 from negcap.pipelines.engine.manifest import manifest_of
 from negcap.pipelines.features.preprocess import Crops
 from negcap.pipelines.models.captions import Captions, read_captions
+from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.components import PARTS, component_ids, read_caption_rows, read_whole_table
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.mhad.model import MultiHeadAttention
+from negcap.pipelines.models.mhad.pictures import draw_attention, draw_views, find_attention
+from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.univse.neighbours import draw_neighbours
-from negcap.pipelines.models.univse.relevance import Photos, draw_maps, find_relevance, read_query
+from negcap.pipelines.models.univse.relevance import Photos, cropped, draw_maps, find_relevance, read_query
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
 from negcap.pipelines.tables.images import Images
 
-MAPS, NEIGHBOURS = "relevance.png", "neighbours.png"
+MAPS, NEIGHBOURS, HEADS, VIEWS = "relevance.png", "neighbours.png", "heads.png", "views.png"
+IN_THE_PLANE = 200  # images
 COMMON = 3  # default queries per kind of component
 
 
@@ -32,7 +38,8 @@ class PictureConfig:
     """What is drawn. Raises ValueError for best < 1.
 
     queries: the phrases to look for; empty: the most frequent components of the photos' captions. best: the number of
-    photos per query. spacy_model: the pipeline that parses the queries; None: the one shipped with negcap. seed: of
+    photos per query, or of images whose attention is drawn. spacy_model: the pipeline that parses the queries; None:
+    the one shipped with negcap. seed: of
     t-SNE.
     """
 
@@ -49,15 +56,20 @@ class PictureConfig:
 def draw_pictures(
     model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
 ) -> list[Path]:
-    """Draw neighbours.png and, if `photos` is the folder of the run's photos, relevance.png; returns the files written.
+    """Draw the figures of a UniVSE or MHA-D model; returns the files written.
 
-    Raises FileNotFoundError or ValueError for a model other than UniVSE, for missing tables or photos, or for a query
-    without a known object.
+    UniVSE: neighbours.png and, if `photos` is the folder of the run's photos, relevance.png. MHA-D: heads.png, on the
+    photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
+    tables or photos, or for a query without a known object.
     """
     cpu = torch.device("cpu")
     model, vocabulary, trained = load_model(model_folder, cpu)
+    if isinstance(model, MultiHeadAttention):
+        vocabularies = {trained.languages[0]: vocabulary}
+        vocabularies |= read_vocabularies(model_folder, trained.languages[1:])
+        return _draw_heads(model, vocabularies, run, trained, photos, output, config)
     if not isinstance(model, UniVSE):
-        raise ValueError(f"pictures need a univse model, {model_folder} is: {trained.model}")
+        raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
     output.mkdir(parents=True, exist_ok=True)
     components = read_whole_table(run, "component_vocabulary")
     draw_neighbours(model, vocabulary, components, output / NEIGHBOURS, config.seed)
@@ -75,6 +87,54 @@ def draw_pictures(
         rows = find_relevance(model, vocabulary, queries, Photos(list(files.values()), regions), config.best)
     draw_maps(rows, output / MAPS, _crop(run, trained.table))
     return [output / MAPS, output / NEIGHBOURS]
+
+
+def _draw_heads(
+    model: MultiHeadAttention,
+    vocabularies: Mapping[str, WordVocabulary],
+    run: Path,
+    trained: TrainConfig,
+    photos: Path | None,
+    output: Path,
+    config: PictureConfig,
+) -> list[Path]:
+    """Draw heads.png, of the first images with a photo, and views.png, of images that the model was not trained on."""
+    captions = read_captions(run, languages=trained.languages)
+    features = read_features(run, captions.image_ids, trained.table)
+    first, *others = vocabularies.values()
+    corpus = encode_run(run, captions, first, others=dict(zip(trained.languages[1:], others, strict=True)))
+    texts = Texts(corpus.tokens, corpus.offsets, corpus.captions, None, corpus.language)
+    of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
+    seen = set(captions.of_splits(trained.train_splits).tolist())
+    rows = [row for row in range(len(captions.ids)) if row not in seen] or list(range(len(captions.ids)))
+    for row in rows:
+        image = int(captions.image[row])
+        if bool(features.available[image]):
+            of_image.setdefault(image, {}).setdefault(trained.languages[int(captions.language[row])], row)
+    whole = {image: its for image, its in of_image.items() if len(its) == len(trained.languages)}
+    if not whole:
+        raise ValueError(f"{run} must have images with features and captions in every language, has none")
+    files = _photo_files(run, photos) if photos is not None else dict.fromkeys(whole)
+    shown = [image for image in whole if image in files][: config.best]
+    if not shown:
+        raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
+    crop = _crop(run, trained.table)
+    drawn = []
+    for image in shown:
+        its = {language: whole[image][language] for language in trained.languages}
+        attention = find_attention(model, features.values[image], texts, its, list(vocabularies.values()))
+        file = files[image]
+        drawn.append((attention, None if file is None else cropped(file, crop)))
+    output.mkdir(parents=True, exist_ok=True)
+    draw_attention(drawn, output / HEADS)
+    plane = list(whole)[:IN_THE_PLANE]
+    with torch.inference_mode():
+        views = {"images": model.image(features.values[torch.tensor(plane)])}
+        for language in trained.languages:
+            its_rows = torch.tensor([whole[image][language] for image in plane])
+            views[language] = model.sentences(texts, its_rows)
+    draw_views(views, output / VIEWS, config.seed)
+    return [output / HEADS, output / VIEWS]
 
 
 def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: WordVocabulary) -> Sequence[Phrase]:

@@ -17,11 +17,17 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
     if "caption" in metrics:
         name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
+    if metrics.get("language", "en") != "en":
+        name += f" ({metrics['language']})"
     without = metrics["images_without_features"]
     parts = [
         f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
         + (f"; {without:,} more captions are of images without features" if without else ""),
         _retrieval(metrics),
+        *(
+            _retrieval(entry, f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions")
+            for language, entry in metrics.get("languages", {}).items()
+        ),
     ]
     for protocol, title in (
         ("vse-c", "image to text, each image with the negatives of its own captions"),
@@ -82,19 +88,19 @@ def _parsing(metrics: Mapping[str, Any]) -> str:
     return markdown_table(["chosen by the image", "%", "by chance", "questions"], rows) if rows else ""
 
 
-def _retrieval(metrics: Mapping[str, Any]) -> str:
+def _retrieval(metrics: Mapping[str, Any], title: str = "retrieval") -> str:
     rows = []
-    for direction, title in (("i2t", "image to text"), ("t2i", "text to image")):
+    for direction, way in (("i2t", "image to text"), ("t2i", "text to image")):
         values = {key[4:]: value for key, value in metrics["retrieval"].items() if key.startswith(direction)}
         bounds = {key[4:]: value for key, value in metrics["intervals"].items() if key.startswith(direction)}
-        rows.append([title, *_cells({**values, "intervals": bounds}), ""])
+        rows.append([way, *_cells({**values, "intervals": bounds}), ""])
     rows[1][-1] = format_interval(metrics["retrieval"]["rsum"], metrics["intervals"]["rsum"])
     if "folds of 1000" in metrics:
         means = metrics["folds of 1000"]
-        for direction, title in (("i2t", "image to text, folds of 1,000"), ("t2i", "text to image, folds of 1,000")):
-            rows.append([title, *(f"{means[f'{direction} {column}']:.1f}" for column in COLUMNS), ""])
+        for direction, way in (("i2t", "image to text, folds of 1,000"), ("t2i", "text to image, folds of 1,000")):
+            rows.append([way, *(f"{means[f'{direction} {column}']:.1f}" for column in COLUMNS), ""])
         rows[3][-1] = f"{means['rsum']:.1f}"
-    return markdown_table(["retrieval", *COLUMNS, "rsum"], rows)
+    return markdown_table([title, *COLUMNS, "rsum"], rows)
 
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:

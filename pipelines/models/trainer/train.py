@@ -27,6 +27,7 @@ from negcap.pipelines.models.trainer.objectives import OBJECTIVES
 from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
 from negcap.pipelines.models.training import epoch_seed, optimizer_step, read_history, write_history
 from negcap.pipelines.models.vectors import read_vectors
+from negcap.schemas.captions import LANGUAGE
 
 LOSS_POINTS = 20  # per epoch in the loss curve
 
@@ -68,9 +69,15 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     if config.grounded_dim and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
     vectors = read_vectors(config.vectors, data.vocabulary, config.word_dim) if config.vectors else None
-    model = OBJECTIVES[config.model].build(config, size, len(data.vocabulary), vectors)
+    files = dict(config.other_vectors)
+    others = [
+        (len(words), read_vectors(files[language], words, config.word_dim) if language in files else None)
+        for language, words in data.others.items()
+    ]
+    more = [others] if others else []
+    model = OBJECTIVES[config.model].build(config, size, len(data.vocabulary), vectors, *more)
     identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, _input_tables(config))
-    checkpoint.prepare_folder(config.output, identity, data.vocabulary, overwrite=overwrite)
+    checkpoint.prepare_folder(config.output, identity, data.vocabulary, overwrite=overwrite, others=data.others)
     learner = _learner(model.to(data.device), config, data.device)
     models, optimizers = {"model": learner.model, "mean": learner.average}, {"optimizer": learner.optimizer}
     done, best = 0, {"epoch": 0, "rsum": float("-inf"), config.select: float("-inf")}
@@ -152,14 +159,26 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: T
 def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
     """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`.
 
-    With an attack also `attacked`, the sum of R@1, R@5 and R@10 of images when negatives join their candidates.
+    They are of the first language; those of a further one begin with its code, "de t2i R@1", and rsum is the sum over
+    all languages. With an attack also `attacked`, the sum of R@1, R@5 and R@10 of images when English negatives join
+    their candidates.
     """
     image, owner = data.image[data.validation].unique(return_inverse=True)
     images = embed_images(model.image, data.features, image, data.device)
     captions = embed_sentences(model.sentences, data.texts, data.validation)
-    ranks = rank(images, captions, owner.to(data.device), model.similarity)
-    metrics = retrieval_metrics(ranks)
+    found = {}
+    for number, language in enumerate(data.languages):
+        its = data.language[data.validation] == number
+        of_language = captions[its.to(data.device)]
+        found[language] = rank(images, of_language, owner[its].to(data.device), model.similarity)
+    first, *others = data.languages
+    metrics = retrieval_metrics(found[first])
+    for language in others:
+        further = retrieval_metrics(found[language])
+        metrics["rsum"] += further["rsum"]
+        metrics |= {f"{language} {name}": value for name, value in further.items()}
     if len(data.attack):
+        ranks = found[LANGUAGE]
         image_of = torch.zeros(len(data.image), dtype=torch.long)
         image_of[data.validation] = owner
         owner = image_of[data.attacked]
@@ -174,7 +193,9 @@ def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
 def _learner(model: nn.Module, config: TrainConfig, device: torch.device) -> Learner:
     average = deepcopy(model).requires_grad_(False)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=config.learning_rate, fused=device.type == "cuda")
+    optimizer = torch.optim.Adam(
+        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=device.type == "cuda"
+    )
     return Learner(model, average, optimizer)
 
 

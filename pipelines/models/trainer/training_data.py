@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +26,22 @@ from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
 class TrainingData:
     """The data of a training. The words of texts are on the device, all other tensors on the CPU.
 
-    features: (I, …), on the device if they fit, see `place`. backbone: the network that computed them. image: (C,) the
-    image index of each caption. train, validation: (n,) indices of captions. attack: (P,) the negatives of validation
-    captions that join the candidates if the config selects by `attacked`; attacked: (P,) their captions. sampler: what
-    negatives are sampled from, see Objective. without_features: the number of images that have none.
+    vocabulary, others: of the first language, and of each further one. features: (I, …), on the device if they fit, see
+    `place`. backbone: the network that computed them. image: (C,) the image index of each caption. language: (C,) the
+    index of each caption's language among `languages`. train, validation: (n,) indices of captions; those to train on
+    are in the first language. attack: (P,) the negatives of validation captions that join the candidates if the config
+    selects by `attacked`; attacked: (P,) their captions. sampler: what negatives are sampled from, see Objective.
+    without_features: the number of images that have none.
     """
 
     texts: Texts
     vocabulary: WordVocabulary
+    others: Mapping[str, WordVocabulary]
     features: Tensor
     backbone: str
     image: Tensor
+    language: Tensor
+    languages: tuple[str, ...]
     train: Tensor
     validation: Tensor
     attack: Tensor
@@ -48,16 +54,25 @@ class TrainingData:
 def read_training_data(config: TrainConfig) -> TrainingData:
     """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
     device, objective = choose_device(config.device), OBJECTIVES[config.model]
-    captions = read_captions(config.run, config.extra)
+    captions = read_captions(config.run, config.extra, config.languages)
     features = read_features(config.run, captions.image_ids, config.table)
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.available
     )
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+    captions.require_every_language(train, "to train on")
+    captions.require_every_language(validation, "to validate on")
     names = component_names(config.run) if objective.needs_components else ()
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count, names)
-    corpus = encode_run(config.run, captions, vocabulary, config.extra)
+    vocabularies = {
+        language: build_vocabulary(
+            (captions.texts[int(n)].as_py() for n in captions.in_language(train, language)), config.min_count, names
+        )
+        for language in config.languages
+    }
+    vocabulary, *_ = vocabularies.values()
+    others = {language: vocabularies[language] for language in config.languages[1:]}
+    corpus = encode_run(config.run, captions, vocabulary, config.extra, others)
     graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
     attack = torch.empty(0, dtype=torch.long)
     if config.select == "attacked":
@@ -65,14 +80,17 @@ def read_training_data(config: TrainConfig) -> TrainingData:
         attack = first_negatives(corpus, validation, wanted, EvaluateConfig.per_family)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs)
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
     return TrainingData(
         texts,
         vocabulary,
+        others,
         place(features.values, device),
         features.backbone,
         captions.image,
-        train,
+        captions.language,
+        captions.languages,
+        captions.in_language(train, config.languages[0]),
         validation,
         attack,
         corpus.negative_caption[attack],

@@ -103,7 +103,7 @@ def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = Non
             axis.set_axis_off()
         shown = zip(line, row.files, row.scores, row.maps, strict=False)
         for column, (axis, photo, score, map) in enumerate(shown):
-            grey = _cropped(photo, crop).convert("L").resize((SIDE, SIDE))
+            grey = cropped(photo, crop).convert("L").resize((SIDE, SIDE))
             extent = (0, SIDE, SIDE, 0)
             axis.imshow(grey, cmap="gray", extent=extent)
             colours = {"cmap": "inferno", "alpha": 0.55, "vmin": 0, "vmax": 1}
@@ -113,7 +113,7 @@ def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = Non
     write_png(figure, path, 110)
 
 
-def _cropped(photo: Path, crop: Crops | None) -> Image:
+def cropped(photo: Path, crop: Crops | None) -> Image:
     """The part of a photo that its features were computed from."""
     image = decode(photo.read_bytes())
     if crop is None:

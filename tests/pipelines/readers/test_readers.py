@@ -735,3 +735,31 @@ def test_the_root_of_an_archive_is_a_folder(tmp_path):
         archive.writestr("train.csv", f"image,caption\nowl.jpg,{OWL}\n")
         archive.writestr("val.csv", f"image,caption\nhen.jpg,{HEN}\n")
     assert [record.split for record in read(f"zip://::{tmp_path}/barn.zip")[0]] == ["train", "val"]
+
+
+LANGUAGES = [("a.jpg", HEN, "en"), ("a.jpg", "Eine Henne.", "de-AT"), ("b.jpg", OWL, ""), ("b.jpg", OWL, "Klingon")]
+
+
+@pytest.mark.parametrize("name", ["said.csv", "said.tsv", "said.jsonl", "said.json", "said.parquet"])
+def test_a_column_may_have_the_language_of_each_caption(name: str, tmp_path: Path) -> None:
+    rows = [dict(zip(("image", "caption", "tongue"), row, strict=True)) for row in LANGUAGES]
+    between = "\t" if name.endswith("tsv") else ";"
+    made = {
+        "jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+        "json": json.dumps(rows),
+        "parquet": parquet(rows),
+    }.get(name.partition(".")[2]) or "\n".join(between.join(row) for row in [tuple(rows[0]), *LANGUAGES])
+    path = put(tmp_path, {name: made})
+    records, rejected = read(path, language_column="tongue")
+    assert [(record.image, record.language) for record in records] == [("a.jpg", "en"), ("a.jpg", "de")]
+    assert {bad.reason for bad in rejected} == {"no_language"} and "no_language" in RECORD_REASONS
+    assert rejected[1].detail == "language must be an ISO 639 code such as en, was: 'Klingon'"
+    assert {record.language for record in read(path, language="fr")[0]} == {"fr"}
+    with pytest.raises(ValueError, match="language column must be one of the columns found, was: lang; found: image"):
+        read(path, language_column="lang")
+
+
+def test_a_numbered_column_of_the_language(tmp_path: Path) -> None:
+    path = put(tmp_path, {"said.tsv": "\n".join("\t".join(row) for row in LANGUAGES)})
+    records, _ = read(path, "table", image_column="1", caption_column="2", language_column="3")
+    assert [record.language for record in records] == ["en", "de"]

@@ -17,7 +17,7 @@ from negcap.pipelines.models.trainer.pictures import PictureConfig, common_phras
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.univse.neighbours import to_plane
-from negcap.pipelines.models.univse.relevance import Photos, _cropped, find_relevance, read_query
+from negcap.pipelines.models.univse.relevance import Photos, cropped, find_relevance, read_query
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary
 from tests.pipelines.models.univse.test_training import SMALL
 from tests.pipelines.models.univse.univse_world import write_univse_world
@@ -107,8 +107,8 @@ def test_a_map_covers_the_crop_of_the_features(tmp_path: Path) -> None:
     pixels = np.zeros((100, 300, 3), np.uint8)
     pixels[:, 100:200] = 255
     Image.fromarray(pixels).save(tmp_path / "wide.png")
-    assert np.asarray(_cropped(tmp_path / "wide.png", None)).shape == (100, 300, 3)
-    seen = np.asarray(_cropped(tmp_path / "wide.png", Crops(100, 80)))
+    assert np.asarray(cropped(tmp_path / "wide.png", None)).shape == (100, 300, 3)
+    seen = np.asarray(cropped(tmp_path / "wide.png", Crops(100, 80)))
     assert seen.shape == (80, 80, 3) and seen.min() == 255
 
 

@@ -1,0 +1,116 @@
+"""Sentence similarity: reading pairs, Pearson's r and its interval, and the command."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.trainer.sentence_similarity import (
+    Pair,
+    SimilarityConfig,
+    correlation,
+    correlation_interval,
+    read_pairs,
+    sentence_cosines,
+    similarity,
+)
+from negcap.pipelines.models.trainer.train import train
+from tests.pipelines.models.mhad.mhad_world import write_german_world
+from tests.pipelines.models.mhad.test_training import SMALL
+from tests.pipelines.models.univse.test_training import SMALL as SMALL_UNIVSE
+from tests.pipelines.models.univse.univse_world import write_univse_world
+
+STS = "main-captions\tbirds\t2031\t7\t4.5\tA hen sits.\tA hen rests.\textra\n"
+
+
+def put(folder: Path, text: str) -> Path:
+    path = folder / "pairs.tsv"
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    world = write_german_world(tmp_path_factory.mktemp("world"), [("train", 40), ("test", 10)])
+    return train(configure(world, world / "m", "mha-d", **{**SMALL, "epochs": 1}))
+
+
+def test_pairs_of_the_sts_benchmark_and_of_files_with_a_header(tmp_path: Path) -> None:
+    assert read_pairs(put(tmp_path, STS)) == [Pair("birds 2031", 4.5, "A hen sits.", "A hen rests.")]
+    sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n1\tA hen.\tAn owl.\t2.5\n"
+    assert read_pairs(put(tmp_path, sick)) == [Pair("pairs", 2.5, "A hen.", "An owl.")]
+    plain = 'score\tsentence1\tsentence2\tdataset\n1\tA "hen.\tAn owl.\tbarn\n'
+    assert read_pairs(put(tmp_path, plain)) == [Pair("barn", 1.0, 'A "hen.', "An owl.")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\n", r"pairs\.tsv:1: a pair must have 7 columns, has 2"),
+        (STS.replace("4.5", "high"), r"pairs\.tsv:1: score must be a number, was: 'high'"),
+        (STS.replace("4.5", "nan"), "score must be a number, was: 'nan'"),
+        (STS.replace("A hen sits.", " "), r"pairs\.tsv:1: a pair must have two sentences, one is empty"),
+        ("", "has no pairs"),
+        (STS, "must have 3 pairs with different scores, has 1"),
+    ],
+)
+def test_bad_pairs_are_refused(
+    tmp_path: Path, model: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert main(["similarity", str(model), str(put(tmp_path, text)), "--output", str(output)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and pytest.importorskip("re").search(message, told) and not output.exists()
+
+
+def test_correlation_is_pearsons() -> None:
+    values, scores = torch.tensor([1.0, 2.0, 4.0, 8.0]), torch.tensor([2.0, 1.0, 5.0, 6.0])
+    assert correlation(values, scores).item() == pytest.approx(
+        torch.corrcoef(torch.stack([values, scores]))[0, 1].item()
+    )
+    assert correlation(values, 3 * values - 1).item() == pytest.approx(1)
+    noise = torch.rand(300, generator=torch.Generator().manual_seed(0))
+    low, high = correlation_interval(torch.arange(300) + 300 * noise, torch.arange(300.0), 0)
+    assert low < correlation(torch.arange(300) + 300 * noise, torch.arange(300.0)).item() < high < low + 0.2
+
+
+def test_the_command_prints_r_by_part(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    same = [
+        f"g\tone\t2031\t{n}\t5\tone {noun} on the hill\tone {noun} on the hill\n"
+        for n, noun in enumerate(["dog", "cat"])
+    ]
+    other = [
+        f"g\ttwo\t2031\t{n}\t{n}\tone dog on the hill\tthree {noun}s\n" for n, noun in enumerate(["cat", "bird", "car"])
+    ]
+    path = put(tmp_path, "".join(same + other))
+    assert main(["similarity", str(model), str(path), "--output", str(tmp_path / "out"), "--threads", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "| one 2031 | 2 | scores or cosines are all equal |" in told and "| all | 5 |" in told
+    found = json.loads((tmp_path / "out" / "similarity.json").read_text())
+    assert list(found["parts"]) == ["two 2031", "all"] and found["model"] == "mha-d"
+    low, high = found["parts"]["all"]["interval"]
+    assert low <= found["parts"]["all"]["r"] <= high
+
+
+def test_sentences_are_encoded_in_their_language(model: Path) -> None:
+    pairs = [
+        Pair("", 1.0, "one red dog on the hill.", "one red dog on the hill."),
+        Pair("", 0.0, "one dog", "ein hund"),
+    ]
+    english, name = sentence_cosines(model, pairs, SimilarityConfig(threads=1))
+    german, _ = sentence_cosines(model, pairs, SimilarityConfig(language="de", threads=1))
+    assert name == "mha-d" and english[0].item() == pytest.approx(1) and english[1] != german[1]
+    with pytest.raises(ValueError, match="language must be one of those of .*, en, de, was: fr"):
+        sentence_cosines(model, pairs, SimilarityConfig(language="fr"))
+
+
+def test_univse_encodes_sentences_without_components(tmp_path: Path) -> None:
+    world = write_univse_world(tmp_path / "world", [("train", 40), ("test", 10)])
+    folder = train(configure(world, tmp_path / "m", "univse", **{**SMALL_UNIVSE, "epochs": 1}))
+    path = put(
+        tmp_path, "".join(STS.replace("4.5", str(score)).replace("rests", word) for score, word in enumerate("abc"))
+    )
+    assert "| birds 2031 | 3 |" in similarity(folder, path, SimilarityConfig(threads=1))
