@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.network import LONG, Network, Place, _buffers
+from negcap.augment.cloze.network import LONG, Network, Place
+from negcap.augment.cloze.states import _buffers
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
 LENGTHS = (1, 2, 5, 11, 23, 90)  # of captions, without START and END

@@ -1,0 +1,164 @@
+"""The states of the cloze network's GRUs, and what attention and the hidden layer need of each of them.
+
+What depends on a single state is computed once for it, however many places look at it: its key and value (`memory`),
+and its share of the query and of the hidden layer of the places next to it (`around`).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+ROWS = 64  # number of rows that are multiplied at once: rounding may depend on it, so it is always the same
+
+
+class Recurrent(NamedTuple):
+    """A GRU and the layers that read its states, S being their size.
+
+    gates: what each unit adds to the gates, with the biases of the first two, (units, 3 S). weight, bias: what a state
+    adds to the gates, (S, 3 S), and the bias of that for the third, (S,). memory, memory_bias: keys and values of each
+    head in turn, (S, 2 S). around, around_bias: of the query and of the hidden layer, (S, S + hidden). For speed, all
+    that is added within a sigmoid, 0.5 tanh(x / 2) + 0.5, is halved, and `weight` and `bias` are halved throughout; the
+    query is divided by the square root of a head's size.
+    """
+
+    gates: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray
+    memory: np.ndarray
+    memory_bias: np.ndarray
+    around: np.ndarray
+    around_bias: np.ndarray
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], side: int) -> Recurrent:
+        """The forward (side 0) or backward (side 1) GRU of a network with these parameters."""
+        name = ("forward_gru", "backward_gru")[side]
+        size = len(arrays["query.bias"])
+        scale = np.float32((size // len(arrays["distance"])) ** -0.5)
+        half = np.float32(0.5)
+        from_state, to_gates = arrays[f"{name}.bias_hh_l0"], arrays[f"{name}.bias_ih_l0"].copy()
+        to_gates[: 2 * size] += from_state[: 2 * size]
+        gates = arrays["embedding.weight"] @ transposed(arrays[f"{name}.weight_ih_l0"]) + to_gates
+        gates[:, : 2 * size] *= half
+        part = slice(side * size, (side + 1) * size)
+        biases = np.concatenate([arrays["query.bias"] * scale, arrays["hidden.bias"]])
+        return cls(
+            gates,
+            transposed(arrays[f"{name}.weight_hh_l0"]) * half,
+            from_state[2 * size :] * half,
+            transposed(arrays[f"memory.{side}.weight"]),
+            arrays[f"memory.{side}.bias"],
+            transposed(np.concatenate([arrays["query.weight"][:, part] * scale, arrays["hidden.weight"][:, part]])),
+            biases if side == 0 else np.zeros_like(biases),
+        )
+
+    def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray) -> None:
+        """Write the states after one more unit to `new`: state, new (ROWS, S), units (ROWS,)."""
+        size = state.shape[1]
+        made = np.matmul(state, self.weight, out=buffer("recurrent", (ROWS, 3 * size)))
+        gates = np.take(self.gates, units, axis=0, out=buffer("gates", made.shape), mode="clip")
+        both = made[:, : 2 * size]
+        both += gates[:, : 2 * size]
+        np.tanh(both, out=both)
+        reset, update, candidate = both[:, :size], both[:, size:], made[:, 2 * size :]
+        candidate += self.bias
+        reset *= candidate
+        candidate += reset
+        candidate += gates[:, 2 * size :]
+        np.tanh(candidate, out=candidate)
+        update *= np.float32(0.5)
+        update += np.float32(0.5)
+        np.subtract(state, candidate, out=new)
+        new *= update
+        new += candidate
+
+
+class States(NamedTuple):
+    """States of the GRUs in rows: `state` (rows, S), `memory` (rows, 2 S), `around` (rows, S + hidden).
+
+    memory, around: what the layers of `Recurrent` make of each state.
+    """
+
+    state: np.ndarray
+    memory: np.ndarray
+    around: np.ndarray
+
+    def every(self, start: int, end: int, step: int = ROWS) -> States:
+        """A view of every `step`-th row from `start` to `end` (exclusive)."""
+        return States(*(rows[start:end:step] for rows in self))
+
+
+class Steps(NamedTuple):
+    """The units that a GRU reads one after the other, and the state that it begins with; None: zero."""
+
+    units: Sequence[int]
+    state: np.ndarray | None = None
+
+    def rows(self, first: int) -> range:
+        """The rows of the states after each unit, if `first` is that after the first unit; see `run`."""
+        return range(first, first + len(self.units) * ROWS, ROWS)
+
+
+def in_blocks(sequences: Sequence[Steps]) -> list[list[int]]:
+    """The numbers of the sequences that have units, in blocks of ROWS that are run together; longest first."""
+    order = sorted((i for i, one in enumerate(sequences) if one.units), key=lambda i: -len(sequences[i].units))
+    return [order[start : start + ROWS] for start in range(0, len(order), ROWS)]
+
+
+def run(side: Recurrent, sequences: Sequence[Steps], states: States, row: int) -> tuple[list[int], int]:
+    """Run a GRU over sequences and write all states to the rows of `states` from `row` on.
+
+    Returns the row of the first state of each sequence, whose next ones are in every ROWS-th row after it, and the row
+    behind all that were written.
+    """
+    first = [row] * len(sequences)
+    for block in in_blocks(sequences):
+        steps = len(sequences[block[0]].units)
+        units, state = np.zeros((steps, ROWS), np.int64), np.zeros((ROWS, states.state.shape[1]), np.float32)
+        for column, i in enumerate(block):
+            own, begin = sequences[i]
+            units[: len(own), column] = own
+            if begin is not None:
+                state[column] = begin
+            first[i] = row + column
+        for step in units:
+            now = states.every(row, row + ROWS, 1)
+            side.step(state, step, now.state)
+            state = now.state
+            np.matmul(state, side.memory, out=now.memory)
+            np.matmul(state, side.around, out=now.around)
+            np.add(now.memory, side.memory_bias, out=now.memory)
+            np.add(now.around, side.around_bias, out=now.around)
+            row += ROWS
+    return first, row
+
+
+def product(rows: np.ndarray, weight: np.ndarray, name: str) -> np.ndarray:
+    """A matrix product in blocks of ROWS rows, in the buffer `name`: rows (n, inputs), n a multiple of ROWS."""
+    made = buffer(name, (len(rows), weight.shape[1]))
+    for start in range(0, len(rows), ROWS):
+        np.matmul(rows[start : start + ROWS], weight, out=made[start : start + ROWS])
+    return made
+
+
+_buffers = threading.local()
+
+
+def buffer(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """An array for intermediate results, used again by the next block: fresh memory costs more than filling it."""
+    size = math.prod(shape)
+    known: np.ndarray | None = getattr(_buffers, name, None)
+    if known is None or known.size < size:
+        known = np.empty(size, np.float32)
+        setattr(_buffers, name, known)
+    return known[:size].reshape(shape)
+
+
+def transposed(matrix: np.ndarray) -> np.ndarray:
+    """The transpose in memory order."""
+    return np.ascontiguousarray(matrix.T)
