@@ -187,7 +187,7 @@ class Network:
             units, count = len(captions[start]), len(places[start])
             end = start + 1
             most = max(1, ATTENDED * LONG**2 // max(units, count, LONG) ** 2)
-            while end < len(captions) and end - start < most and (len(captions[end]), len(places[end])) == (units, count):
+            while end < min(len(captions), start + most) and (len(captions[end]), len(places[end])) == (units, count):
                 end += 1
             own, at = np.array(rows[start:end]), np.array(places[start:end], int).reshape(end - start, count, 2)
             here = slice(done, done + (end - start) * count)
@@ -243,7 +243,9 @@ class Network:
         """
         table = self.arrays["distance"]
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
-        before, after = (table[:, side][:, np.clip(own, 0, table.shape[2] - 1)] for side, own in enumerate((distance, -distance)))
+        before, after = (
+            table[:, side][:, np.clip(own, 0, table.shape[2] - 1)] for side, own in enumerate((distance, -distance))
+        )
         before[:, distance < 0] = -np.inf
         after[:, distance > 0] = -np.inf
         return read_only(before), read_only(after)

@@ -131,7 +131,8 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["build", "{sample}", "--output", "{tmp}/out", "--operator", "noun,,shuffle"], "must be names between commas"),
         (
             ["build", "{sample}", "--output", "{tmp}/out", "--preset", "vsec"],
-            "preset must be one of vse-c, univse, negation, all, vse-c-paper, univse-paper, was: vsec; did you mean vse-c?",
+            "preset must be one of vse-c, univse, negation, all, vse-c-paper, univse-paper, was: vsec; did you mean "
+            "vse-c?",
         ),
         (["build", "{sample}", "--output", "{tmp}/out", "--operater", "noun"], "Did you mean one of: "),
         (["train", "{tmp}/out", "--output", "{tmp}/m", "--component", "none,obj"], "none must stand alone"),
