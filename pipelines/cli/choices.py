@@ -30,7 +30,7 @@ PUBLISHED = (
     *("webdataset", "huggingface", "coco"),
 )
 PICKS = ("first", "random")
-MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d")
+MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", "infonce", "siglip", "negclip", "ce-clip")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")

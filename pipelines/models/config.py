@@ -12,7 +12,9 @@ from negcap.augment.operators import PRESETS
 from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
 from negcap.schemas.features import TABLE
 
-MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d")
+CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
+MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", *CONTRASTIVE)
+WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train without negatives
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")
@@ -108,8 +110,8 @@ class TrainConfig:
         features: the table of image features: `features`, or NAME for the table `features_NAME`.
         min_count: how often a word must occur in the train captions to enter the vocabulary.
         languages: of the captions, ISO 639 codes; one, or for mha-d one or more, of which every image then needs
-            captions. vse-c and univse are for English, of which negatives and components are.
-    Negatives (vse-c; mha-d if it has negative_families)
+            captions. Models with negatives or components are for English, of which these are.
+    Negatives (vse-c, negclip, ce-clip; mha-d if it has negative_families)
         negatives: how many are sampled per caption of a batch, anew in every epoch, from those of the families
             `negative_families` made by `negative_operators`; all families that a caption has are equally likely.
         share_negatives: compare each image with the negatives of all captions of the batch, as VSE-C's released code
@@ -125,7 +127,7 @@ class TrainConfig:
             fixed, or 0 for words that the file lacks (VSE-C, section 3.1; not univse or mha-d); 0: none.
             other_vectors: for mha-d, pairs of a further language and the file of its vectors.
         similarity: of images and texts: cosine, order (the penalty of Vendrov et al. 2016), or order-reversed (captions
-            more specific than images); univse and mha-d have cosine only.
+            more specific than images); univse, mha-d and the contrastive models have cosine only.
         bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
             the regions of a grid, see ImageEncoder.
@@ -239,12 +241,12 @@ class TrainConfig:
         below_one(self, SHARES)
         if self.grounded_dim and self.model in ("univse", "mha-d"):
             raise ValueError(f"grounded_dim is for models with one vector per word, the model was: {self.model}")
-        if self.similarity != "cosine" and self.model in ("univse", "mha-d"):
+        if self.similarity != "cosine" and self.model in ("univse", "mha-d", *CONTRASTIVE):
             raise ValueError(f"similarity must be cosine for {self.model}, was: {self.similarity}")
         self._check_languages()
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
-        if not self.train_splits or (self.model == "vse-c" and not self.negative_families):
+        if not self.train_splits or (self.model in WITH_NEGATIVES and not self.negative_families):
             raise ValueError("train_splits and negative_families must not be empty")
 
     def _check_languages(self) -> None:
@@ -253,7 +255,7 @@ class TrainConfig:
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {', '.join(self.languages)}")
         if len(known) > 1 and self.model != "mha-d":
             raise ValueError(f"languages must be one for {self.model}, were: {', '.join(known)}")
-        english = self.model in ("vse-c", "univse") or (self.model == "mha-d" and self.negative_families)
+        english = self.model in (*WITH_NEGATIVES, "univse") or (self.model == "mha-d" and self.negative_families)
         if english and "en" not in known:
             what = "components" if self.model == "univse" else "negatives"
             raise ValueError(f"languages must have en, as {what} are English, were: {', '.join(known)}")

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import MODELS, RECIPES, SIMILARITIES, EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.config import (
+    MODELS,
+    RECIPES,
+    SIMILARITIES,
+    WITH_NEGATIVES,
+    EvaluateConfig,
+    TrainConfig,
+    configure,
+)
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
 from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, count_hits, interval
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
@@ -45,10 +53,10 @@ class Variant:
         made, tilde, similarity = compared.partition("~")
         model = max((known for known in MODELS if made.startswith(known)), key=len, default="")
         families = tuple(made[len(model) :].removeprefix("+").split("+")) if made != model else ()
-        known = model and set(families) <= set(FAMILIES) and (not families or model == "vse-c")
+        known = model and set(families) <= set(FAMILIES) and (not families or model in WITH_NEGATIVES)
         if not known or (at and recipe not in RECIPES) or (tilde and similarity not in SIMILARITIES):
             raise ValueError(
-                f"variants must be {', '.join(MODELS)}, or vse-c with +{', +'.join(FAMILIES)}, "
+                f"variants must be {', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}, "
                 f"and may end with ~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}, was: {name}"
             )
         return cls(name, model, families, similarity, recipe)

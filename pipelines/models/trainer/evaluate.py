@@ -21,7 +21,7 @@ from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
-from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.config import WITH_NEGATIVES, EvaluateConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
@@ -155,7 +155,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     about = {
         "model": trained.model,
         "language": captions.languages[0],
-        "negative_families": list(trained.negative_families) if trained.model in ("vse-c", "mha-d") else [],
+        "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
         **({"caption": {"components": trained.components, "alpha": trained.alpha}} if components else {}),
         "trained_with_seed": trained.seed,
         "split": config.split,

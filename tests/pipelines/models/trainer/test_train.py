@@ -46,6 +46,17 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.parametrize("model", ["infonce", "siglip", "negclip", "ce-clip"])
+def test_a_contrastive_model_learns(world: Path, tmp_path: Path, model: str) -> None:
+    folder = train(config(world, tmp_path / "m", model=model, epochs=6))
+    history = lines(folder)
+    assert history[-1]["losses"][-1] < 0.75 * history[0]["losses"][0]
+    assert max(line["validation"]["rsum"] for line in history) > 250  # chance: 107
+    trained, _, _ = load_model(folder, torch.device("cpu"))
+    assert (trained.thresholds > 0).any().item() is (model == "ce-clip")
+    assert trained.log_scale.item() != pytest.approx(np.log(10 if model == "siglip" else 1 / 0.07), abs=1e-4)
+
+
 @pytest.mark.parametrize("model", ["vse", "vse++", "vse-c"])
 def test_a_model_learns(world: Path, tmp_path: Path, model: str) -> None:
     progress: list[str] = []
