@@ -1,5 +1,6 @@
 """MHA-D on captions of two languages: batches, losses, training, evaluation, and input that is refused."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Generator
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.losses import max_of_hinges
@@ -28,7 +30,6 @@ from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
-from negcap.pipelines.models.vocabulary import build_vocabulary
 from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.mhad.mhad_world import write_german_world
 from tests.tables import write_table
@@ -58,7 +59,7 @@ def data(world: Path) -> TrainingData:
 def test_it_learns_both_languages(trained: Path) -> None:
     history = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     last = history[-1]["validation"]
-    assert last["i2t R@1"] > 25 and last["de i2t R@1"] > 25  # chance: 3
+    assert last["i2t R@5"] > 50 and last["de i2t R@5"] > 50  # chance: 17
     assert set(history[-1]["terms"]) == {"en", "de", "en-de", "diversity"}
     ways = [f"{language}{way} R@{k}" for language in ("", "de ") for way in ("i2t", "t2i") for k in (1, 5, 10)]
     assert last["rsum"] == pytest.approx(sum(last[name] for name in ways))
@@ -80,7 +81,7 @@ def test_evaluation_has_tables_for_each_language(trained: Path, world: Path) -> 
 def test_text_vectors_are_those_of_the_texts_own_language(trained: Path, world: Path) -> None:
     model, vocabulary, config = load_model(trained, CPU)
     captions = read_captions(world, languages=config.languages)
-    german = build_vocabulary((captions.texts[int(n)].as_py() for n in captions.of_split("train")), 2)
+    german = read_vocabularies(trained, ["de"])["de"]
     corpus = encode_run(world, captions, vocabulary, others={"de": german})
     texts = Texts(corpus.tokens, corpus.offsets, corpus.captions, None, corpus.language)
     rows = torch.tensor([2, 0, 3, 600])  # German, English, German, a negative
@@ -161,6 +162,8 @@ def refused(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
             "other_vectors must be of the further languages, none, were: de",
         ),
         (["--heads", "0"], "heads must be >= 1, was: 0"),
+        (["--similarity", "order"], "similarity must be cosine for mha-d, was: order"),
+        (["--model", "vse", "--text-encoder", "attention"], "joint must be a multiple of 2 \\* heads, 6, was: 1024"),
     ],
 )
 def test_languages_that_are_refused(
@@ -220,9 +223,9 @@ def test_pictures_of_heads_and_of_the_joint_space(
     output = tmp_path / "out"
     assert main(["picture", str(trained), str(world), "--output", str(output), "--best", "2", *given]) == 0
     assert capsys.readouterr().out.splitlines() == [str(output / "heads.png"), str(output / "views.png")]
-    heads, views = (Image.open(output / name) for name in ("heads.png", "views.png"))
+    heads, views = (Image.open(io.BytesIO((output / name).read_bytes())) for name in ("heads.png", "views.png"))
     assert heads.size[0] > 1000 and (heads.size[1] < 300) == with_photos and views.size == (900, 900)
-    assert len(set(heads.convert("RGB").resize((200, 50)).getdata())) > 50
+    assert len(np.unique(np.asarray(heads.convert("L")))) > 50
     (photos / "scene0121.png").unlink(missing_ok=True)
     if with_photos:
         told = refused("picture", trained, world, "--images", photos, "--output", tmp_path / "none", capsys=capsys)
