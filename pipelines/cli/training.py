@@ -22,6 +22,7 @@ from negcap.pipelines.cli.choices import (
     REDUCTIONS,
     SELECTIONS,
     SIMILARITIES,
+    TEXT_ENCODERS,
 )
 from negcap.pipelines.cli.group import negcap, one_line_errors
 from negcap.pipelines.cli.options import FOLDER
@@ -100,6 +101,7 @@ training = options.together(
     options.one_of("--select", SELECTIONS, "What selects the epoch, without or with negatives; default: rsum."),
     click.option("--joint", type=int, help="Dimensions of the joint space; default: 1024."),
     click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 300."),
+    options.one_of("--text-encoder", TEXT_ENCODERS, "What reads a caption's words; mha-d: attention; default: gru."),
     click.option(
         "--bidirectional/--forward", default=None, help="Directions of the GRU; default: bidirectional, univse forward."
     ),

@@ -24,6 +24,7 @@ COMPOSITIONS = ("average", "sum", "max")
 COMPONENTS = ("obj", "attr", "rel")
 SIMILARITIES = ("cosine", "order", "order-reversed")
 REDUCTIONS = ("hardest", "mean", "sum")
+TEXT_ENCODERS = ("gru", "lstm", "attention")
 DIVERSITIES = ("none", "distance", "similarity", "printed")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = (
@@ -78,6 +79,7 @@ ONE_OF = {
     "select": SELECTIONS,
     "pooling": POOLINGS,
     "transform": TRANSFORMS,
+    "text_encoder": TEXT_ENCODERS,
     "similarity": SIMILARITIES,
     "image_pooling": IMAGE_POOLINGS,
     "composition": COMPOSITIONS,
@@ -128,7 +130,9 @@ class TrainConfig:
             other_vectors: for mha-d, pairs of a further language and the file of its vectors.
         similarity: of images and texts: cosine, order (the penalty of Vendrov et al. 2016), or order-reversed (captions
             more specific than images); univse, mha-d and the contrastive models have cosine only.
-        bidirectional: two GRUs of joint / 2 units, one per reading direction. pooling: of their states, max or last.
+        text_encoder: gru, lstm, or attention (heads over a bidirectional LSTM, as in MHA-D, which has no other).
+        bidirectional: two recurrent nets of joint / 2 units, one per reading direction. pooling: of their states, max
+            or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
             the regions of a grid, see ImageEncoder.
     Optimization
@@ -155,8 +159,9 @@ class TrainConfig:
             the sentence's vector.
     MHA-D
         heads: K, the attention heads of each encoder. Here `joint` is the size of one head's vector; the vector of an
-            image or a sentence has heads · joint numbers. attention_dim: the number of rows of a head's matrices; 0:
-            joint. region_tanh: whether a tanh follows the linear layer of regions.
+            image or a sentence has heads · joint numbers. (With text_encoder attention, other models' heads share
+            `joint`.) attention_dim: the number of rows of a head's matrices; 0: the size of its vector. region_tanh:
+            whether a tanh follows the linear layer of regions.
         gamma: γ, the factor of the loss between captions of two languages.
         diversity: the reading of the hinges that keep heads apart: distance, similarity or printed, see
             `diversity_loss`, or none. diversity_margin: their margin α_D. diversity_weight: β, their factor.
@@ -181,6 +186,7 @@ class TrainConfig:
     joint: int = 1024
     word_dim: int = 300
     similarity: str = "cosine"
+    text_encoder: str = "gru"
     bidirectional: bool = True
     pooling: str = "max"
     transform: str = "root"
@@ -245,6 +251,10 @@ class TrainConfig:
             raise ValueError(f"similarity must be cosine for {self.model}, was: {self.similarity}")
         self._check_languages()
         if self.bidirectional and self.joint % 2:
+            raise ValueError(f"joint must be even for two directions, was: {self.joint}")
+        if self.text_encoder == "attention" and self.joint % (2 * self.heads):
+            raise ValueError(f"joint must be a multiple of 2 * heads, {2 * self.heads}, was: {self.joint}")
+        if self.model == "mha-d" and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model in WITH_NEGATIVES and not self.negative_families):
             raise ValueError("train_splits and negative_families must not be empty")

@@ -65,8 +65,8 @@ def info_nce(logits: Tensor, same_image: Tensor, negatives: Tensor | None = None
 def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
     """SigLIP's loss (Zhai et al. 2023, eq. 1): a scalar.
 
-    -Σ_ij log σ(z_ij l_ij), z_ij = 1 for a true pair, -1 otherwise. logits: (B, B), images by captions, with the bias. same_image: (B, B) bool, True where caption j describes image i,
-    which is a true pair as well.
+    -Σ_ij log σ(z_ij l_ij), z_ij = 1 for a true pair, -1 otherwise. logits: (B, B), images by captions, with the bias.
+    same_image: (B, B) bool, True where caption j describes image i, which is a true pair as well.
     """
     return -functional.logsigmoid(torch.where(same_image, logits, -logits)).sum()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from negcap.pipelines.models.attention import Finish, SentenceEncoder, TextShape
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
@@ -23,7 +24,6 @@ def signed_root(features: Tensor) -> Tensor:
 
 
 GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
-Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
 MAX_K = 10  # values per dimension that max-k pooling averages
 TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "root": signed_root,
@@ -136,27 +136,13 @@ class TwoPartEmbedding(nn.Module):
         return torch.cat([self.fixed[words.long()], self.learned(words)], -1)
 
 
-@dataclass(frozen=True)
-class GruShape:
-    """The shape of a TextEncoder.
-
-    word_dim: the size of the word vectors. joint: the dimension of the result. bidirectional: two GRUs of joint / 2
-    units, one per reading direction. pooling: of the states, "max" (per dimension, over all words) or "last".
-    """
-
-    word_dim: int
-    joint: int
-    bidirectional: bool = True
-    pooling: str = "max"
-
-
 class TextEncoder(nn.Module):
     """A GRU over word vectors, whose states are pooled and finished.
 
     embedding: word ids (n,) to (n, word_dim). finish: see Similarity; unit vectors by default.
     """
 
-    def __init__(self, embedding: nn.Module, shape: GruShape, generator: Generator, finish: Finish = unit) -> None:
+    def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
         super().__init__()
         self.finish = finish
         self.pooling = shape.pooling
@@ -178,14 +164,7 @@ class TextEncoder(nn.Module):
 
     def _run_packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """All sentences in parallel, packed for torch's GRU: fastest on a GPU."""
-        packed = pack_sentences(offsets, rows)
-        words = tokens[to_device(packed.positions, tokens.device)]
-        states, last = self.gru(PackedSequence(self.embedding(words), packed.sizes))
-        if self.pooling == "last":
-            pooled = last.transpose(0, 1).flatten(1)
-        else:
-            pooled = pad_packed_sequence(states, padding_value=float("-inf"))[0].amax(0)
-        return pooled[to_device(packed.inverse, tokens.device)]
+        return run_packed(self.gru, self.embedding, self.pooling, tokens, offsets, rows)
 
     def _run_prefix_tree(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Each common prefix is computed only once: fewer operations in more steps, fastest on a CPU."""
@@ -202,10 +181,54 @@ class TextEncoder(nn.Module):
         return torch.cat(parts, 1)
 
 
+class LstmEncoder(nn.Module):
+    """An LSTM over word vectors; arguments and result as those of TextEncoder."""
+
+    def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
+        super().__init__()
+        self.finish = finish
+        self.pooling = shape.pooling
+        self.embedding = embedding
+        hidden = shape.joint // 2 if shape.bidirectional else shape.joint
+        self.lstm = nn.LSTM(shape.word_dim, hidden, bidirectional=shape.bidirectional)
+        for parameter in self.lstm.parameters():
+            nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
+
+    def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+        """Vectors (B, joint), float32, of sentences `rows` (B,); see TextEncoder."""
+        return self.finish(run_packed(self.lstm, self.embedding, self.pooling, tokens, offsets, rows))
+
+
+def run_packed(
+    net: nn.GRU | nn.LSTM, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
+) -> Tensor:
+    """The pooled states (B, joint) of a recurrent net over sentences `rows` (B,), all in parallel.
+
+    pooling: max or last. The other arguments are those of TextEncoder.
+    """
+    packed = pack_sentences(offsets, rows)
+    words = tokens[to_device(packed.positions, tokens.device)]
+    states, last = net(PackedSequence(embedding(words), packed.sizes))
+    if pooling == "last":
+        last = last if isinstance(net, nn.GRU) else last[0]  # an LSTM also has the states of its cells
+        pooled = last.transpose(0, 1).flatten(1)
+    else:
+        pooled = pad_packed_sequence(states, padding_value=float("-inf"))[0].amax(0)
+    return pooled[to_device(packed.inverse, tokens.device)]
+
+
+# Encoders of sentences by name: each is built from a word embedding, a TextShape, a generator and a finish.
+TEXT_ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
+    "gru": TextEncoder,
+    "lstm": LstmEncoder,
+    "attention": SentenceEncoder,
+}
+
+
 def build_encoders(
     config: TrainConfig, features: int, embedding: Callable[[Generator], nn.Module], word_dim: int
-) -> tuple[ImageEncoder, TextEncoder]:
-    """New encoders of images and texts, whose initial weights depend only on the config.
+) -> tuple[ImageEncoder, Any]:
+    """New encoders of images and texts (one of TEXT_ENCODERS), whose initial weights depend only on the config.
 
     features: the size of an image's feature vector. embedding: called with a torch generator, makes the word embedding.
     word_dim: the size of its vectors.
@@ -216,5 +239,6 @@ def build_encoders(
         devices=[]
     ):  # the layers' default initialization must not change the global random state
         image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling, finish)
-        shape = GruShape(word_dim, config.joint, config.bidirectional, config.pooling)
-        return image, TextEncoder(embedding(generator), shape, generator, finish)
+        recurrent = config.bidirectional, config.pooling
+        shape = TextShape(word_dim, config.joint, *recurrent, config.heads, config.attention_dim)
+        return image, TEXT_ENCODERS[config.text_encoder](embedding(generator), shape, generator, finish)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor, nn
 
+from negcap.pipelines.models.attention import SentenceEncoder, TextShape
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.encoders import word_embedding
-from negcap.pipelines.models.mhad.attention import RegionEncoder, SentenceEncoder
+from negcap.pipelines.models.mhad.regions import RegionEncoder
 from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.vocabulary import WordVocabulary
@@ -38,6 +39,8 @@ class MultiHeadAttention(nn.Module):
         self.languages = config.languages
         self.head_count = config.heads
         width = config.attention_dim or config.joint
+        joint = config.heads * config.joint
+        shape = TextShape(config.word_dim, joint, heads=config.heads, attention_dim=width)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
             self.image = RegionEncoder(
                 features, config.joint, width, config.heads, config.transform, config.region_tanh, generator
@@ -45,9 +48,7 @@ class MultiHeadAttention(nn.Module):
             self.text = nn.ModuleDict()
             for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
                 embedding = word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
-                self.text[language] = SentenceEncoder(
-                    embedding, config.word_dim, config.joint, width, config.heads, generator
-                )
+                self.text[language] = SentenceEncoder(embedding, shape, generator)
 
     def encoder(self, language: str) -> SentenceEncoder:
         """The encoder of sentences in one of the model's languages."""

@@ -112,7 +112,8 @@ def compare(
     variants = [Variant.parse(name) for name in config.variants]
     settings = {"run": run, **config.training}
     trainings = {v: [v.config(seed, output, settings) for seed in range(config.seeds)] for v in variants}
-    captions = read_captions(run)
+    spoken = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
+    captions = read_captions(run, languages=tuple(spoken))
     captions.of_split(config.evaluation.split)  # raises before anything is trained
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     results = []

@@ -95,7 +95,7 @@ def to_markdown(results: Results, setting: str) -> str:
     """
     parts = [
         setting,
-        _plain_retrieval(results),
+        *_plain_retrieval(results),
         _attacked_retrieval(results),
         _attacks_by_family(results),
         _shared_attacks(results),
@@ -133,13 +133,21 @@ def _all_have(results: Results, names: Sequence[str]) -> bool:
     return all((name, "i2t") in result.recalls for name in names for result in results)
 
 
-def _plain_retrieval(results: Results) -> str:
-    head = ["without attack", *(f"{way} R@{k}" for way in ("i2t", "t2i") for k in TOP), "rsum"]
-    rows = []
-    for result in results:
-        recalls = [figure for way in ("i2t", "t2i") for figure in result.recalls["plain", way][:-1]]
-        rows.append([result.name, *(f"{figure.value:.1f}" for figure in recalls), str(result.total(PLAIN))])
-    return markdown_table(head, rows)
+def _plain_retrieval(results: Results) -> list[str]:
+    """Tables of retrieval without attack: for the variants' first language, and for each further one that some have."""
+    candidates = sorted({name for result in results for name, _ in result.recalls if name.partition(":")[0] == "plain"})
+    tables = []
+    for name in candidates:
+        keys = [(name, way) for way in ("i2t", "t2i")]
+        ways = [f"{way} R@{k}" for _, way in keys for k in TOP]
+        rows = []
+        for result in results:
+            if keys[0] in result.recalls:
+                recalls = [figure for key in keys for figure in result.recalls[key][:-1]]
+                rows.append([result.name, *(f"{figure.value:.1f}" for figure in recalls), str(result.total(keys))])
+        head = " in ".join(["without attack", *filter(None, [name.partition(":")[2]])])
+        tables.append(markdown_table([head, *ways, "rsum"], rows))
+    return tables
 
 
 def _attacked_retrieval(results: Results) -> str:

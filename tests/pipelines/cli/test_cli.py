@@ -500,7 +500,7 @@ CHOICES = [
     ("DTYPES", "negcap.schemas.features:DTYPES"),
     *((name, f"negcap.pipelines.models.config:{name}") for name in
       ("MODELS", "RECIPES", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
-       "REDUCTIONS", "DEVICES")),
+       "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
 

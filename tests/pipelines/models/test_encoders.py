@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from negcap.pipelines.models.encoders import (
-    GruShape,
+    TEXT_ENCODERS,
     ImageEncoder,
     TextEncoder,
+    TextShape,
     TwoPartEmbedding,
     signed_root,
     word_embedding,
 )
 from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
+from negcap.pipelines.models.similarities import absolute_unit
 
 SENTENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=7)
 
@@ -24,7 +26,7 @@ def text_encoder(
 ) -> TextEncoder:
     generator = Generator().manual_seed(seed)
     embedding = word_embedding(words, size, generator, vectors, vectors is None)
-    return TextEncoder(embedding, GruShape(size, joint, **given), generator)
+    return TextEncoder(embedding, TextShape(size, joint, **given), generator)
 
 
 def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -100,6 +102,19 @@ def test_given_vectors_are_initial_values_and_may_be_frozen() -> None:
     encoder(torch.tensor([0, 2, 1], dtype=torch.int32), torch.tensor([0, 3]), torch.tensor([0])).sum().backward()
     assert encoder.embedding.weight.grad.ne(0).any(1).tolist() == [False, True, False]
     assert encoder.gru.weight_hh_l0.grad is not None
+
+
+@pytest.mark.parametrize("name", TEXT_ENCODERS)
+@pytest.mark.parametrize("pooling", ["max", "last"])
+def test_every_text_encoder_gives_a_vector_that_depends_only_on_the_sentence(name: str, pooling: str) -> None:
+    generator = Generator().manual_seed(0)
+    shape = TextShape(5, 12, pooling=pooling, heads=3, attention_dim=4)
+    encoder = TEXT_ENCODERS[name](word_embedding(9, 5, generator, None, True), shape, generator, absolute_unit)
+    tokens, offsets = flat([[1, 2, 3], [1, 2, 4, 5], [8]])
+    together = encoder(tokens, offsets, torch.arange(3))
+    assert together.shape == (3, 12) and torch.allclose(together.norm(dim=1), torch.ones(3)) and together.ge(0).all()
+    for row in range(3):
+        assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[row], atol=1e-6)
 
 
 def test_image_encoder() -> None:

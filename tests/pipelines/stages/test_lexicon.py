@@ -17,7 +17,7 @@ from negcap.pipelines.resources.reference import ship
 from negcap.pipelines.sample import path
 from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
-from negcap.pipelines.stages.lexicon import CAPTIONS, captions_counted
+from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
 from negcap.schemas.lexicon import LEXICON
 
@@ -117,3 +117,11 @@ def test_a_blended_lexicon_is_not_shipped(tmp_path: Path) -> None:
     run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
     with pytest.raises(ValueError, match="must be built with --lexicon own, its table lexicon was not"):
         ship(run, tmp_path / "out", "one sentence")
+
+
+def test_sums_of_shards_may_be_added_to_the_counts_of_another() -> None:
+    row = [["noun"], ["dog"], [""], [2.0]]
+    counted = pa.Table.from_arrays([pa.array(values) for values in row], schema=LEXICON)
+    counted = counted.append_column("train", pa.array([True]))
+    config = LexiconConfig()
+    assert add([add([counted, counted], config), counted], config)["count"].to_pylist() == [6.0]

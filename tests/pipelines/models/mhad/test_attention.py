@@ -3,8 +3,9 @@
 import torch
 from torch import Generator
 
+from negcap.pipelines.models.attention import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape
 from negcap.pipelines.models.encoders import word_embedding
-from negcap.pipelines.models.mhad.attention import MAX_WORDS, AttentionHeads, RegionEncoder, SentenceEncoder
+from negcap.pipelines.models.mhad.regions import RegionEncoder
 from tests.pipelines.models.test_encoders import flat
 
 
@@ -14,7 +15,8 @@ def random_numbers(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def sentence_encoder(heads: int = 3) -> SentenceEncoder:
     generator = Generator().manual_seed(0)
-    return SentenceEncoder(word_embedding(9, 5, generator, None, True), 5, 4, 6, heads, generator).double()
+    shape = TextShape(5, 4 * heads, heads=heads, attention_dim=6)
+    return SentenceEncoder(word_embedding(9, 5, generator, None, True), shape, generator).double()
 
 
 def test_weights_are_those_of_the_equation() -> None:

@@ -1,6 +1,7 @@
 """Sentence similarity: reading pairs, Pearson's r and its interval, and the command."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_bad_pairs_are_refused(
     output = tmp_path / "out"
     assert main(["similarity", str(model), str(put(tmp_path, text)), "--output", str(output)]) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and pytest.importorskip("re").search(message, told) and not output.exists()
+    assert told.count("\n") == 1 and re.search(message, told) and not output.exists()
 
 
 def test_correlation_is_pearsons() -> None:
@@ -90,7 +91,7 @@ def test_the_command_prints_r_by_part(model: Path, tmp_path: Path, capsys: pytes
     told = capsys.readouterr().out
     assert "| one 2031 | 2 | scores or cosines are all equal |" in told and "| all | 5 |" in told
     found = json.loads((tmp_path / "out" / "similarity.json").read_text())
-    assert list(found["parts"]) == ["two 2031", "all"] and found["model"] == "mha-d"
+    assert set(found["parts"]) == {"two 2031", "all"} and found["model"] == "mha-d"
     low, high = found["parts"]["all"]["interval"]
     assert low <= found["parts"]["all"]["r"] <= high
 

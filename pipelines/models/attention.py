@@ -1,7 +1,9 @@
-"""Attention heads, and the encoders of image regions and of sentences that end in them."""
+"""Attention heads, and the encoder of sentences that ends in them (MHA-D; Huang et al. 2019)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -10,11 +12,30 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.encoders import TRANSFORMS
 from negcap.pipelines.models.sampling import pack_sentences
 from negcap.pipelines.models.similarities import unit
 
 MAX_WORDS = 100  # of a sentence that are read, besides <start>
+
+
+Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """The shape of an encoder of sentences.
+
+    word_dim: the size of the word vectors. joint: the dimension of the result. bidirectional: two recurrent nets of
+    joint / 2 units, one per reading direction. pooling: of the states, "max" (per dimension, over all words) or "last".
+    heads, attention_dim: of attention, see AttentionHeads; attention_dim 0: joint / heads.
+    """
+
+    word_dim: int
+    joint: int
+    bidirectional: bool = True
+    pooling: str = "max"
+    heads: int = 3
+    attention_dim: int = 0
 
 
 class Attended(NamedTuple):
@@ -25,10 +46,6 @@ class Attended(NamedTuple):
 
     weights: Tensor
     vectors: Tensor
-
-    def joined(self) -> Tensor:
-        """The vectors of all heads one after the other, as one unit vector: (B, K · H), float32 (float64 stays)."""
-        return unit(self.vectors.flatten(1))
 
 
 class AttentionHeads(nn.Module):
@@ -58,54 +75,23 @@ class AttentionHeads(nn.Module):
         return Attended(weights, weights @ states)
 
 
-class RegionEncoder(nn.Module):
-    """Maps the regions of images (B, R, D) to unit vectors (B, K · joint): transform, linear layer, K attention heads.
-
-    size: D. joint: the size of a head's vector. width, heads: see AttentionHeads. transform: a key of TRANSFORMS. tanh:
-    whether it follows the linear layer. Regions whose features are all 0 are padding. Features (B, D) without regions
-    count as one region.
-    """
-
-    def __init__(
-        self, size: int, joint: int, width: int, heads: int, transform: str, tanh: bool, generator: Generator
-    ) -> None:
-        super().__init__()
-        self.transform = transform
-        self.tanh = tanh
-        self.linear = nn.Linear(size, joint)
-        nn.init.xavier_uniform_(self.linear.weight, generator=generator)
-        nn.init.zeros_(self.linear.bias)
-        self.heads = AttentionHeads(joint, width, heads, generator)
-
-    def attend(self, features: Tensor) -> Attended:
-        """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
-        regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
-        present = (regions != 0).any(-1)
-        states = self.linear(TRANSFORMS[self.transform](regions))
-        return self.heads(states.tanh() if self.tanh else states, present | ~present.any(1, keepdim=True))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Unit vectors (B, K · joint), float32, of features (B, R, D) or (B, D)."""
-        return self.attend(features).joined()
-
-
 class SentenceEncoder(nn.Module):
-    """Maps sentences of one language to unit vectors (B, K · joint): word vectors, bidirectional LSTM, attention heads.
+    """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
 
-    embedding: word ids (n,) to (n, word_dim). joint: the size of a state, joint / 2 per reading direction, and of a
-    head's vector. width, heads: see AttentionHeads.
+    embedding: word ids (n,) to (n, word_dim). shape: joint, the size of the heads' vectors together, must be a multiple
+    of 2 K; a state has joint / K numbers, half of them per reading direction. finish: see Similarity.
     """
 
-    def __init__(
-        self, embedding: nn.Module, word_dim: int, joint: int, width: int, heads: int, generator: Generator
-    ) -> None:
+    def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
         super().__init__()
+        self.finish = finish
         self.embedding = embedding
-        self.lstm = nn.LSTM(word_dim, joint // 2, bidirectional=True)
+        size = shape.joint // shape.heads
+        self.lstm = nn.LSTM(shape.word_dim, size // 2, bidirectional=True)
         for parameter in self.lstm.parameters():
-            bound = (joint // 2) ** -0.5
+            bound = (size // 2) ** -0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
-        self.heads = AttentionHeads(joint, width, heads, generator)
+        self.heads = AttentionHeads(size, shape.attention_dim or size, shape.heads, generator)
 
     def attend(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Attended:
         """The heads over the words of sentences `rows` (B,), from <start> to <end>.
@@ -123,5 +109,5 @@ class SentenceEncoder(nn.Module):
         return Attended(*(part[inverse] for part in attended))
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Unit vectors (B, K · joint), float32, of sentences; arguments as those of `attend`."""
-        return self.attend(tokens, offsets, rows).joined()
+        """Vectors (B, joint), float32, of sentences; arguments as those of `attend`."""
+        return self.finish(self.attend(tokens, offsets, rows).vectors.flatten(1))
