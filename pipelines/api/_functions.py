@@ -123,8 +123,8 @@ def build(
         operators: as in `negatives`.
         workers: number of worker processes; None: one per core. A script that starts workers must guard its entry
             point with `if __name__ == "__main__"`.
-        scheduler: a Dask scheduler `tcp://host:port`, or `synchronous` to run in this process; None: local worker
-            processes.
+        scheduler: a Dask scheduler (`tcp://host:port`, a scheduler file, or `module:function` that returns a cluster),
+            or `synchronous` to run in this process; None: local worker processes.
         overwrite: whether to replace tables that were made with other settings or input.
         progress: whether to show progress on stderr.
         settings: as in `negatives`.

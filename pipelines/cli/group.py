@@ -191,15 +191,15 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
-    """Give the executor and the progress display for --workers, --scheduler and --quiet; errors as `one_line_errors`.
+    """Give the executor and the progress display for --workers, --scheduler, --dashboard and --quiet.
 
-    given: the flags of the command; these three are removed from it.
+    Errors as `one_line_errors`. given: the flags of the command; these four are removed from it.
     """
     from negcap.pipelines.engine.cluster import executor
     from negcap.pipelines.engine.progress import report
 
     with one_line_errors():
-        workers = executor(given.pop("workers"), given.pop("scheduler"))
+        workers = executor(given.pop("workers"), given.pop("scheduler"), dashboard=given.pop("dashboard"))
         try:
             yield workers, report(given.pop("quiet"))
         finally:

@@ -123,9 +123,11 @@ workers = together(
     click.option("--workers", type=int, help="Number of worker processes; default: one per core."),
     click.option(
         "--scheduler",
-        metavar="ADDRESS",
-        help="Dask scheduler to use, tcp://host:port; synchronous: use this process only, without Dask.",
+        metavar="WHERE",
+        help="Dask cluster to use: tcp://host:port, a scheduler file, or module:function that returns a cluster; "
+        "synchronous: use this process only, without Dask.",
     ),
+    click.option("--dashboard", is_flag=True, help="Say where Dask's page about the workers is."),
     overwrite,
     quiet,
 )

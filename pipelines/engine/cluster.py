@@ -2,7 +2,7 @@
 
 An executor has `map` (results in the order in which calls finish, few calls in flight) and `map_reduce` (results
 combined in a tree on the workers). Calls carry paths and configs, not the tables of a run; workers on other machines
-must see the run's folder under the same path, and have negcap installed.
+must see the run's folder under the same path or URL, and have negcap installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +17,13 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import Future as StartFuture
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from negcap.pipelines.engine.errors import ClusterError, TaskError
 from negcap.pipelines.engine.reports import OnReport, listening, reporting, reporting_to
+from negcap.pipelines.engine.schedulers import SYNCHRONOUS, Scheduler, named
 from negcap.pipelines.engine.workers import start
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 FAN_IN = 8
 IN_FLIGHT = 2
 RECOUNT_SECONDS = 1
-SYNCHRONOUS = "synchronous"
-ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
 LOST = "the Dask scheduler was lost; run again to go on"
 Combine = Callable[[list[Any]], Any]
 
@@ -69,20 +68,26 @@ class Executor(Protocol):
         """Stop the processes that this executor started."""
 
 
-def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
-    """The executor for the flags `--workers` and `--scheduler`; starts nothing yet.
+def executor(
+    workers: int | None = None, scheduler: str | None = None, *, retries: int = 2, dashboard: bool = False
+) -> Executor:
+    """The executor for the flags `--workers`, `--scheduler` and `--dashboard`; starts nothing yet.
 
-    It has `workers` local processes (None: one per core), unless `scheduler` is an address (`tcp://host:8786`, or
-    `tls://…`) or `synchronous` (this process). A call whose worker dies is tried again `retries` times. Raises
-    ValueError for workers below 1 or any other scheduler.
+    It has `workers` local processes (None: one per core), unless `scheduler` is `synchronous` (this process) or names
+    another scheduler, see `schedulers.named`. A call whose worker dies is tried again `retries` times. dashboard:
+    whether to say on stderr where Dask's page is. Raises ValueError for workers below 1, as `schedulers.named`, and for
+    a page without workers or without Bokeh, which draws it.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
+    if dashboard and scheduler == SYNCHRONOUS:
+        raise ValueError(f"dashboard needs workers, scheduler {SYNCHRONOUS} has none")
+    if dashboard and find_spec("bokeh") is None:
+        raise ValueError('dashboard needs Bokeh: pip install "negcap[dashboard]"')
     if scheduler == SYNCHRONOUS:
         return Synchronous()
-    if scheduler is not None and not ADDRESS.fullmatch(scheduler):
-        raise ValueError(f"scheduler must be tcp://host:port, tls://host:port or {SYNCHRONOUS}, was: {scheduler}")
-    return Distributed(workers or len(os.sched_getaffinity(0)), scheduler, retries)
+    other = None if scheduler is None else named(scheduler)
+    return Distributed(workers or len(os.sched_getaffinity(0)), other, retries, dashboard)
 
 
 class Synchronous:
@@ -125,11 +130,12 @@ class Synchronous:
 class Distributed:
     """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
 
-    def __init__(self, workers: int, scheduler: str | None, retries: int) -> None:
-        """See `executor`; nothing is started yet. scheduler: an address, or None for `workers` processes of its own."""
+    def __init__(self, workers: int, scheduler: Scheduler | None, retries: int, dashboard: bool = False) -> None:
+        """See `executor`; nothing is started yet. scheduler: None for `workers` processes of its own."""
         self.workers = workers
         self.scheduler = scheduler
         self.retries = retries
+        self.dashboard = dashboard
         self._threads, self._counted = 0, -math.inf
         self._starting: StartFuture[tuple[Client, LocalCluster | None]] | None = None
 
@@ -137,7 +143,7 @@ class Distributed:
         """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""
         if self._starting is None:
             with_thread = ThreadPoolExecutor(1, "start-cluster")
-            self._starting = with_thread.submit(start, self.workers, self.scheduler, self.retries)
+            self._starting = with_thread.submit(start, self.workers, self.scheduler, self.retries, self.dashboard)
             with_thread.shutdown(wait=False)
 
     @property

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from negcap.pipelines.engine.errors import OtherConfigError
+from negcap.pipelines.engine.listing import INLINE, Entries, Listing, remove_listings, write_listing
 from negcap.pipelines.engine.shards import (
     OLD_LAYOUT,
     RECEIPTS,
@@ -81,7 +83,7 @@ class Manifest:
 
     identity: Identity
     complete: bool = False
-    shards: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+    shards: Sequence[Entries] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -94,7 +96,18 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a table's folder atomically, as JSON with sorted keys."""
     path = manifest_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"format": 1, **asdict(manifest)})
+    listing = write_listing(path.parent, manifest.shards) if len(manifest.shards) > INLINE else None
+    value = {
+        "format": 1 if listing is None else 2,
+        "identity": asdict(manifest.identity),
+        "complete": manifest.complete,
+        "counts": manifest.counts,
+        "shards": manifest.shards
+        if listing is None
+        else {"file": listing.file.name, "count": listing.count, "sha256": listing.sha256},
+    }
+    write_json(path, value)
+    remove_listings(path.parent, listing)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -102,9 +115,14 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
-        if value.pop("format") != 1:
-            raise ValueError("format must be 1")
-        manifest = Manifest(Identity(**value.pop("identity")), **{**value, "shards": tuple(value["shards"])})
+        if (version := value.pop("format")) not in (1, 2):
+            raise ValueError("format must be 1 or 2")
+        shards = value.pop("shards")
+        if version == 1:
+            shards = tuple(shards)
+        else:
+            shards = Listing(path.with_name(shards["file"]), shards["count"], shards["sha256"])
+        manifest = Manifest(Identity(**value.pop("identity")), shards=shards, **value)
         _check_types(manifest)
         return manifest
     except (FileNotFoundError, NotADirectoryError):
@@ -117,11 +135,12 @@ def read_manifest(folder: Path) -> Manifest | None:
 def _check_types(manifest: Manifest) -> None:
     """Raise ValueError for a manifest, read from JSON, with values of other types than it was written with."""
     identity = manifest.identity
-    entries = [entry for shard in manifest.shards for entry in shard.values()]
+    shards = () if isinstance(manifest.shards, Listing) else manifest.shards
+    entries = [entry for shard in shards for entry in shard.values()]
     typed = {
         bool: [manifest.complete],
         str: [identity.stage, identity.code, identity.sharded, *(entry["sha256"] for entry in entries)],
-        dict: [identity.config, identity.metadata, identity.schemas, identity.inputs, *manifest.shards, *entries],
+        dict: [identity.config, identity.metadata, identity.schemas, identity.inputs, *shards, *entries],
         int: [*(entry["rows"] for entry in entries), *manifest.counts.values()],
     }
     typed[str] += [text for table in (identity.metadata, identity.schemas, identity.inputs) for text in table.values()]
@@ -174,12 +193,13 @@ def finished(folder: Path, identity: Identity) -> Manifest | None:
     """A table's manifest if it is complete, has this identity, and all its shards are intact; otherwise None."""
     try:
         found = read_manifest(folder)
+        if found is None or not found.complete or found.identity != identity:
+            return None
+        listed = [(table, index) for index, shard in enumerate(found.shards) for table in shard]
     except ValueError:
         return None
-    if found is None or not found.complete or found.identity != identity:
-        return None
     key = identity.key()
-    shards = [shard_path(folder.parent / table, index) for index, shard in enumerate(found.shards) for table in shard]
+    shards = (shard_path(folder.parent / table, index) for table, index in listed)
     return found if all(current_receipt(shard, key) for shard in shards) else None
 
 
@@ -196,7 +216,17 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
         for shard in receipts
     )
     manifest = Manifest(identity, True, shards, summed_counts(shard[tables[-1]] for shard in receipts))
-    if read_manifest(run / tables[-1]) != manifest:
+    try:
+        old = read_manifest(run / tables[-1])
+        same = (
+            old is not None
+            and replace(old, shards=()) == replace(manifest, shards=())
+            and len(old.shards) == len(shards)
+            and all(map(eq, old.shards, shards))
+        )
+    except ValueError:
+        same = False
+    if not same:
         write_manifest(run / tables[-1], manifest)
     return manifest
 
@@ -287,9 +317,9 @@ def hash_table(run: Path, name: str) -> str:
     return hash_value([receipt.sha256 for receipt in receipts(run, name)])
 
 
-def receipts(run: Path, name: str) -> list[Receipt]:
-    """The receipts of a table's shards in order. Raises as `hash_table`."""
-    shards = list_shards(run / name)
+def receipts(run: Path, name: str, shards: Sequence[Path] | None = None) -> list[Receipt]:
+    """The receipts of a table's shards in order. shards: those, if they are known. Raises as `hash_table`."""
+    shards = list_shards(run / name) if shards is None else shards
     if not shards:
         raise FileNotFoundError(f"{run} has no {name} yet: run the stage that makes it first")
     found = read_receipts(shards)

@@ -21,7 +21,6 @@ from negcap.pipelines.engine.manifest import (
     hash_schema,
     manifest_of,
     prepare,
-    receipts,
 )
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.reports import ShardProgress
@@ -37,7 +36,7 @@ from negcap.pipelines.engine.shards import (
     shard_path,
 )
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
-from negcap.pipelines.engine.tables import WholeTable, hash_finished
+from negcap.pipelines.engine.tables import WholeTable, hash_finished, shards_of
 from negcap.pipelines.engine.work import (
     Job,
     collector_paused,
@@ -123,8 +122,8 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
 def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
     """Make every shard of a Stage that is not up to date; returns the receipts of all."""
     stage = job.stage
-    inputs = receipts(job.run, stage.input)
-    keys = [identity.key(receipt.sha256) for receipt in inputs]
+    inputs = shards_of(job.run, stage.input)
+    keys = [identity.key(shard.sha256) for shard in inputs]
     finished = reusable(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in finished]
     shards = ShardProgress(progress, [inputs[index].rows for index in pending])
@@ -150,8 +149,8 @@ def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress
     if finished:
         with in_progress(progress, stage.name, 1, 1):
             return [finished[0]]
-    inputs = receipts(job.run, stage.input)
-    calls = [(job, index, receipt.sha256) for index, receipt in enumerate(inputs)]
+    inputs = shards_of(job.run, stage.input)
+    calls = [(job, index, shard.sha256) for index, shard in enumerate(inputs)]
     with in_progress(progress, stage.name, len(calls) + 1):  # the last step is `finish`
         with _naming(stage, range(len(calls))):
             combine = partial(combine_partials, stage, job.config)

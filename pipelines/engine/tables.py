@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine.errors import DamagedShardError
-from negcap.pipelines.engine.manifest import Manifest, hash_table, hash_value, manifest_of
+from negcap.pipelines.engine.manifest import Manifest, hash_value, manifest_of, receipts
 from negcap.pipelines.engine.shards import (
     OLD_LAYOUT,
     RECEIPTS,
@@ -114,10 +114,11 @@ def hash_finished(run: Path, name: str) -> str:
     Raises as `shards_of` and `hash_table`, and DamagedShardError when a receipt is not the one in the manifest.
     """
     shards = shards_of(run, name)
-    for shard, receipt in zip(shards, read_receipts([shard.path for shard in shards]), strict=True):
-        if receipt is not None and receipt.sha256 != shard.sha256:
+    found = receipts(run, name, [shard.path for shard in shards])
+    for shard, receipt in zip(shards, found, strict=True):
+        if receipt.sha256 != shard.sha256:
             raise damaged(shard.path, "is of another run: its receipt is not the one in the manifest of its table")
-    return hash_table(run, name)
+    return hash_value([shard.sha256 for shard in shards])
 
 
 def _listed(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:

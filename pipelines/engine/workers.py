@@ -15,9 +15,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine.errors import ClusterError
+from negcap.pipelines.engine.schedulers import Scheduler, made_by
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
+    from distributed.deploy.cluster import Cluster
 
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
@@ -32,24 +34,39 @@ MEMORY = {
 }
 
 
-def start(workers: int, scheduler: str | None, retries: int) -> tuple[Client, LocalCluster | None]:
-    """Connect to the scheduler at an address, or start `workers` processes with one thread each.
+def start(
+    workers: int, scheduler: Scheduler | None, retries: int, dashboard: bool = False
+) -> tuple[Client, Cluster | None]:
+    """Connect to a scheduler, or start `workers` processes with one thread each.
 
-    Returns the client, and the cluster if it was started here. retries: how often a call whose worker died is tried
-    again, in a cluster that is started here. Raises ClusterError if no scheduler answers within CONNECT_SECONDS, no
-    worker within WORKER_SECONDS, or a worker dies while it starts, at every attempt.
+    Returns the client, and the cluster if it was started for it. retries: how often a call whose worker died is tried
+    again, in a cluster that is started here. dashboard: whether to say on stderr where Dask's page is. Raises
+    ClusterError if no scheduler answers within CONNECT_SECONDS, no worker within WORKER_SECONDS (those of a cluster
+    that a function made may come later), or a worker dies while it starts, at every attempt.
     """
+    client, cluster = _client(workers, scheduler, retries, dashboard)
+    if dashboard:
+        print(f"negcap: Dask's page is {client.dashboard_link}", file=sys.stderr)
+    return client, cluster
+
+
+def _client(workers: int, scheduler: Scheduler | None, retries: int, dashboard: bool) -> tuple[Client, Cluster | None]:
     import distributed  # noqa: F401  it sets the levels of its loggers
 
     for name in [
         name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("distributed", "tornado")
     ]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    if scheduler is not None and scheduler.make is not None:
+        client, cluster = made_by(scheduler)
+        if not client.nthreads():
+            print(f"negcap: {scheduler.name} has no workers yet; the work begins with the first", file=sys.stderr)
+        return client, cluster
     if scheduler is not None:
-        return _connected(scheduler), None
+        return _connected(scheduler.address), None
     for _ in range(STARTS):
         try:
-            return _started(workers, retries)
+            return _started(workers, retries, dashboard)
         except (RuntimeError, OSError, TimeoutError) as error:
             cause: BaseException = error
     while cause.__cause__ is not None:
@@ -81,7 +98,7 @@ async def _identity(address: str) -> str:
         return str((await remote.identity())["type"])
 
 
-def _started(workers: int, retries: int) -> tuple[Client, LocalCluster]:
+def _started(workers: int, retries: int, dashboard: bool) -> tuple[Client, LocalCluster]:
     import dask
     from distributed import Client, LocalCluster
     from distributed.security import Security
@@ -89,7 +106,7 @@ def _started(workers: int, retries: int) -> tuple[Client, LocalCluster]:
     environment = dask.config.get("distributed.nanny.pre-spawn-environ")
     settings = {
         "distributed.nanny.pre-spawn-environ": {**environment, **MEMORY},
-        "distributed.scheduler.http.routes": [],
+        "distributed.scheduler.http.routes": dask.config.get("distributed.scheduler.http.routes") if dashboard else [],
         "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": retries,
         "distributed.scheduler.work-stealing": False,
@@ -106,7 +123,7 @@ def _started(workers: int, retries: int) -> tuple[Client, LocalCluster]:
             host="127.0.0.1",
             protocol="tls://",
             security=Security.temporary(),
-            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},  # any free port, no routes
+            scheduler_kwargs={"dashboard": dashboard, "dashboard_address": "127.0.0.1:0"},  # any free port
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )

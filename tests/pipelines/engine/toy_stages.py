@@ -133,16 +133,18 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
 
 
 def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> dict[str, int]:
-    """Both toy stages over run/captions; options: workers, scheduler, overwrite."""
+    """Both toy stages over run/captions; options: workers, scheduler, overwrite, pool (an executor, left open)."""
     overwrite = bool(options.pop("overwrite", False))
-    workers = executor(**options)  # type: ignore[arg-type]
+    pool = options.pop("pool", None)
+    workers = pool or executor(**options)  # type: ignore[arg-type]
     try:
         for stage in (COUNT, SPLIT):
             execution = Execution(workers, Silent(), overwrite)
             counts = run_stage(stage, run, config, execution, metadata={"made_by": "tests"})
         return counts
     finally:
-        workers.close()
+        if pool is None:
+            workers.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+"""What a manifest states of the shards of its tables: the rows and the sha256 of each.
+
+The manifest itself holds this for up to INLINE shards. For more, a Parquet file beside it does, with a row per shard,
+which the manifest names by its hash. It is read only when the shards are asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines.engine.storage import names, write_atomically
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INLINE = 1000
+PREFIX = "shards-"
+ROWS = 10_000  # turned into Python objects at once
+Entries = Mapping[str, Mapping[str, Any]]  # of a shard, by table: `rows` and `sha256`
+
+
+class Listing(Sequence[Entries]):
+    """The entries of many shards, in a file. Raises ValueError when it is read and is not as written."""
+
+    def __init__(self, file: Path, count: int, sha256: str) -> None:
+        """count: the number of shards; sha256: of the file."""
+        if not file.name.startswith(PREFIX) or type(count) is not int or type(sha256) is not str:
+            raise ValueError(f"must name the file, number and sha256 of its shards, has: {file.name!r:.60}")
+        self.file, self.count, self.sha256 = file, count, sha256
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            data = self.file.read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.file} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise ValueError(f"{self.file} is damaged: its bytes are not those that were written")
+        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Entries]:
+        for part in self._table.to_batches(ROWS):
+            for row in part.to_pylist():
+                yield {table: entry for table, entry in row.items() if entry is not None}
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Listing):
+            return self.sha256 == other.sha256
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+
+def write_listing(folder: Path, shards: Sequence[Entries]) -> Listing:
+    """Write the entries of shards to a file in a folder, beside older ones; returns them as they are read from it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    entry = pa.struct([("rows", pa.int64()), ("sha256", pa.string())])
+    tables = sorted({table for shard in shards for table in shard})
+    columns = {table: pa.array((shard.get(table) for shard in shards), entry, size=len(shards)) for table in tables}
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd", use_dictionary=False, write_statistics=False)
+    data = memoryview(sink.getvalue())
+    digest = hashlib.sha256(data).hexdigest()
+    file = folder / f"{PREFIX}{digest[:8]}.parquet"
+    write_atomically(file, data)
+    return Listing(file, len(shards), digest)
+
+
+def remove_listings(folder: Path, keep: Listing | None) -> None:
+    """Remove the files with entries from a folder, but one."""
+    for name in names(folder):
+        if name.startswith(PREFIX) and (keep is None or name != keep.file.name):
+            (folder / name).unlink(missing_ok=True)

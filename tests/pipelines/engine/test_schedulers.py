@@ -1,0 +1,185 @@
+"""Clusters that are not negcap's own: by file, by function, with TLS, with workers that come and go."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+from distributed.security import Security
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.errors import ClusterError
+from tests.conftest import ROOT, SAMPLE
+from tests.docs.pages import FOLDER, blocks
+from tests.pipelines.engine.test_run import TEXTS, tree
+from tests.pipelines.engine.toy_stages import run_toys, write_captions
+
+PAGE = FOLDER / "how-to" / "cluster.md"
+HERE = __name__
+
+
+def cluster() -> LocalCluster:
+    return LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="inproc")
+
+
+def client() -> Client:
+    return Client(cluster(), set_as_default=False)
+
+
+def nothing() -> None: ...
+
+
+def broken() -> None:
+    raise OSError("no account\nand more lines")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_captions(tmp_path / "run", TEXTS, 10)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> dict[str, bytes]:
+    write_captions(tmp_path / "expected", TEXTS, 10)
+    run_toys(tmp_path / "expected", scheduler="synchronous")
+    return tree(tmp_path / "expected")
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("function", [cluster, client])
+def test_a_cluster_that_a_function_makes_is_used_and_closed(run: Path, expected: dict[str, bytes], function) -> None:  # type: ignore[no-untyped-def]
+    pool = executor(scheduler=f"{HERE}:{function.__name__}")
+    run_toys(run, pool=pool)
+    assert tree(run) == expected
+    assert pool.client.status == "running"  # type: ignore[attr-defined]
+    made = pool.client.cluster  # type: ignore[attr-defined]
+    pool.close()
+    assert made.status.name == "closed"
+
+
+@pytest.mark.parametrize(
+    "scheduler, said",
+    [
+        ("no_such_module:slurm", "scheduler no_such_module:slurm cannot be imported: ModuleNotFoundError: No module"),
+        (f"{HERE}:slurm", "cannot be imported: AttributeError: module .* has no attribute 'slurm'"),
+        (f"{HERE}:HERE", "scheduler must be module:function, .*:HERE is no function"),
+        (
+            "nowhere.json",
+            "scheduler must be tcp://host:port, .* a scheduler file, module:function or synch",
+        ),
+    ],
+)
+def test_a_scheduler_that_cannot_be_found(scheduler: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        executor(scheduler=scheduler)
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize(
+    "function, said",
+    [(nothing, "must return a Dask cluster or client, returned: None"), (broken, "failed: OSError: no account$")],
+)
+def test_a_function_that_makes_no_cluster(function, said: str) -> None:  # type: ignore[no-untyped-def]
+    pool = executor(scheduler=f"{HERE}:{function.__name__}")
+    with pytest.raises(ClusterError, match=f"^{HERE}:{function.__name__} {said}"):
+        list(pool.map(nothing, [()]))
+
+
+def test_a_file_without_an_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "scheduler.json"
+    file.write_text("{}")
+    assert main(["build", str(SAMPLE), "--output", str(tmp_path / "run"), "--scheduler", str(file)]) == 2
+    said = f"negcap: {file} must be the file of a Dask scheduler, holds no address: KeyError: 'address'\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_dashboard_needs_workers_and_bokeh(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="dashboard needs workers, scheduler synchronous has none"):
+        executor(scheduler="synchronous", dashboard=True)
+    monkeypatch.setattr("negcap.pipelines.engine.cluster.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r'dashboard needs Bokeh: pip install "negcap\[dashboard\]"'):
+        executor(dashboard=True)
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> dict[str, str]:
+    """Dask's settings for TLS, as variables, with certificates in files; this process has them, too."""
+    made = Security.temporary().get_tls_config_for_role("client")
+    files = {"ca-file": made["ca_file"], "cert": made["cert"], "key": made["key"]}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    settings = {"require-encryption": True, "tls.ca-file": str(tmp_path / "ca-file")}
+    for role in ("scheduler", "worker", "client"):
+        settings |= {f"tls.{role}.{name}": str(tmp_path / name) for name in ("cert", "key")}
+    with dask.config.set({f"distributed.comm.{name}": value for name, value in settings.items()}):
+        yield {
+            f"DASK_DISTRIBUTED__COMM__{name.replace('.', '__').replace('-', '_').upper()}": str(value)
+            for name, value in settings.items()
+        }
+
+
+@pytest.mark.dask
+def test_workers_that_come_and_go_lose_nothing(
+    run: Path, tmp_path: Path, expected: dict[str, bytes], certificates: dict[str, str]
+) -> None:
+    """A scheduler and workers in processes of their own, with TLS: the first worker is killed, a second one comes."""
+    file, killed = tmp_path / "scheduler.json", tmp_path / "killed"
+    environment = {**os.environ, **certificates, "PYTHONPATH": str(ROOT), "TOY_KILL": str(killed)}
+    started: list[subprocess.Popen] = []
+
+    def start(*words: str) -> None:
+        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(file), "--no-dashboard"]
+        where = {"env": environment, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started.append(subprocess.Popen(command, **where))  # type: ignore[call-overload]
+
+    try:
+        start("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0")
+        start("worker", "--nthreads", "1", "--no-nanny")
+        start("worker", "--nthreads", "1", "--no-nanny", "--lifetime", "3s")
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        run_toys(run, scheduler=str(file))
+        assert killed.exists()
+        assert file.read_text().count("tls://127.0.0.1")
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+    assert tree(run) == expected
+
+
+def snippets() -> dict[str, object]:
+    """The functions that the page on clusters shows."""
+    names: dict[str, object] = {}
+    for block in blocks(PAGE):
+        if block.kind == "python":
+            exec(compile(block.text, str(PAGE), "exec"), names)
+    return names
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden
+) -> None:  # type: ignore[no-untyped-def]
+    from dask_jobqueue import SLURMCluster
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SLURMCluster, "adapt", lambda self, **limits: None)  # it would submit jobs
+    made = snippets()["slurm"]()  # type: ignore[operator]
+    try:
+        script = made.job_script().strip() + "\n"
+    finally:
+        made.close()
+    script = script.replace(sys.executable, "python").replace(f"{tmp_path}/", "").replace("./.dask", ".dask")
+    script = re.sub(r"tls://[\d.]+:\d+", "tls://10.0.0.1:8786", script)
+    script = re.sub(r"(worker\.(?:ca_file|cert|key))\.\w+", r"\1", script)
+    golden("slurm.sh", script)
+    assert script in [block.text for block in blocks(PAGE) if block.kind == "bash"]

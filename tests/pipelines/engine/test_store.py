@@ -1,0 +1,200 @@
+"""Runs on stores: an S3 server on the loopback, and fsspec's file system in memory."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine import object_lock
+from negcap.pipelines.engine.errors import LockedError
+from negcap.pipelines.engine.lock import LOCK, locked
+from negcap.pipelines.engine.owner import myself
+from negcap.pipelines.engine.places import place
+from negcap.pipelines.engine.storage import files_below, write_atomically
+from tests.conftest import ROOT, SAMPLE
+from tests.pipelines.models.trainer_world import write_world
+
+HERE = ["--scheduler", "synchronous", "--quiet"]
+BUILD = ["build", str(SAMPLE), "--limit", "6", "--shard-size", "15", "--lexicon", "own", *HERE, "--output"]
+PUBLISH = ["--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output"]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files_below(folder)}
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an empty bucket of an S3 server."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}.items():
+            patch.setenv(name, value)
+        patch.setenv("FSSPEC_S3_ENDPOINT_URL", address)  # of other processes; this one has read its variables already
+        patch.setitem(fsspec.config.conf, "s3", {"endpoint_url": address})
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        fsspec.filesystem("s3").mkdir("runs")
+        yield "s3://runs"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same build on S3, where it was killed and run again, and on a local disk."""
+    local, remote = tmp_path_factory.mktemp("local") / "run", place(f"{bucket}/run")
+    with subprocess.Popen([sys.executable, "-m", "negcap", *BUILD, str(remote)], cwd=ROOT) as process:
+        assert main([*BUILD, str(local)]) == 0
+        deadline = time.monotonic() + 60
+        while not (remote / "_receipts" / "parses" / "part-00000.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+    assert process.returncode < 0 and (remote / LOCK).exists() and not (remote / "negatives").exists()
+    assert main([*BUILD, str(remote)]) == 0
+    return local, remote
+
+
+def test_a_run_on_s3_that_was_killed_is_completed_to_the_bytes_of_a_local_one(
+    pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    local, remote = pair
+    assert content(remote) == content(local)
+    assert main(["verify", str(remote)]) == 0
+    said = capsys.readouterr().err
+    assert main(["verify", str(local)]) == 0
+    assert said == capsys.readouterr().err and said.endswith("all as they were written\n")
+
+
+@pytest.mark.parametrize("command", [["show", "--n", "3", "--json"], ["info"]])
+def test_commands_say_the_same_of_a_run_on_s3(
+    pair: tuple[Path, Path], command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for run in pair:
+        assert main([command[0], str(run), *command[1:]]) == 0
+        said.append(capsys.readouterr().out.replace(str(run), "RUN"))
+    assert said[0] == said[1] != ""
+
+
+def test_a_run_on_s3_is_published_to_s3(pair: tuple[Path, Path], tmp_path: Path, bucket: str) -> None:
+    local, remote = pair
+    made, old = place(f"{bucket}/published"), place(f"{bucket}/published/annotations/old.json")
+    write_atomically(old, b"{}")
+    write_atomically(made / "SHA256SUMS", b"0  annotations/old.json\n")
+    assert main(["publish", str(remote), *PUBLISH, str(made)]) == 2  # it is not empty
+    assert main(["publish", str(remote), "--overwrite", *PUBLISH, str(made)]) == 0
+    assert main(["publish", str(local), *PUBLISH, str(tmp_path / "published")]) == 0
+    assert content(made) == content(tmp_path / "published") != {}
+
+
+def test_a_damaged_object_is_named_and_made_again(pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    local, remote = pair
+    shard = remote / "negatives" / "part-00001.parquet"
+    write_atomically(shard, shard.read_bytes()[:-9])
+    assert main(["show", str(remote), "--n", "1000"]) == 2
+    assert f"{shard} is damaged: its bytes are not those of its receipt" in capsys.readouterr().err
+    assert main(["negatives", str(remote), *HERE]) == 0
+    assert content(remote) == content(local)
+
+
+def test_a_model_is_trained_from_s3(bucket: str, tmp_path: Path) -> None:
+    images = (("train", 12), ("test", 4))
+    for number, run in enumerate(
+        (write_world(tmp_path / "run", images), write_world(place(f"{bucket}/world"), images))
+    ):
+        options = ["--epochs", "1", "--joint", "8", "--validation-images", "4", "--quiet"]
+        assert main(["train", str(run), "--output", str(tmp_path / str(number)), *options]) == 0
+    assert (tmp_path / "0" / "last.safetensors").read_bytes() == (tmp_path / "1" / "last.safetensors").read_bytes()
+    assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/*.npy"))
+
+
+def test_a_bucket_that_does_not_exist_is_not_made(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BUILD, "s3://other/run"]) == 2
+    assert capsys.readouterr().err == "negcap: s3://other/run/.lock: no such file or folder\n"
+
+
+@pytest.mark.parametrize("url, extra", [("gs://bucket/run", "gs"), ("abfs://bucket/run", "azure")])
+def test_a_missing_library_is_named(url: str, extra: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BUILD, url]) == 2
+    said = f'negcap: {url.partition(":")[0]}:// needs another library: pip install "negcap[{extra}]"\n'
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("store", ["memory://", "s3"])
+def test_one_writer(store: str, bucket: str) -> None:
+    run = place(f"{bucket if store == 's3' else store}/locked")
+    with locked(run), locked(run):
+        assert json.loads((run / LOCK).read_bytes())["pid"] == os.getpid()
+        object_lock_of_another = object_lock.object_lock(run)
+        with pytest.raises(LockedError, match=f"process {os.getpid()} on .*: wait until it is done"):
+            object_lock_of_another.__enter__()
+    assert not (run / LOCK).exists()
+
+
+@pytest.mark.parametrize(
+    "changed, age, lives",
+    [
+        ({"boot": "another machine"}, 59, True),
+        ({"boot": "another machine"}, 61, False),
+        ({}, 600, True),
+        ({"pid": 2**22 + 1}, 5, False),
+        (None, 59, True),
+        (None, 61, False),
+    ],
+)
+def test_stale_locks_of_stores_are_told_from_live_ones(
+    changed: dict | None, age: int, lives: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """changed: what of the owner is not this process; None: the lock names no owner."""
+    monkeypatch.setattr(object_lock, "_age", lambda lock: age)
+    monkeypatch.setattr(object_lock, "SETTLE_SECONDS", 0)
+    run = place("memory://stale")
+    owner = b"{" if changed is None else json.dumps(asdict(replace(myself(), **changed))).encode()
+    (run / LOCK).write_bytes(owner)
+    if lives:
+        with pytest.raises(LockedError, match="is being written by another negcap"), locked(run):
+            pass
+        assert (run / LOCK).read_bytes() == owner
+        (run / LOCK).unlink()
+    else:
+        with locked(run):
+            assert json.loads((run / LOCK).read_bytes())["pid"] == os.getpid()
+        assert "memory://stale was left unfinished by" in capsys.readouterr().err
+    assert not (run / LOCK).exists()
+
+
+def test_of_two_that_take_over_a_lock_one_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = place("memory://taken")
+    other = json.dumps(asdict(replace(myself(), pid=1, boot="another machine"))).encode()
+    (run / LOCK).write_bytes(json.dumps(asdict(replace(myself(), pid=2**22 + 1))).encode())
+    monkeypatch.setattr(time, "sleep", lambda seconds: (run / LOCK).write_bytes(other))
+    with pytest.raises(LockedError, match="process 1 on"), locked(run):
+        pass
+    assert (run / LOCK).read_bytes() == other
+    (run / LOCK).unlink()
+
+
+def test_a_lock_on_a_store_is_written_anew_as_long_as_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = place("memory://beating")
+    with object_lock.object_lock(run) as beat:
+        first = (run / LOCK).modified()  # type: ignore[attr-defined]
+        beat()
+        assert (run / LOCK).modified() > first  # type: ignore[attr-defined]
+        (run / LOCK).write_bytes(b"of another")
+        beat()
+        assert (run / LOCK).read_bytes() == b"of another"
+    assert (run / LOCK).read_bytes() == b"of another"
+    (run / LOCK).unlink()
