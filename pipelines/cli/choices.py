@@ -30,7 +30,8 @@ PUBLISHED = (
     *("webdataset", "huggingface", "coco"),
 )
 PICKS = ("first", "random")
-MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", "infonce", "siglip", "negclip", "ce-clip")
+CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
+MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", *CONTRASTIVE)
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")

@@ -42,6 +42,7 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "scoring": "Score models",
     "images": "Image features, synthetic scenes",
     "training": "Train and evaluate models",
+    "clip": "Train a CLIP",
     "captioner": "Write captions",
 }
 RENAMED = {  # flags of version 0.1, which are accepted by commands with the new flag

@@ -8,15 +8,15 @@ it and are left out. Losses are sums over the batch, like those of `negcap.pipel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import WITH_NEGATIVES, TrainConfig
 from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
 from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, sample_negatives
@@ -25,6 +25,8 @@ from negcap.pipelines.models.vse import DualEncoder, vse_c_pool
 SCALE, MOST = 1 / 0.07, 100.0  # the first scale of CLIP, and the highest
 SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
 TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
+_EMPTY = torch.empty(0, dtype=torch.long)
+NONE = SampledNegatives(_EMPTY, _EMPTY), _EMPTY  # no negatives, and their families
 
 
 class ContrastiveEncoder(DualEncoder):
@@ -116,10 +118,12 @@ class Negatives(NamedTuple):
     family: Tensor
 
 
-class EmbeddedPairs(NamedTuple):
-    """A batch as logits: see `info_nce` (pairs, same_image, all), `rank_loss` (own, owner) and `intra_modal_loss`.
+class Logits(NamedTuple):
+    """A batch of B images and captions and P negatives as logits.
 
-    family: (P,) that of each negative.
+    pairs: (B, B) images by captions. same_image: (B, B) bool, True where caption j describes image i. every: (B, P)
+    images by negatives. own: (P,) each negative with the image of its caption. between: (B, P) captions by negatives.
+    owner: (P,) the pair of each negative. family: (P,) its family.
     """
 
     pairs: Tensor
@@ -131,19 +135,45 @@ class EmbeddedPairs(NamedTuple):
     family: Tensor
 
 
-def _clip(model: ContrastiveEncoder, batch: EmbeddedPairs) -> dict[str, Tensor]:
+class Learned(Protocol):
+    """What a model learns beside its encoders: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
+
+    bias: Tensor
+    thresholds: Tensor
+    training: bool
+
+
+def compare(
+    images: Tensor, captions: Tensor, negatives: Tensor, sampled: SampledNegatives, family: Tensor, scale: Tensor,
+    same_image: Tensor,
+) -> Logits:  # fmt: skip
+    """The logits of a batch of unit vectors: images and captions (B, d), negatives (P, d); family: (P,) of each."""
+    device = images.device
+    owner = to_device(sampled.owner, device)
+    return Logits(
+        scale * images @ captions.T,
+        same_image,
+        scale * images @ negatives.T,
+        scale * (images[owner] * negatives).sum(1),
+        scale * captions @ negatives.T,
+        owner,
+        to_device(family, device),
+    )
+
+
+def _clip(model: Learned, batch: Logits) -> dict[str, Tensor]:
     return {"itc": info_nce(batch.pairs, batch.same_image)}
 
 
-def _siglip(model: ContrastiveEncoder, batch: EmbeddedPairs) -> dict[str, Tensor]:
+def _siglip(model: Learned, batch: Logits) -> dict[str, Tensor]:
     return {"itc": sigmoid_loss(batch.pairs + model.bias, batch.same_image)}
 
 
-def _negclip(model: ContrastiveEncoder, batch: EmbeddedPairs) -> dict[str, Tensor]:
+def _negclip(model: Learned, batch: Logits) -> dict[str, Tensor]:
     return {"itc": info_nce(batch.pairs, batch.same_image, batch.every)}
 
 
-def _ce_clip(model: ContrastiveEncoder, batch: EmbeddedPairs) -> dict[str, Tensor]:
+def _ce_clip(model: Learned, batch: Logits) -> dict[str, Tensor]:
     true = batch.pairs.diagonal()
     terms = {
         **_negclip(model, batch),
@@ -155,7 +185,8 @@ def _ce_clip(model: ContrastiveEncoder, batch: EmbeddedPairs) -> dict[str, Tenso
     return terms
 
 
-Terms = Callable[[ContrastiveEncoder, EmbeddedPairs], dict[str, Tensor]]
+Terms = Callable[[Learned, Logits], dict[str, Tensor]]  # the terms of a loss on a batch, by name
+TERMS: Mapping[str, Terms] = {"infonce": _clip, "siglip": _siglip, "negclip": _negclip, "ce-clip": _ce_clip}
 
 
 def contrastive_losses(
@@ -172,25 +203,12 @@ def contrastive_losses(
     config.negatives_after do without negatives.
     """
     device = batch.features.device
-    empty = torch.empty(0, dtype=torch.long)
-    (rows, owner), family = ((empty, empty), empty) if sampled is None or epoch <= config.negatives_after else sampled
+    negatives, family = NONE if sampled is None or epoch <= config.negatives_after else sampled
     with autocast(config, device):
         images = model.image(batch.features)
-        texts = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + rows]))
-    captions, negatives = texts[: len(batch.captions)], texts[len(batch.captions) :]
-    owner, family, scale = to_device(owner, device), to_device(family, device), model.scale
-    return terms(
-        model,
-        EmbeddedPairs(
-            scale * images @ captions.T,
-            batch.same_image,
-            scale * images @ negatives.T,
-            scale * (images[owner] * negatives).sum(1),
-            scale * captions @ negatives.T,
-            owner,
-            family,
-        ),
-    )
+        texts = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + negatives.rows]))
+    true, false = texts[: len(batch.captions)], texts[len(batch.captions) :]
+    return terms(model, compare(images, true, false, negatives, family, model.scale, batch.same_image))
 
 
 def _negatives(config: TrainConfig, tables: RunTables) -> Negatives:
@@ -221,7 +239,4 @@ def _objective(terms: Terms, *, negatives: bool) -> Objective:
     )
 
 
-INFO_NCE = _objective(_clip, negatives=False)
-SIGLIP = _objective(_siglip, negatives=False)
-NEGCLIP = _objective(_negclip, negatives=True)
-CE_CLIP = _objective(_ce_clip, negatives=True)
+CONTRASTIVE_OBJECTIVES = {name: _objective(terms, negatives=name in WITH_NEGATIVES) for name, terms in TERMS.items()}

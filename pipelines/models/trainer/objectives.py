@@ -10,7 +10,7 @@ import torch
 
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.config import RESUMABLE, TrainConfig
-from negcap.pipelines.models.contrastive import CE_CLIP, INFO_NCE, NEGCLIP, SIGLIP
+from negcap.pipelines.models.contrastive import CONTRASTIVE_OBJECTIVES
 from negcap.pipelines.models.evaluation.attacks import Attacks
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
@@ -25,7 +25,7 @@ Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any
 OBJECTIVES: Mapping[str, Objective] = {
     **{"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE, "order": ORDER},
     "mha-d": MHA_D,
-    **{"infonce": INFO_NCE, "siglip": SIGLIP, "negclip": NEGCLIP, "ce-clip": CE_CLIP},
+    **CONTRASTIVE_OBJECTIVES,
 }
 OWN_METRICS: Mapping[str, Metrics] = {"univse": univse_metrics}
 

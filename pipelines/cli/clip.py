@@ -1,0 +1,69 @@
+"""The command that trains a CLIP on pictures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import CONTRASTIVE, FAMILIES, OPERATORS
+from negcap.pipelines.cli.group import negcap, one_line_errors
+from negcap.pipelines.cli.options import FOLDER
+
+
+@negcap.command()
+@options.run
+@click.option("--images", type=FOLDER, required=True, metavar="FOLDER", help="Folder of the image files.")
+@click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model to write.")
+@click.option("--weights", type=FOLDER, metavar="PATH", help="Folder of a CLIP of transformers; default: a tiny one.")
+@options.one_of("--objective", CONTRASTIVE, "Loss; default: negclip.")
+@options.several("--train-split", "train_splits", "Split to train on; default: train and restval.")
+@click.option("--validation-split", help="Split that selects the epoch to keep; default: val.")
+@click.option("--negatives", type=int, help="Negatives per caption, new in every epoch; default: 4.")
+@options.several(
+    "--negative-family",
+    "negative_families",
+    "Train on negatives of this family; default: noun, numeral, relation, attribute.",
+    choices=FAMILIES,
+)
+@options.several(
+    "--negative-operator",
+    "negative_operators",
+    "Train on negatives of this operator; default: preset vse-c, verb, attribute and swap_attribute.",
+    choices=OPERATORS,
+)
+@click.option("--epochs", type=int, help="Passes over the images; default: 20.")
+@click.option("--batch-size", type=int, help="Images per batch, each with one caption; default: 64.")
+@click.option("--learning-rate", type=float, help="Highest learning rate of AdamW; default: 5e-4.")
+@click.option("--weight-decay", type=float, help="Weight decay of AdamW; default: 0.1.")
+@click.option("--size", type=int, help="Tiny CLIP: side of a picture in pixels; default: 64.")
+@click.option("--patch", type=int, help="Tiny CLIP: side of a patch in pixels; default: 8.")
+@click.option("--width", type=int, help="Tiny CLIP: width of its transformers; default: 64.")
+@click.option("--layers", type=int, help="Tiny CLIP: layers of each transformer; default: 4.")
+@click.option("--heads", type=int, help="Tiny CLIP: attention heads; default: 4.")
+@options.seed
+@options.device
+@options.overwrite
+@options.quiet
+def finetune(run: Path, images: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Train a CLIP on pictures, captions and negatives.
+
+    Fine-tunes the CLIP in the folder PATH, or trains a tiny one from random weights, with the loss of CLIP (infonce),
+    SigLIP, NegCLIP or CE-CLIP. Writes the folder MODEL as transformers reads it: `negcap score RUN --model hf:MODEL`.
+
+    \b
+    Example: negcap finetune outputs/scenes --images outputs/scenes/images --output outputs/clip
+    """
+    given = options.only_set(given)
+    with one_line_errors():
+        from negcap.pipelines.models.clip.config import ClipConfig
+
+        config = ClipConfig(run, images, output, **given)
+        from negcap.pipelines.models.clip.train import train_clip
+
+        train_clip(
+            config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True)
+        )

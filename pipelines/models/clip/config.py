@@ -1,0 +1,62 @@
+"""The settings of training a CLIP on pictures. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from negcap.augment.operators import PRESETS
+from negcap.pipelines.engine.bounds import above_zero, at_least, one_of
+from negcap.pipelines.models.config import CONTRASTIVE, DEVICES, WITH_NEGATIVES, cores
+
+
+@dataclass(frozen=True)
+class ClipConfig:
+    """How a CLIP is trained. Raises ValueError for a value out of its range.
+
+    run: the folder with the tables captions and negatives. images: the folder with the image files. output: the
+    model's folder. weights: a folder of Hugging Face with a CLIP's weights, tokenizer and image processor; None: a tiny
+    CLIP with random weights, whose words are those of the train captions. objective: the loss, one of `CONTRASTIVE`.
+    train_splits, validation_split: of the captions. epochs; batch_size: images, each with one of its captions, another
+    one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named.
+    learning_rate: of AdamW after a warm-up of 5 % of the steps; it falls to 0 by a cosine. weight_decay: of AdamW.
+    size, patch: the side of a picture and of its patches in pixels; width, layers, heads: of the two transformers of a
+    tiny CLIP. amp: compute in bf16 on a GPU.
+    """
+
+    run: Path
+    images: Path
+    output: Path
+    weights: Path | None = None
+    objective: str = "negclip"
+    seed: int = 0
+    epochs: int = 20
+    batch_size: int = 64
+    train_splits: tuple[str, ...] = ("train", "restval")
+    validation_split: str = "val"
+    negatives: int = 4
+    negative_families: tuple[str, ...] = ("noun", "numeral", "relation", "attribute")
+    negative_operators: tuple[str, ...] = (*PRESETS["vse-c"], "verb", "attribute", "swap_attribute")
+    learning_rate: float = 5e-4
+    weight_decay: float = 0.1
+    size: int = 64
+    patch: int = 8
+    width: int = 64
+    layers: int = 4
+    heads: int = 4
+    device: str = "auto"
+    amp: bool = True
+    threads: int = cores()
+
+    def __post_init__(self) -> None:
+        one_of(self, {"objective": CONTRASTIVE, "device": DEVICES})
+        at_least(self, 1, ("epochs", "negatives", "size", "patch", "width", "layers", "heads", "threads"))
+        at_least(self, 2, ["batch_size"])
+        at_least(self, 0, ("seed", "weight_decay"))
+        above_zero(self, ["learning_rate"])
+        if self.size % self.patch:
+            raise ValueError(f"size must be a multiple of patch, {self.patch}, was: {self.size}")
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads, {self.heads}, was: {self.width}")
+        if self.objective in WITH_NEGATIVES and not (self.negative_families and self.negative_operators):
+            raise ValueError("negative_families and negative_operators must not be empty")

@@ -1,0 +1,153 @@
+"""What a CLIP is trained on: pictures, and the tokens of captions and negatives, from a run and a folder of images."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Generator, Tensor
+
+from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.features.preprocess import UnreadableError, decode
+from negcap.pipelines.models.clip.config import ClipConfig
+from negcap.pipelines.models.config import WITH_NEGATIVES
+from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
+from negcap.pipelines.tables.images import Images
+from negcap.schemas.captions import LANGUAGE
+from negcap.schemas.negatives import POSITIVE
+
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The captions of some splits that have an image file, their images, and their negatives.
+
+    files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the index of each
+    caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its position in the config's
+    `negative_families`; operators: (M,) its name. first: (M,) bool, the first that its operator made of the caption.
+    """
+
+    files: list[Path]
+    texts: list[str]
+    image: Tensor
+    negatives: list[str]
+    owner: Tensor
+    family: Tensor
+    operators: list[str]
+    first: Tensor
+
+
+def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
+    """The pairs of some splits. Raises ValueError if there are none, or an image file is missing, naming the first."""
+    columns = ["caption_id", "image_id", "image", "split", "language", "text"]
+    rows = pa.concat_tables(read_table(config.run, "captions", columns))
+    rows = rows.filter(pc.is_in(rows["split"], pa.array(list(splits), pa.string()))).filter(
+        pc.field("language") == LANGUAGE
+    )
+    if not len(rows):
+        raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
+    there, files, number = Images(config.images), [], {}
+    for image in rows["image"].to_pylist():
+        if image not in number:
+            name = there.find(image)
+            if name is None:
+                raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {image}")
+            number[image] = len(files)
+            files.append(config.images / name)
+    caption = {id: at for at, id in enumerate(rows["caption_id"].to_pylist())}
+    negatives = _negatives(config, caption) if has_table(config.run, "negatives") else None
+    table = negatives.to_pydict() if negatives else {name: [] for name in ("caption_id", "text", "family", "operator")}
+    places = {name: at for at, name in enumerate(config.negative_families)}
+    seen: set[tuple[str, str]] = set()
+    first = [key not in seen and not seen.add(key) for key in zip(table["caption_id"], table["operator"], strict=True)]  # type: ignore[func-returns-value]
+    return Pairs(
+        files,
+        rows["text"].to_pylist(),
+        torch.tensor([number[image] for image in rows["image"].to_pylist()]),
+        table["text"],
+        torch.tensor([caption[id] for id in table["caption_id"]], dtype=torch.long),
+        torch.tensor([places.get(name, -1) for name in table["family"]], dtype=torch.long),
+        table["operator"],
+        torch.tensor(first, dtype=torch.bool),
+    )
+
+
+def _negatives(config: ClipConfig, captions: dict[str, int]) -> pa.Table:
+    columns = ["caption_id", "text", "family", "operator"]
+    rows = pa.concat_tables(read_table(config.run, "negatives", columns))
+    known = pc.is_in(rows["caption_id"], pa.array(list(captions), pa.string()))
+    return rows.filter(pc.and_(known, pc.not_equal(rows["family"], POSITIVE)))
+
+
+def read_pixels(files: Sequence[Path], processor: Any) -> Tensor:
+    """The pictures (I, 3, height, width) as the model's processor makes them, float16. Raises ValueError naming a file
+    that is no image.
+    """
+    made = []
+    for start in range(0, len(files), 64):
+        images = []
+        for file in files[start : start + 64]:
+            try:
+                images.append(decode(file.read_bytes()))
+            except UnreadableError as error:
+                raise ValueError(f"{file}: {error.detail}") from error
+        made.append(np.asarray(processor(images=images, return_tensors="np")["pixel_values"], np.float16))
+    return torch.from_numpy(np.concatenate(made))
+
+
+def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
+    """The words and signs that occur at least `least` times, in lower case, sorted."""
+    counts = Counter(word for text in texts for word in WORD.findall(text.lower()))
+    return sorted(word for word, count in counts.items() if count >= least)
+
+
+def tokenize(tokenizer: Any, texts: Sequence[str], longest: int) -> Tensor:
+    """The token ids of texts (n, T), cut at `longest` and filled up with the tokenizer's padding, int32."""
+    if not texts:
+        return torch.zeros(0, 1, dtype=torch.int32)
+    ids = tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="np")["input_ids"]
+    return torch.from_numpy(ids.astype(np.int32))
+
+
+def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
+    """The negatives that training samples from; None if its loss has none. Raises ValueError if there are none."""
+    if config.objective not in WITH_NEGATIVES:
+        return None
+    named = torch.tensor([name in config.negative_operators for name in pairs.operators], dtype=torch.bool)
+    pool = build_pool(pairs.owner, pairs.family.clamp(min=0), named & (pairs.family >= 0), len(pairs.texts))
+    if not len(pool.rows):
+        raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
+    return pool
+
+
+def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[Tensor]:
+    """Batches of captions (B,) for one epoch: of every image one random caption, the images in random order."""
+    chance = torch.rand(len(pairs.texts), generator=generator)
+    order = chance.argsort()
+    image = pairs.image[order]
+    by_image, at = image.sort(stable=True)
+    starts = torch.searchsorted(by_image, torch.arange(len(pairs.files)))
+    chosen = order[at[starts]]
+    for batch in chosen[torch.randperm(len(chosen), generator=generator)].split(config.batch_size):
+        if len(batch) > 1:
+            yield batch
+
+
+Sample = Callable[[Tensor, Generator], tuple[SampledNegatives, Tensor]]
+
+
+def sample(
+    pool: NegativePool, pairs: Pairs, captions: Tensor, config: ClipConfig, generator: Generator
+) -> tuple[SampledNegatives, Tensor]:
+    """Negatives for a batch of captions (B,), and the family (P,) of each."""
+    found = sample_negatives(pool, captions, config.negatives, generator)
+    return found, pairs.family[found.rows]

@@ -1,0 +1,87 @@
+"""A tiny CLIP learns from drawn pictures, is read back by transformers, and is fine-tuned from its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.models.clip.config import ClipConfig
+from negcap.pipelines.models.clip.data import batches, read_pairs
+from negcap.pipelines.models.clip.train import train_clip
+
+pytest.importorskip("transformers")
+TINY: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2, "size": 32, "epochs": 2, "batch_size": 16, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 drawn scenes with negatives of nouns."""
+    run = tmp_path_factory.mktemp("clip") / "run"
+    for arguments in (
+        ["scenes", "--output", str(run), "--images", "40"],
+        ["build", "--output", str(run), "--operator", "noun", "--scheduler", "synchronous"],
+    ):
+        assert main([*arguments, "--quiet"]) == 0
+    return run
+
+
+def config(run: Path, output: Path, **given: Any) -> ClipConfig:
+    return ClipConfig(run, run / "images", output, **{**TINY, **given})
+
+
+def test_a_batch_has_one_caption_of_every_image(run: Path, tmp_path: Path) -> None:
+    settings = config(run, tmp_path)
+    pairs = read_pairs(settings, ["train"])
+    drawn = [torch.cat(list(batches(pairs, settings, torch.Generator().manual_seed(seed)))) for seed in (0, 0, 1)]
+    for captions in drawn:
+        assert sorted(pairs.image[captions].tolist()) == list(range(len(pairs.files)))
+    assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
+
+
+@pytest.mark.parametrize("objective", ["infonce", "siglip", "ce-clip"])
+def test_a_clip_trains_and_is_read_by_transformers(run: Path, tmp_path: Path, objective: str) -> None:
+    import transformers
+
+    folder = train_clip(config(run, tmp_path / "m", objective=objective, epochs=8, learning_rate=3e-3), say=lambda line: None)
+    history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert len(history) == 8 and history[-1]["loss"] < 0.9 * history[0]["loss"]
+    assert set(history[0]["validation"]["pairs"]) == {"noun", "mean"}
+    clip = transformers.AutoModel.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(["A red cat sits."])["input_ids"][0]
+    assert (ids[0], ids[-1]) == (clip.config.text_config.bos_token_id, clip.config.text_config.eos_token_id)
+    with pytest.raises(FileExistsError, match="--overwrite to replace it"):
+        train_clip(config(run, tmp_path / "m"), say=lambda line: None)
+
+
+def test_the_same_config_gives_the_same_weights_and_weights_are_fine_tuned(run: Path, tmp_path: Path) -> None:
+    folders = [train_clip(config(run, tmp_path / name), say=lambda line: None) for name in "ab"]
+    one, other = (folder.joinpath("model.safetensors").read_bytes() for folder in folders)
+    assert one == other
+    tuned = train_clip(config(run, tmp_path / "c", weights=folders[0], epochs=1), say=lambda line: None)
+    assert tuned.joinpath("model.safetensors").read_bytes() != one
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--images", "{empty}"], "images must have every image of the captions, "),
+        (["--images", "{images}", "--weights", "{empty}"], "weights must be a folder with config.json and"),
+        (["--images", "{images}", "--negative-family", "numeral"], "negclip needs negatives of the families numeral"),
+        (["--images", "{images}", "--size", "30"], "size must be a multiple of patch, 8, was: 30"),
+        (["--images", "{images}", "--validation-split", "dev"], "split must be one of the captions in "),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    run: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    given = [flag.format(empty=tmp_path / "empty", images=run / "images") for flag in flags]
+    assert main(["finetune", str(run), "--output", str(tmp_path / "m"), "--quiet", *given]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
