@@ -13,9 +13,9 @@ from negcap.augment.cloze.model import Reading
 from negcap.augment.language.coreference import Coreferent
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
-from negcap.augment.plausibility import entry_units, log_probabilities, read
+from negcap.augment.plausibility import entry_units, entry_vectors, log_probabilities, read
 
-CAPTIONS = 500  # about as many captions are read by the cloze model together
+CAPTIONS = 250  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,8 @@ class Context:
         see `plausibility.entry_units`.
         """
         units = entry_units(self.lexicon, kind, form)
-        return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts)
+        vectors = entry_vectors(self.lexicon, kind, form)
+        return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts, vectors)
 
     def _coreferent(self, mentions: Mentions) -> Coreferent:
         return self.lexicon.coreference.with_any(mentions.nouns)

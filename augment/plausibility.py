@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from negcap.augment.cache import cached
+from negcap.augment.cache import cached, read_only
 from negcap.augment.caption import Caption
 from negcap.augment.cloze.model import ClozeModel, Reading, Span, cloze_model
 from negcap.augment.cloze.units import normalised
@@ -73,18 +73,32 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     return (lexicon.cloze or cloze_model()).numbers(names)
 
 
+@cached(CACHED)
+def entry_vectors(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
+    """The word vector of each unit of `entry_units`, (entries, width), read-only: taking them out takes longer than
+    asking for them all.
+    """
+    return read_only((lexicon.cloze or cloze_model()).embedding[entry_units(lexicon, kind, form)])
+
+
 def log_probabilities(
-    reading: Reading, entries: Entries, units: np.ndarray, span: tuple[int, int], contexts: tuple[str, ...]
+    reading: Reading,
+    entries: Entries,
+    units: np.ndarray,
+    span: tuple[int, int],
+    contexts: tuple[str, ...],
+    vectors: np.ndarray | None = None,
 ) -> np.ndarray:
     """log p(entry | rest of the caption) of each lexicon entry of a kind in one slot of a caption: (entries,).
 
     units: the entries' numbers from `entry_units`. span: the first token of the slot, and the one after its last. An
     entry that the cloze model does not know gets the probability that the lexicon's counts give it in the `contexts` of
-    the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there.
+    the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there. vectors: of
+    the units, from `entry_vectors`; None: they are looked up.
     """
-    found = reading.log_probabilities(*span, units)
-    unknown = units < 0
-    if unknown.any():
+    found = reading.log_probabilities(*span, units, vectors)
+    unknown = (units < 0).nonzero()[0]
+    if len(unknown):
         with np.errstate(divide="ignore"):
             found[unknown] = np.log(entries.probabilities(contexts)[unknown])
     return found
@@ -155,7 +169,10 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
         key = (i,) if number is None else (caption.caption_id, *text[:number], None, *text[number + 1 :])
         same.append(first.setdefault(key, i))
     read_ones = sorted(set(same))
-    found = dict(zip(read_ones, readings[0].model.read([texts[i] for i in read_ones]), strict=True)) if readings else {}
+    found: dict[int, Reading] = {}
+    if readings:
+        made = readings[0].model.read_edited([readings[i] for i in read_ones], [texts[i] for i in read_ones])
+        found = dict(zip(read_ones, made, strict=True))
     measured = {
         i: (_loss(readings[i], new, edited[i].kept), _lowest(new, edited[i].starts, candidates[i].edits))
         for i, new in found.items()
@@ -164,31 +181,30 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
         new, odds = found[own], candidates[i].plausibility
         if odds is None:
-            total = new.own.sum() if own == i or number is None else new.own_with(number, texts[i][number])
-            odds = float(total - reading.own.sum())
+            total = sum(new.own) if own == i or number is None else new.own_with(number, texts[i][number])
+            odds = total - sum(reading.own)
         changes.append(Change(odds, *measured[own]))
     return changes
 
 
 def _loss(old: Reading, new: Reading, kept: Sequence[tuple[int, int]]) -> float:
     """How much log p the units lose in all that a caption and its negative share, see `Change`; kept: of `Edited`."""
-    places = {(old.place_of[token], new.place_of[position]) for token, position in kept}
-    lost = [
-        old.own[before - 1] - new.own[after - 1]
-        for before, after in sorted(places)
-        if old.units[before] == new.units[after] and before <= len(old.own) and after <= len(new.own)
-    ]
-    return float(np.maximum(lost, 0.0).sum()) if lost else 0.0
+    loss, last = 0.0, 0
+    for token, position in kept:
+        before, after = old.place_of[token], new.place_of[position]
+        if after != last and old.units[before] == new.units[after] and before <= len(old.own) and after <= len(new.own):
+            loss += max(0.0, old.own[before - 1] - new.own[after - 1])
+            last = after
+    return loss
 
 
 def _lowest(new: Reading, starts: Sequence[int], edits: Sequence[Edit]) -> float:
     """The lowest log p of a unit in or near an edit; starts: the number of the first word of each edit."""
-    lowest, last = 0.0, len(new.own)
+    lowest, last = 0.0, len(new.place_of) - 1
     for start, edit in zip(starts, edits, strict=True):
-        end = max(start, min(start + len(WORD.findall(edit.new)), len(new.place_of)) - 1)
-        first, final = new.place_of[min(start, len(new.place_of) - 1)], new.place_of[min(end, len(new.place_of) - 1)]
-        here = new.own[max(first - 1 - WINDOW, 0) : min(final + WINDOW, last)]
-        lowest = min(lowest, float(here.min(initial=0.0)))
+        end = max(start, min(start + len(WORD.findall(edit.new)), last + 1) - 1)
+        first, final = new.place_of[min(start, last)], new.place_of[min(end, last)]
+        lowest = min(lowest, *new.own[max(first - 1 - WINDOW, 0) : final + WINDOW], 0.0)
     return lowest
 
 

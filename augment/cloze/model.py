@@ -8,8 +8,8 @@ the rest alone, and the vector of the unit, plus the unit's bias. Training keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from negcap.augment.cache import read_only
 from negcap.augment.cloze.file import read_model
-from negcap.augment.cloze.network import Network, Place
+from negcap.augment.cloze.network import Network, Place, Read, Shared, singles
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 
@@ -62,20 +62,50 @@ class ClozeModel:
         encoded = [self.units.read(words) for words in texts]
         all_places, rows = [], []
         for (units, of_token), own in zip(encoded, spans or [()] * len(texts), strict=True):
-            places = [(i - 1, i + 1) for i in range(1, len(units) - 1)]
-            row = {place: i for i, place in enumerate(places)}
+            places, row = singles(len(units)), dict[Place, int]()
             for start, end in own:
-                place = _place(units, of_token, start, end)
-                if place not in row:
+                before, after = place = _place(units, of_token, start, end)
+                if after - before != 2 and place not in row:
                     row[place] = len(places)
                     places.append(place)
             all_places.append(places)
             rows.append(row)
-        vectors = self.network.contexts([units for units, _ in encoded], all_places)
+        found = self.network.read([units for units, _ in encoded], all_places)
+        owns = self._own([units for units, _ in encoded], [vectors for vectors, _ in found])
         return [
-            Reading(self, units, of_token, row, found)
-            for (units, of_token), row, found in zip(encoded, rows, vectors, strict=True)
+            Reading(self, units, of_token, own, vectors, row, states)
+            for (units, of_token), row, (vectors, states), own in zip(encoded, rows, found, owns, strict=True)
         ]
+
+    def read_edited(self, readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
+        """Read texts that differ in a few words from others that have been read; the result is that of `read`.
+
+        readings: for each text, the reading of the other. What they have in common is not computed again, so it takes
+        half the time. No spans of tokens can be asked for.
+        """
+        encoded = [self.units.read(words) for words in texts]
+        every = [units for units, _ in encoded]
+        shared = []
+        for units, reading in zip(every, readings, strict=True):
+            start, end = _common(reading.units, units)
+            shared.append(Shared(reading.states, start, end))
+        found = self.network.read_edited(every, shared)
+        return [
+            Reading(self, units, of_token, own, vectors)
+            for (units, of_token), vectors, own in zip(encoded, found, self._own(every, found), strict=True)
+        ]
+
+    def _own(self, texts: Sequence[Sequence[int]], vectors: Sequence[np.ndarray]) -> list[list[float]]:
+        """log p(unit | rest) of the units of each text but START and END; vectors: of their places, perhaps others."""
+        if not texts:
+            return []
+        units = np.array([unit for text in texts for unit in text[1:-1]], np.int64)
+        rows = np.concatenate([own[: len(text) - 2] for text, own in zip(texts, vectors, strict=True)])
+        scores, found, at = self.scores(rows, units).tolist(), [], 0
+        for text in texts:
+            found.append(scores[at : at + len(text) - 2])
+            at += len(text) - 2
+        return found
 
     def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
         """log p(unit | rest) of one unit at each of n places: (n,). For UNKNOWN it is the lowest bias.
@@ -91,25 +121,31 @@ class ClozeModel:
 class Reading:
     """A text as a cloze model has read it, ready to be asked for p(unit | rest) at its places.
 
-    units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. vectors: of
-    the places that can be asked for, (places, width). rows: the row of each such place in `vectors`; a place is given
-    by the units before and after it.
+    units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. own: log p(unit
+    | rest) of each unit of the text itself, without START and END. vectors: of the places that can be asked for, first
+    those of the units themselves, (places, width). rows: the row in `vectors` of each other place, which is given by
+    the units before and after it. states: what the reading of an edited text shares; None in such a reading itself.
     """
 
     model: ClozeModel
     units: Sequence[int]
     place_of: Sequence[int]
-    rows: dict[Place, int]
+    own: Sequence[float]
     vectors: np.ndarray
+    rows: Mapping[Place, int] = field(default_factory=dict)
+    states: Read | None = None
 
-    def log_probabilities(self, start: int, end: int, units: np.ndarray) -> np.ndarray:
+    def log_probabilities(
+        self, start: int, end: int, units: np.ndarray, vectors: np.ndarray | None = None
+    ) -> np.ndarray:
         """log p(unit | rest) of any units in place of the tokens from `start` to `end` (exclusive): (units,).
 
         units: their numbers; -1 gives -inf. The tokens are those of a single unit, or a span that was given to
-        `ClozeModel.read`; raises KeyError for others.
+        `ClozeModel.read`; raises KeyError for others. vectors: the units' word vectors, (units, width), if known.
         """
-        vector = self.vectors[self.rows[_place(self.units, self.place_of, start, end)]]
-        scores = self.model.embedding[units] @ vector + self.model.bias[units]
+        before, after = place = _place(self.units, self.place_of, start, end)
+        vector = self.vectors[before if after - before == 2 else self.rows[place]]
+        scores = (self.model.embedding[units] if vectors is None else vectors) @ vector + self.model.bias[units]
         return np.where(units < 0, -np.inf, np.minimum(scores, 0.0))
 
     def is_unit(self, token: int) -> bool:
@@ -119,13 +155,7 @@ class Reading:
     def log_probability(self, token: int) -> float:
         """log p(unit | rest) of the unit that a token of the text belongs to; 0 for the final full stop."""
         place = self.place_of[token] - 1
-        return float(self.own[place]) if place < len(self.own) else 0.0
-
-    @cached_property
-    def own(self) -> np.ndarray:
-        """log p(unit | rest) of each unit of the text itself, without START and END: (units,)."""
-        units = np.array(self.units[1:-1], np.int64)
-        return self.model.scores(self.vectors[: len(units)], units)
+        return self.own[place] if place < len(self.own) else 0.0
 
     def own_with(self, token: int, word: str) -> float:
         """The sum of `own` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
@@ -133,12 +163,20 @@ class Reading:
         number = self.model.units.of(word)
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])
         new = self.model.scores(self.vectors[at : at + 1], unit)
-        return float(np.add.reduce(self.own) - self.own[at] + new[0])
+        return sum(self.own) - self.own[at] + float(new[0])
 
 
 def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
     """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them."""
     return place_of[start] - 1, min(place_of[end - 1] + 1, len(units) - 1)
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """How many first and how many last units two texts have in common, without overlap in either."""
+    most = min(len(one), len(other))
+    start = next((i for i in range(most) if one[i] != other[i]), most - 1)
+    end = next((i for i in range(most - start) if one[-1 - i] != other[-1 - i]), most - start)
+    return start, end
 
 
 @cache

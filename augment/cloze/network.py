@@ -23,7 +23,7 @@ from negcap.augment.cache import cached, read_only
 from negcap.augment.cloze.states import ROWS, Recurrent, States, Steps, buffer, in_blocks, product, run, transposed
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
-TOGETHER = 4096  # number of units of captions that are read together
+TOGETHER = 2048  # number of units of captions that are read together
 ATTENDED = 16  # number of captions whose attention is computed together, if they have at most LONG units
 LONG = 48
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
@@ -194,9 +194,9 @@ class Network:
             if count:
                 self._look(own, at, states, around[here], found[here])
             start, done = end, here.stop
-        hidden = product(found, self._found, "hidden")
+        hidden = product(found, self._found, buffer("hidden", (room, self._found.shape[1])))
         hidden += around[:, size:]
-        vectors = product(_gelu(hidden), self._output, "output")
+        vectors = product(_gelu(hidden), self._output, buffer("output", (room, self._output.shape[1])))
         vectors += self.arrays["output.bias"]
         bounds = np.cumsum([0, *map(len, places)]).tolist()
         return [vectors[a:b].copy() for a, b in zip(bounds, bounds[1:], strict=False)]

@@ -130,20 +130,21 @@ def run(side: Recurrent, sequences: Sequence[Steps], states: States, row: int) -
             now = states.every(row, row + ROWS, 1)
             side.step(state, step, now.state)
             state = now.state
-            np.matmul(state, side.memory, out=now.memory)
-            np.matmul(state, side.around, out=now.around)
-            np.add(now.memory, side.memory_bias, out=now.memory)
-            np.add(now.around, side.around_bias, out=now.around)
             row += ROWS
+    begin = min(first, default=row)
+    new = states.every(begin, row, 1)
+    product(new.state, side.memory, new.memory)
+    product(new.state, side.around, new.around)
+    np.add(new.memory, side.memory_bias, out=new.memory)
+    np.add(new.around, side.around_bias, out=new.around)
     return first, row
 
 
-def product(rows: np.ndarray, weight: np.ndarray, name: str) -> np.ndarray:
-    """A matrix product in blocks of ROWS rows, in the buffer `name`: rows (n, inputs), n a multiple of ROWS."""
-    made = buffer(name, (len(rows), weight.shape[1]))
+def product(rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """A matrix product in blocks of ROWS rows, written to `out`: rows (n, inputs), n a multiple of ROWS."""
     for start in range(0, len(rows), ROWS):
-        np.matmul(rows[start : start + ROWS], weight, out=made[start : start + ROWS])
-    return made
+        np.matmul(rows[start : start + ROWS], weight, out=out[start : start + ROWS])
+    return out
 
 
 _buffers = threading.local()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.network import LONG, Network, Place
+from negcap.augment.cloze.network import LONG, Network, Place, Shared
 from negcap.augment.cloze.states import _buffers
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
@@ -115,3 +115,20 @@ def test_no_context_has_seen_the_word_at_its_place(changed: int) -> None:
     for rows in (torch_rows, numpy_rows):
         same = np.isclose(rows[0], rows[1], rtol=0, atol=1e-5).all(1)
         assert same.tolist() == [i == changed for i in range(1, len(caption) - 1)]
+
+
+def test_what_two_captions_share_is_not_computed_again() -> None:
+    network, captions = in_numpy(random_network()), random_captions()
+    read = network.read(captions, [singles(caption) for caption in captions])
+    edited, shared = [], []
+    for caption, (_, states) in zip(captions, read, strict=True):
+        for start in range(1, len(caption)):
+            for end in range(1, len(caption) - start + 1):
+                for new in ([], [45], [46, 47]):
+                    edited.append([*caption[:start], *new, *caption[-end:]])
+                    shared.append(Shared(states, start, end))
+        if len(edited) > 200:
+            break
+    found = network.read_edited(edited, shared)
+    expected = network.contexts(edited, [singles(caption) for caption in edited])
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
