@@ -116,12 +116,14 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
+    from negcap.pipelines.report.statistics import write_page
     from negcap.pipelines.report.summary import print_summary
     from negcap.pipelines.stages import build as verbs
 
     with with_workers(given) as (executor, progress):
         warn(verbs.build(captions, run, given, executor, progress, overwrite))
         print_summary(run, progress.timings, sys.stdout)
+        write_page(run)
 
 
 @negcap.command()
@@ -270,9 +272,11 @@ def negatives(run: Path, **given: Any) -> None:
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
     """Run the step of a command on a run with these flags; returns its timings."""
+    from negcap.pipelines.report.statistics import write_page
     from negcap.pipelines.stages import build as verbs
 
     with with_workers(given) as (executor, progress):
         overwrite = given.pop("overwrite")
         verbs.make(verb, run, verbs.configure(verb, given), executor, progress, overwrite)
+        write_page(run)
         return progress.timings

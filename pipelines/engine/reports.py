@@ -70,12 +70,14 @@ class ShardProgress:
         """captions: the number of captions in the shard of each call."""
         self._progress, self._captions = progress, captions
         self._done = [0] * len(captions)
+        self._begun = [0] * len(captions)
         self._open = set(range(len(captions)))
         self._lock = Lock()
 
     def reported(self, position: int, done: int) -> None:
-        """Take a report: call `position` has done `done` captions so far. May be called in any thread."""
+        """Take a report: call `position` has done `done` captions so far, or, with 0, begins. From any thread."""
         with self._lock:
+            self._begun[position] += done == 0
             new = done - self._done[position]
             if position in self._open and 0 < new and done < self._captions[position]:
                 self._done[position] = done
@@ -87,6 +89,11 @@ class ShardProgress:
             self._open.discard(position)
             part = self._done[position] / self._captions[position] if self._done[position] else 0
             self._progress.advance(captions - self._done[position], 1 - part)
+
+    def retries(self, position: int) -> int:
+        """How often a call has begun anew, since its worker died."""
+        with self._lock:
+            return max(0, self._begun[position] - 1)
 
     def close(self) -> None:
         """Ignore all further reports."""

@@ -36,6 +36,7 @@ from negcap.pipelines.engine.shards import (
     shard_path,
 )
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
+from negcap.pipelines.engine.statistics import Measured, measured, with_counts, write_statistics
 from negcap.pipelines.engine.tables import WholeTable, hash_finished, shards_of
 from negcap.pipelines.engine.work import (
     Job,
@@ -55,11 +56,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Execution:
-    """How stages are run. overwrite: whether to replace output that was made from other input or settings."""
+    """How stages are run.
+
+    overwrite: whether to replace output that was made from other input or settings. statistics: whether to keep what
+    each shard took (see engine.statistics).
+    """
 
     executor: Executor
     progress: Progress
     overwrite: bool = False
+    statistics: bool = False
 
 
 def run_stage(
@@ -85,7 +91,7 @@ def run_stage(
             remove_temporary(run / table)
         job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
         make = _reduce if isinstance(stage, ReduceStage) else _map
-        finished = make(job, execution.executor, identity, execution.progress)
+        finished = make(job, execution, identity)
         return dict(finish(run, tables, identity, finished).counts)
 
 
@@ -119,29 +125,35 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
     return {table: hash_finished(run, table) for table in tables}
 
 
-def _map(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
+def _map(job: Job, execution: Execution, identity: Identity) -> Sequence[Mapping[str, Receipt]]:
     """Make every shard of a Stage that is not up to date; returns the receipts of all."""
     stage = job.stage
     inputs = shards_of(job.run, stage.input)
     keys = [identity.key(shard.sha256) for shard in inputs]
     finished = reusable(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in finished]
-    shards = ShardProgress(progress, [inputs[index].rows for index in pending])
-    with in_progress(progress, stage.name, len(keys), len(finished)):
+    shards = ShardProgress(execution.progress, [inputs[index].rows for index in pending])
+    lines: list[Measured] = []
+    with in_progress(execution.progress, stage.name, len(keys), len(finished)):
         try:
             if pending:
-                calls = [(job, index, inputs[index].sha256, keys[index]) for index in pending]
+                calls = [(make_shard, index, job, index, inputs[index].sha256, keys[index]) for index in pending]
                 with _naming(stage, pending):
-                    for position, made in executor.map(make_shard, calls, shards.reported):
+                    for position, (made, line) in execution.executor.map(measured, calls, shards.reported):
                         finished[pending[position]] = made
-                        shards.finished(position, made[tuple(stage.outputs)[-1]].counts.get("captions", 0))
+                        counts = made[tuple(stage.outputs)[-1]].counts
+                        shards.finished(position, counts.get("captions", 0))
+                        lines.append(with_counts(line, counts, shards.retries(position)))
         finally:
             shards.close()
+            if execution.statistics:
+                write_statistics(job.run, stage.name, lines)
     return [finished[index] for index in range(len(keys))]
 
 
-def _reduce(job: Job, executor: Executor, identity: Identity, progress: Progress) -> Sequence[Mapping[str, Receipt]]:
+def _reduce(job: Job, execution: Execution, identity: Identity) -> Sequence[Mapping[str, Receipt]]:
     """Make the only shard of a ReduceStage, unless it is up to date; returns its receipts."""
+    executor, progress = execution.executor, execution.progress
     stage = job.stage
     assert isinstance(stage, ReduceStage)
     key = identity.key()

@@ -42,7 +42,7 @@ def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt
     assert isinstance(job.stage, Stage)
     table = job.read(index, sha256)
     made: list[StageResult] = []
-    done = 0
+    report_done(done := 0)
     for batch in batches(table, job.stage.batch or len(table)):
         with collector_paused():
             made.append(job.stage.apply(batch, job.config, **job.whole))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from negcap.augment.data import data_path
 from negcap.pipelines.engine import provenance
-from negcap.pipelines.engine.cluster import Executor
+from negcap.pipelines.engine.cluster import Executor, Synchronous
 from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.memory import run_in_memory
@@ -133,7 +133,8 @@ def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progre
     for stage in stages:
         inputs = (stage.input, *stage.whole)
         metadata = provenance.of_stage(run, inputs, config)
-        counts = run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
+        execution = Execution(executor, progress, overwrite, statistics=not isinstance(executor, Synchronous))
+        counts = run_stage(stage, run, config, execution, metadata=metadata)
     return counts
 
 

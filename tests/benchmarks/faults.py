@@ -217,6 +217,14 @@ def command_with_workers(bench: Bench, run: Path, *more: str) -> subprocess.Pope
     )
 
 
+def runs_work(process: psutil.Process) -> bool:
+    """Whether a child process of a build is a worker, not the helper in which Python counts shared semaphores."""
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
 def with_workers(bench: Bench) -> None:
     """A worker, the driver or all of them are killed, or the driver is asked to end, at a random moment."""
     began = time.monotonic()
@@ -229,7 +237,8 @@ def with_workers(bench: Bench) -> None:
             time.sleep(bench.random.uniform(0.3, whole * 0.9))
             workers = psutil.Process(process.pid).children(recursive=True)
             if what == "worker":
-                for worker in bench.random.sample(workers, min(1, len(workers))):
+                own = [child for child in workers if runs_work(child)]
+                for worker in bench.random.sample(own, min(1, len(own))):
                     worker.kill()
             elif what == "all":
                 os.killpg(process.pid, signal.SIGKILL)

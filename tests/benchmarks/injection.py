@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import RECEIPTS, receipt_path
+from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
 
 PATIENCE = 300  # seconds for one command
 
@@ -100,9 +101,11 @@ class Fork:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by path."""
+    """Every file below a folder but statistics, by path."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.parent.name != STATISTICS
     }
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from negcap.augment.operators import PRESETS
 from negcap.pipelines.cli import choices, main, negcap
+from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
 from negcap.pipelines.engine.shards import RECEIPTS, list_shards, shard_path
@@ -260,6 +261,22 @@ def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
 
 
 @pytest.mark.dask
+def test_a_signal_is_not_lost_where_python_ignores_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # pytest's own handlers must not count
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0)
+
+    with pytest.raises(Stopped) as stopped, stopped_by_signals():
+        Finalized()
+        time.sleep(5)
+    assert stopped.value.args == (signal.SIGTERM,)
+    signal.signal(signal.SIGTERM, before)
+
+
 @pytest.mark.parametrize("name, status", [("SIGTERM", 143), ("SIGINT", 130)])
 def test_a_build_that_is_stopped_leaves_neither_workers_nor_a_lock(name: str, status: int, tmp_path: Path) -> None:
     run = tmp_path / "run"

@@ -1,0 +1,79 @@
+"""One page about the work of a run: captions per second and core, refusals, memory, retries, the slowest shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from negcap.pipelines.engine.statistics import FOLDER, Measured, measured_stages, read_statistics
+from negcap.pipelines.engine.storage import write_atomically
+from negcap.pipelines.report.info import size
+
+PAGE = "README.md"
+SLOWEST = 5
+REASONS = 6
+HEAD = (
+    "stage",
+    "shards",
+    "captions",
+    "core hours",
+    "captions/s/core",
+    "workers",
+    "memory, median",
+    "largest",
+    "retries",
+)
+
+
+def write_page(run: Path) -> Path | None:
+    """Write `RUN/_statistics/README.md` from the lines of all stages and return its path; None if there are none."""
+    stages = {name: lines for name in measured_stages(run) if (lines := read_statistics(run, name))}
+    if not stages:
+        return None
+    path = run / FOLDER / PAGE
+    write_atomically(path, page(run.name, stages).encode())
+    return path
+
+
+def page(name: str, stages: dict[str, Sequence[Measured]]) -> str:
+    """The page in Markdown, given the lines of each stage of the run `name`."""
+    parts = [f"# Work on {name}\n", _table(HEAD, [_row(stage, lines) for stage, lines in stages.items()])]
+    for stage, lines in stages.items():
+        refused: Counter[str] = Counter()
+        for line in lines:
+            refused.update(line.refused)
+        parts.append(f"## {stage}\n")
+        if refused:
+            shown = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
+            parts.append(f"Refused: {sum(refused.values()):,} candidates: {shown}\n")
+        slowest = sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]
+        rows = [
+            (f"part-{line.shard:05d}", f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}",
+             size(line.memory), str(line.retries), line.worker)
+            for line in slowest
+        ]  # fmt: skip
+        parts.append(_table(("slowest", "captions", "seconds", "of CPU", "memory", "retries", "worker"), rows))
+    return "\n".join(parts)
+
+
+def _row(stage: str, lines: Sequence[Measured]) -> tuple[str, ...]:
+    seconds, captions = sum(line.seconds for line in lines), sum(line.captions for line in lines)
+    memory = [line.memory for line in lines]
+    return (
+        stage,
+        f"{len(lines):,}",
+        f"{captions:,}",
+        f"{seconds / 3600:,.2f}",
+        f"{captions / seconds:,.0f}" if seconds else "–",
+        f"{len({line.worker for line in lines}):,}",
+        size(int(median(memory))),
+        size(max(memory)),
+        f"{sum(line.retries for line in lines):,}",
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
