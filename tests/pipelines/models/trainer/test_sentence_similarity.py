@@ -9,6 +9,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.trainer import sentence_similarity
 from negcap.pipelines.models.trainer.sentence_similarity import (
     Pair,
     SimilarityConfig,
@@ -16,13 +17,12 @@ from negcap.pipelines.models.trainer.sentence_similarity import (
     correlation_interval,
     read_pairs,
     sentence_cosines,
-    similarity,
 )
 from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.univse.objective import UNIVSE
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
 from tests.pipelines.models.mhad.mhad_world import write_german_world
 from tests.pipelines.models.mhad.test_training import SMALL
-from tests.pipelines.models.univse.test_training import SMALL as SMALL_UNIVSE
-from tests.pipelines.models.univse.univse_world import write_univse_world
 
 STS = "main-captions\tbirds\t2031\t7\t4.5\tA hen sits.\tA hen rests.\textra\n"
 
@@ -108,10 +108,11 @@ def test_sentences_are_encoded_in_their_language(model: Path) -> None:
         sentence_cosines(model, pairs, SimilarityConfig(language="fr"))
 
 
-def test_univse_encodes_sentences_without_components(tmp_path: Path) -> None:
-    world = write_univse_world(tmp_path / "world", [("train", 40), ("test", 10)])
-    folder = train(configure(world, tmp_path / "m", "univse", **{**SMALL_UNIVSE, "epochs": 1}))
-    path = put(
-        tmp_path, "".join(STS.replace("4.5", str(score)).replace("rests", word) for score, word in enumerate("abc"))
-    )
-    assert "| birds 2031 | 3 |" in similarity(folder, path, SimilarityConfig(threads=1))
+def test_univse_encodes_sentences_without_components(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = WordVocabulary((*SPECIALS, "a", "hen", "sits", "."))
+    config = configure(Path(), tmp_path, "univse", joint=8, word_dim=4)
+    model = UNIVSE.build(config, 5, len(vocabulary), None)
+    monkeypatch.setattr(sentence_similarity, "load_model", lambda *given: (model, vocabulary, config))
+    pairs = [Pair("", 1.0, "A hen sits.", "a hen sits ."), Pair("", 0.0, "A hen sits.", "hen")]
+    same, other = sentence_cosines(tmp_path, pairs, SimilarityConfig(threads=1))[0].tolist()
+    assert same == pytest.approx(1) and other < 0.999
