@@ -14,12 +14,16 @@ OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),
     *("object", "attribute", "relation", "swap_attribute", "verb", "paraphrase"),
 )
+RECOVERED = (  # what negatives that others wrote turn out to do
+    *("replace_noun", "replace_numeral", "replace_preposition", "replace_verb", "replace_attribute"),
+    *("swap", "swap_attribute", "add", "remove", "negate", "rewrite"),
+)
 PRESETS = ("vse-c", "univse", "all")
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "positive")
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "other", "positive")
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
-    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible"),
+    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible", "repeated"),
 )
 READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "lines")
 PUBLISHED = (
