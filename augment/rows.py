@@ -12,6 +12,7 @@ from negcap.augment.cache import cached
 from negcap.augment.edits import Accepted, Edit, Rejected
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.operators import OPERATORS
+from negcap.augment.recovery.recover import FAMILIES_OF
 from negcap.schemas.negatives import EDITS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Rows:
         columns = {name: parses[name].combine_chunks().take(source) for name in KEYS}
         columns["caption"] = parses["text"].combine_chunks().take(source)
         columns["operator"] = _repeated(operators, batch)
-        columns["family"] = _repeated([OPERATORS[name].family for name in operators], batch)
+        columns["family"] = _repeated([_family(name) for name in operators], batch)
         made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
@@ -79,6 +80,10 @@ def concreteness(change: str, replacement: str) -> float | None:
         known = [score for score in scores if score is not None]
         return min(known) if len(known) == len(scores) else None
     return None
+
+
+def _family(operator: str) -> str:
+    return OPERATORS[operator].family if operator in OPERATORS else FAMILIES_OF[operator]
 
 
 @cached(NOUNS)

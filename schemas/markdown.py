@@ -14,6 +14,7 @@ from negcap.schemas.fields import description
 from negcap.schemas.lexicon import LEXICON
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
 from negcap.schemas.parses import PARSES
+from negcap.schemas.proposals import JUDGED, PROPOSALS
 from negcap.schemas.ranks import RANKS
 from negcap.schemas.scenes import SCENES
 from negcap.schemas.truth import TRUTH
@@ -32,6 +33,8 @@ TABLES = (
     REFINED,
     POSITIVES,
     REJECTIONS,
+    PROPOSALS,
+    JUDGED,
     AUDIT,
     FEATURES,
     REJECTED_IMAGES,

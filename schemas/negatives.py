@@ -7,7 +7,7 @@ import pyarrow as pa
 from negcap.schemas.fields import field, schema
 
 POSITIVE = "positive"
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", POSITIVE)
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "other", POSITIVE)
 
 EDIT = pa.struct(
     [
@@ -113,6 +113,7 @@ REASONS = (
     "sibling_says_so",
     "likely_true",
     "implausible",
+    "repeated",
 )
 
 REJECTIONS = schema(

@@ -17,12 +17,16 @@ OPERATORS = (
     *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     *("uniform_object", "uniform_attribute", "uniform_relation"),
 )
+RECOVERED = (  # what negatives that others wrote turn out to do
+    *("replace_noun", "replace_numeral", "replace_preposition", "replace_verb", "replace_attribute"),
+    *("swap", "swap_attribute", "add", "remove", "negate", "rewrite"),
+)
 PRESETS = ("vse-c", "univse", "negation", "all", "vse-c-paper", "univse-paper")
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "positive")
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "other", "positive")
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
-    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible"),
+    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible", "repeated"),
 )
 READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "lines")
 PUBLISHED = (

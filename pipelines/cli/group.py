@@ -39,6 +39,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "tables": "Make the tables of a run",
     "looking": "Look at them",
+    "judging": "Judge negatives of any origin",
     "quality": "Measure, choose, publish",
     "scoring": "Score models",
     "images": "Image features, synthetic scenes",

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli.choices import DEVICES, OPERATORS, TRANSFORMS, Choice
+from negcap.pipelines.cli.choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -136,7 +136,9 @@ spacy_model = click.option(
     metavar="NAME",
     help="Installed spaCy pipeline or its folder, e.g. en_core_web_sm; default: the shipped parser.",
 )
-operators = several("--operator", "operators", "Only this operator; default: all.", choices=OPERATORS)
+operators = several(
+    "--operator", "operators", "Only this operator; default: all.", choices=tuple(dict.fromkeys(OPERATORS + RECOVERED))
+)
 splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
 
 # flags of models: the device, the training data, the evaluation

@@ -20,7 +20,7 @@ from negcap.pipelines.engine.manifest import (
 from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
 from negcap.pipelines.engine.storage import names
 
-SOURCES = ("ingest", "features", "scenes", "enlarge")  # stages whose inputs are files outside the run
+SOURCES = ("ingest", "features", "scenes", "enlarge", "import")  # stages whose inputs are files outside the run
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _stage_problems(run: Path, folder: Path, manifest: Manifest) -> Iterator[str
         for shard in list_shards(run / table):
             if manifest.complete and shard.name not in expected:
                 yield f"{table}/{shard.name}: not in the manifest of {identity.stage}"
-    if identity.stage in SOURCES:
+    if identity.stage in SOURCES and not identity.sharded:
         return
     for table, digest in identity.inputs.items():
         try:

@@ -40,6 +40,7 @@ REASONS = {
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
     "implausible": "it is much less likely as a caption than the caption it is made of",
+    "repeated": "the caption has the same negative already",
 }
 
 

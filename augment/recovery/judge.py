@@ -1,0 +1,196 @@
+"""Judge negatives of unknown origin with the checks that operators' candidates pass: truth, grammar, plausibility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from negcap.augment.caption import Caption
+from negcap.augment.context import Context
+from negcap.augment.edits import Accepted, Candidate, Rejected
+from negcap.augment.language.articles import article
+from negcap.augment.language.coreference import coreference, may_corefer
+from negcap.augment.mentions import Mentions
+from negcap.augment.operators import OPERATORS, Limits
+from negcap.augment.plausibility import Change, SentenceScorer, compare
+from negcap.augment.recovery.recover import Recovered, recover
+from negcap.augment.truth.contradiction import assess
+from negcap.augment.truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, ImageTruth, check_max_p_true
+
+# The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
+LIKE = {
+    "replace_noun": "noun",
+    "replace_numeral": "numeral",
+    "replace_preposition": "preposition",
+    "replace_attribute": "attribute",
+    "replace_verb": "verb",
+    "swap": "shuffle",
+    "swap_attribute": "swap_attribute",
+}
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How negatives of unknown origin are judged.
+
+    max_true: the highest estimated probability that a negative is true of its image. plausible: whether those that the
+    cloze model finds implausible are rejected, by the limits of the operators they are like. min_plausibility: the
+    lowest plausibility in nats; None: no such limit. scorer: the folder of a language model that gives the
+    plausibility, loaded by the caller. cloze: the file of a cloze model, loaded by the caller; None: the shipped one.
+    spacy_model: parses the negatives; None: the shipped parser. Raises ValueError if max_true is not between 0 and 1.
+    """
+
+    max_true: float = MAX_P_TRUE
+    plausible: bool = False
+    min_plausibility: float | None = None
+    scorer: Path | None = None
+    cloze: Path | None = None
+    spacy_model: str | None = None
+
+    def __post_init__(self) -> None:
+        check_max_p_true(self.max_true)
+
+
+class Judged(NamedTuple):
+    """What became of a negative: its operator (see `recover`), and the negative, or why it is rejected."""
+
+    operator: str
+    outcome: Accepted | Rejected
+
+
+def judge(
+    contexts: Sequence[Context],
+    images: Sequence[ImageTruth],
+    negatives: Sequence[Sequence[Caption]],
+    settings: Judging,
+    scorer: SentenceScorer | None = None,
+) -> list[list[Judged]]:
+    """Judge the negatives of some captions; for each caption, the results in the order of its negatives.
+
+    contexts, images: for each caption, its context and the truth estimates of its image. negatives: its negatives,
+    parsed. A negative is rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another
+    caption of the image (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be
+    true (as `assess` says); or is implausible, where the settings ask for that. All but those that are unchanged get a
+    plausibility.
+    """
+    found: list[list[tuple[Recovered, str | None, float | None]]] = []
+    for context, image, own in zip(contexts, images, negatives, strict=True):
+        caption, seen = context.own.captions[0], set[str]()
+        found.append([])
+        for negative in own:
+            recovered = recover(caption, negative)
+            reason, p_true = _reason(recovered.candidate, caption, negative, context, image, seen)
+            seen.add(negative.text.lower())
+            found[-1].append((recovered, reason, p_true))
+    flat = [
+        (context, negative, *one)
+        for context, own, results in zip(contexts, negatives, found, strict=True)
+        for negative, one in zip(own, results, strict=True)
+    ]
+    changed = [item for item in flat if item[3] != "unchanged"]
+    compared = compare(
+        [context.own.captions[0] for context, *_ in changed],
+        [context.reading for context, *_ in changed],
+        [recovered.candidate for _, _, recovered, *_ in changed],
+    )
+    if scorer is not None:
+        odds = scorer.log_likelihoods([negative.text for _, negative, *_ in changed])
+        odds = odds - scorer.log_likelihoods([context.own.captions[0].text for context, *_ in changed])
+        compared = [one._replace(log_odds=float(value)) for one, value in zip(compared, odds, strict=True)]
+    changes = iter(compared)
+    made = iter([_outcome(*item[1:], None if item[3] == "unchanged" else next(changes), settings) for item in flat])
+    return [[next(made) for _ in own] for own in negatives]
+
+
+def _outcome(
+    negative: Caption,
+    recovered: Recovered,
+    reason: str | None,
+    p_true: float | None,
+    change: Change | None,
+    settings: Judging,
+) -> Judged:
+    odds = None if change is None else change.log_odds
+    candidate = recovered.candidate._replace(plausibility=odds)
+    if reason is None and change is not None and not _plausible(recovered.operator, change, settings):
+        reason = "implausible"
+    if reason is None:
+        return Judged(recovered.operator, Accepted(candidate, negative.text, p_true, odds))
+    return Judged(recovered.operator, Rejected(candidate, reason, p_true, odds))
+
+
+def _plausible(operator: str, change: Change, settings: Judging) -> bool:
+    if settings.min_plausibility is not None and change.log_odds < settings.min_plausibility:
+        return False
+    limits = OPERATORS[LIKE[operator]].limits if operator in LIKE else Limits()
+    return not settings.plausible or limits is None or limits.allow(change)
+
+
+def _reason(
+    candidate: Candidate,
+    caption: Caption,
+    negative: Caption,
+    context: Context,
+    image: ImageTruth,
+    seen: Iterable[str],
+) -> tuple[str | None, float | None]:
+    """Why a negative is rejected before its plausibility is known, or None; and its p_true, if estimated."""
+    lower = negative.text.lower()
+    if candidate.rejected is not None:
+        return candidate.rejected, None
+    if lower in seen:
+        return "repeated", None
+    if lower in context.texts:
+        return "sibling_says_so", None
+    if faults(negative.text) > faults(caption.text):
+        return "ungrammatical", None
+    if candidate.change == "none":
+        return _already_said(negative, context), None
+    known = context.lexicon.nouns.number
+    if candidate.change == "noun" and candidate.replacement not in known:
+        return _may_be_there(candidate.replacement, context), None
+    kind = KIND_OF_CHANGE.get(candidate.change, "")
+    words = image.truth.associations.get(kind)
+    unknown = words is not None and candidate.replacement not in words.entries
+    return assess(candidate, caption, context, None if unknown else image)
+
+
+def _may_be_there(noun: str, context: Context) -> str | None:
+    """Why a noun that is not in the lexicon may be in the image, as `check_noun` says of those that are."""
+    for where, mentions in (("caption", context.own), ("sibling", context.siblings)):
+        found = {coreference(noun, other) for other in mentions.nouns}
+        for reason in ("related", "overlap"):
+            if reason in found:
+                return f"{reason}_in_{where}"
+    return None
+
+
+def _already_said(negative: Caption, context: Context) -> str | None:
+    """`sibling_says_so` if all that a negative newly mentions is mentioned by other captions of the image."""
+    new = Mentions((negative,))
+    own, siblings = context.own, context.siblings
+    nouns = [noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)]
+    rest = [
+        (said - mine, theirs)
+        for said, mine, theirs in (
+            (new.attributes, own.attributes, siblings.attributes),
+            (new.verbs, own.verbs, siblings.verbs),
+            (new.relations, own.relations, siblings.relations),
+        )
+    ]
+    if not nouns and not any(added for added, _ in rest):
+        return None
+    there = all(noun in siblings.nouns for noun in nouns) and all(added <= theirs for added, theirs in rest)
+    return "sibling_says_so" if there else None
+
+
+def faults(text: str) -> int:
+    """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
+    words = text.lower().split()
+    found = 0
+    for word, following in zip(words, words[1:], strict=False):
+        found += word == following and word.isalpha()
+        found += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return found

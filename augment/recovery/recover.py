@@ -1,0 +1,199 @@
+"""Tell what a negative of unknown origin changes in its caption: which word is replaced by which, what is swapped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from negcap.augment.caption import Caption, Token
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.language.wordnet import first_sense
+from negcap.augment.recovery.align import align
+from negcap.augment.slots.attributes import attribute_slots
+from negcap.augment.slots.nouns import noun_slots
+from negcap.augment.slots.prepositions import preposition_uses
+from negcap.augment.slots.quantities import quantity_slots
+
+NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
+REWRITE = "rewrite"
+# What a negative may turn out to be -> its family.
+FAMILIES_OF = {
+    "replace_noun": "noun",
+    "replace_numeral": "numeral",
+    "replace_preposition": "relation",
+    "replace_verb": "relation",
+    "replace_attribute": "attribute",
+    "swap": "relation",
+    "swap_attribute": "attribute",
+    "add": "object",
+    "remove": "object",
+    "negate": "other",
+    REWRITE: "other",
+}
+
+
+class Slot(NamedTuple):
+    """A word or phrase that may be replaced: tokens `start` to `end` (exclusive), its entry, and its head's index.
+
+    kind: as `Candidate.change`. of: the tokens that `Candidate.slots` names. operator: what replacing it is called.
+    """
+
+    kind: str
+    start: int
+    end: int
+    entry: str
+    of: tuple[int, ...]
+    operator: str
+
+
+class Recovered(NamedTuple):
+    """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the change."""
+
+    operator: str
+    candidate: Candidate
+
+
+def recover(caption: Caption, negative: Caption) -> Recovered:
+    """What turned a caption into a negative; both parsed.
+
+    The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
+    kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
+    "his" to "her") do not count. The candidate of equal texts is rejected as `unchanged`.
+    """
+    edits = align(caption.text, negative.text)
+    if not edits or caption.text.lower() == negative.text.lower():
+        return Recovered(REWRITE, Candidate("none", edits, (), "", "", rejected="unchanged"))
+    spans = _spans(caption, negative, edits)
+    main = [span for span in spans if not _follows(caption, negative, span)] or spans
+    old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
+    new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
+    plain = Candidate("none", edits, (), " | ".join(old), " | ".join(new))
+    if len(main) == 2 and (swapped := _swapped(caption, negative, main, edits)):
+        return swapped
+    if Counter(caption.lowered) == Counter(negative.lowered):
+        return Recovered("swap", plain)
+    said = [{word for a, b, *_ in main for word in caption.lowered[a:b]}, set(" ".join(new).split())]
+    if any(NEGATIONS & words for words in said):
+        return Recovered("negate", plain)
+    whole = main[0][0], main[-1][1], main[0][2], main[-1][3]
+    if (found := _replaced(caption, negative, whole)) is not None:
+        before, after = found
+        senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
+        change = Candidate(before.kind, edits, before.of, before.entry, after.entry, *senses)  # type: ignore[arg-type]
+        return Recovered(before.operator, change)
+    if not any(old):
+        return Recovered("add", plain._replace(replaced=""))
+    return Recovered("remove" if not any(new) else REWRITE, plain)
+
+
+Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
+
+
+def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
+    """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
+    spans, shift = [], 0
+    for start, end, new in edits:
+        first, last = start + shift, start + shift + len(new)
+        spans.append((*_inside(caption, start, end), *_inside(negative, first, last)))
+        shift += len(new) - (end - start)
+    return spans
+
+
+def _inside(caption: Caption, start: int, end: int) -> tuple[int, int]:
+    """The tokens that have a character from `start` to `end`, as start and end (exclusive)."""
+    inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
+    if inside:
+        return inside[0], inside[-1] + 1
+    at = sum(token.start < start for token in caption.tokens)
+    return at, at
+
+
+def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
+    """Whether an edit only makes a word agree: an article, another form of a verb, a pronoun."""
+    a, b, c, d = span
+    if b - a != 1 or d - c != 1:
+        return False
+    old, new = caption.tokens[a], negative.tokens[c]
+    if old.lower in ("a", "an") and new.lower in ("a", "an"):
+        return True
+    verbs = old.pos in ("VERB", "AUX") and new.pos in ("VERB", "AUX") and old.lemma == new.lemma
+    return verbs or (old.tag.startswith("PRP") and new.tag.startswith("PRP"))
+
+
+def _slots(caption: Caption) -> list[Slot]:
+    """What may be replaced in a caption, the most specific kinds first."""
+    found = [
+        Slot("quantity", q.index, q.index + 1, q.entry, (q.noun,), "replace_numeral") for q in quantity_slots(caption)
+    ]
+    for one in attribute_slots(caption):
+        found.append(Slot("attribute", one.index, one.index + 1, one.entry, (one.index, one.noun), "replace_attribute"))
+    for use in preposition_uses(caption):
+        of = (use.start, use.object.index)
+        found.append(Slot("preposition", use.start, use.end, use.entry, of, "replace_preposition"))
+    for noun in noun_slots(caption):
+        found.append(Slot("noun", noun.start, noun.end, noun.entry, (noun.root,), "replace_noun"))
+    for token in caption.tokens:
+        if _is_verb(token):
+            found.append(Slot("verb", token.index, token.index + 1, token.lemma, (token.index,), "replace_verb"))
+    return found
+
+
+def _is_verb(token: Token) -> bool:
+    return token.tag.startswith("VB") and token.pos != "AUX"
+
+
+def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Slot] | None:
+    """The slot of the caption in which all that is changed lies, and the slot of the negative in its place, if alike.
+
+    A number may take its noun along ("a dog" -> "two dogs"), and a noun its article.
+    """
+    a, b, c, d = span
+    there = _slots(negative)
+    for slot in _slots(caption):
+        start, end = slot.start, slot.end
+        noun = slot.of[0] if slot.kind == "quantity" else -1
+        inside = start <= a and b <= end
+        if slot.kind == "quantity" and start == a and a < b:
+            inside = b <= noun + 1 and (b == end or caption.tokens[noun].lemma in _lemmas(negative, c, d))
+        if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
+            inside, start = b <= end, a
+        if not inside:
+            continue
+        before, behind = a - start, end - b  # tokens of the slot that stay
+        if slot.kind == "quantity":
+            before, behind = 0, 0
+        for other in there:
+            if other.kind != slot.kind or other.entry == slot.entry:
+                continue
+            first = other.start - (start < slot.start)
+            if slot.kind == "quantity":
+                if other.start == c and caption.tokens[noun].lemma == negative.tokens[other.of[0]].lemma:
+                    return slot, other
+            elif c - before == first and d + behind == other.end:
+                return slot, other
+    return None
+
+
+def _lemmas(caption: Caption, start: int, end: int) -> set[str]:
+    return {token.lemma for token in caption.tokens[start:end]}
+
+
+def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple[Edit, ...]) -> Recovered | None:
+    """Two nouns, or two attributes, that have changed places."""
+    (a, b, c, d), (e, f, g, h) = main
+    one, other = caption.lowered[a:b], caption.lowered[e:f]
+    if not one or not other or negative.lowered[c:d] != other or negative.lowered[g:h] != one:
+        return None
+    nouns = [n for x, y in ((a, b), (e, f)) for n in noun_slots(caption) if x <= n.root < y]
+    if len(nouns) == 2:
+        first, second = nouns
+        words = (f"{first.entry} | {second.entry}", f"{second.entry} | {first.entry}")
+        senses = first_sense(first.entry), first_sense(second.entry)
+        return Recovered("swap", Candidate("swap", edits, (first.root, second.root), *words, *senses))
+    attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.index < y]
+    if len(attributes) == 2:
+        left, right = attributes
+        words = (f"{left.entry} | {right.entry}", f"{right.entry} | {left.entry}")
+        return Recovered("swap_attribute", Candidate("attribute_swap", edits, (left.noun, right.noun), *words))
+    written = " ".join(one), " ".join(other)
+    return Recovered("swap", Candidate("none", edits, (), " | ".join(written), " | ".join(written[::-1])))

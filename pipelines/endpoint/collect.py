@@ -1,0 +1,68 @@
+"""Ask all requests of a stage, with progress, and say what the answers were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from negcap.pipelines.endpoint.cache import Spent
+from negcap.pipelines.endpoint.messages import Answer, Request
+from negcap.pipelines.engine.progress import in_progress
+from negcap.pipelines.engine.stage import Progress
+
+CACHE = "_answers"  # folder of a run
+
+
+class Asker(Protocol):
+    """A language model behind an endpoint, or a local one."""
+
+    def ask(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """Yield (position of the request, Answer), in any order."""
+        ...
+
+    @property
+    def spent(self) -> Spent:
+        """What has been spent for this purpose, earlier calls included."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers in the order of their requests, and a hash of them.
+
+    counts: answered, refused, not_asked (the budget was spent), cached. spent: in this call.
+    """
+
+    answers: tuple[Answer, ...]
+    sha256: str
+    counts: dict[str, int]
+    spent: Spent
+
+
+def cache_path(run: Path) -> Path:
+    """The cache of answers in a run's folder; it outlives the tables that are made of it."""
+    return run / CACHE / "answers.sqlite"
+
+
+def collect(name: str, asker: Asker, requests: Sequence[Request], progress: Progress) -> Answers:
+    """Ask all requests; raises what `asker.ask` raises. name: of the stage, for the progress display."""
+    before = asker.spent
+    found: dict[int, Answer] = {}
+    with in_progress(progress, name, len(requests), unit="requests"):
+        for position, answer in asker.ask(requests):
+            found[position] = answer
+            progress.advance(1)
+    answers = tuple(found[position] for position in range(len(requests)))
+    digest = sha256()
+    for answer in answers:
+        digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())
+    counts = Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
+    for answer in answers:
+        counts[{"budget": "not_asked"}.get(answer.status, answer.status)] += 1
+        counts["cached"] += answer.cached
+    spent = Spent(asker.spent.requests - before.requests, asker.spent.tokens - before.tokens)
+    return Answers(answers, digest.hexdigest(), dict(counts), spent)

@@ -1,0 +1,217 @@
+"""Read sets of captions with their negatives, as others publish them: one record per caption.
+
+The columns or keys are found by the names that the sets use: SugarCrepe and SugarCrepe++, NegCLIP, ARO, CREPE, VALSE,
+TROHN, CE-CLIP, VisMin, and any CSV, TSV, JSON, JSON Lines or Parquet file with a caption and a negative in each record.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from negcap.pipelines.readers import columns
+from negcap.pipelines.readers.files import (
+    is_folder,
+    join,
+    lines,
+    name_of,
+    names,
+    open_bytes,
+    open_text,
+    reading,
+    split_in,
+)
+from negcap.pipelines.readers.json_stream import Harmless, json_text
+from negcap.pipelines.readers.record import Record, Rejected, clean, excerpt
+
+EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
+SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+PACKED = (".gz", ".bz2", ".xz", ".zip")
+CAPTION = ("caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive")
+NEGATIVE = (
+    "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
+    "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected",
+)  # fmt: skip
+SIBLING = ("caption2", "caption_2", "positive_caption2")
+LABEL = ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type")
+IMAGE = columns.IMAGE
+KEY = ("id", "sample_id", "index")
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A caption with the negatives that a set has for it.
+
+    image: path or name; None if the set names none. captions: true captions of the image in this record, the one that
+    the negatives belong to first. negatives: (text, label) of each; the label is what the set calls their kind.
+    """
+
+    source: str
+    line: int
+    image: str | None
+    captions: tuple[str, ...]
+    split: str
+    negatives: tuple[tuple[str, str], ...]
+
+
+def pair_files(source: str) -> list[str]:
+    """The files of a source: itself, or those in a folder whose names say JSON, CSV, TSV or Parquet.
+
+    Raises FileNotFoundError if there is nothing, ValueError for a folder or file of another kind.
+    """
+    if not is_folder(source):
+        _suffix(source)
+        return [source]
+    found = [join(source, name) for name in names(source) if _plain(name).endswith(SUFFIXES)]
+    if not found:
+        raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
+    return found
+
+
+def read_pairs(url: str) -> Iterator[Foreign | Rejected]:
+    """The records of one file, in order. Raises ValueError, in one line, if it is broken or lacks the columns."""
+    name, split = name_of(url), split_in(url)
+    stem = _plain(name).rpartition(".")[0]
+    known: set[str] = set()
+    roles: Mapping[str, str | None] | None = None
+    for line, (key, row) in enumerate(_rows(url), 1):
+        if not isinstance(row, Mapping):
+            yield Rejected(name, line, "not_a_record", f"a record must be an object, was: {type(row).__name__}", "")
+            continue
+        if roles is None:
+            roles = _roles(list(row), url)
+        key = key or str(row.get(roles["key"] or "", "") or "")
+        if key and key in known:
+            yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")
+            continue
+        known.add(key)
+        yield _record(row, roles, name, line, split, stem)
+
+
+def _record(
+    row: Mapping[str, Any], roles: Mapping[str, str | None], name: str, line: int, split: str, label: str
+) -> Foreign | Rejected:
+    """One row as a record; cleaned, as captions are."""
+
+    def cell(role: str) -> Any:
+        column = roles[role]
+        return json_text(row.get(column)) if column else None
+
+    image = cell("image")
+    own = cell("split")
+    texts = [cell("caption"), *filter(None, [cell("sibling")])]
+    kept: list[str] = []
+    for text in texts:
+        found = clean(Record(name, line, "image" if roles["image"] is None else image, text, own or split))
+        if isinstance(found, Rejected):
+            return found
+        kept.append(found.text)
+        image, own = found.image, found.split
+    negatives = []
+    for text, kind in _negatives(cell("negative")):
+        found = clean(Record(name, line, "image", json_text(text)))
+        if isinstance(found, Rejected):
+            return found._replace(detail=found.detail.replace("caption must", "negative must", 1))
+        negatives.append((found.text, str(kind or cell("label") or label)))
+    if not negatives:
+        return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(kept[0]))
+    return Foreign(name, line, None if roles["image"] is None else image, tuple(kept), own, tuple(negatives))
+
+
+def _negatives(value: Any) -> list[tuple[Any, Any]]:
+    """The negatives in a cell, with their kind if it is there: a text, a list, or a list written as text (NegCLIP)."""
+    if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return [(value, None)]
+    items = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    found = []
+    for item in items:
+        if isinstance(item, Mapping):
+            text = next((item[name] for name in (*NEGATIVE, *CAPTION) if name in item), None)
+            found.append((text, next((item[name] for name in LABEL if item.get(name)), None)))
+        else:
+            found.append((item, None))
+    return found
+
+
+def _roles(found: Sequence[str], url: str) -> Mapping[str, str | None]:
+    """The column of each role. Raises ValueError if caption or negative is missing, with what was found."""
+    roles = {
+        "caption": columns.guess(CAPTION, found),
+        "negative": columns.guess(NEGATIVE, found),
+        "image": columns.guess(IMAGE, found),
+        "sibling": columns.guess(SIBLING, found),
+        "label": columns.guess(LABEL, found),
+        "split": columns.guess(columns.SPLIT, found),
+        "key": columns.guess(KEY, found),
+    }
+    for role, usual in (("caption", CAPTION), ("negative", NEGATIVE)):
+        if roles[role] is None:
+            listed = ", ".join(found) or "none"
+            raise ValueError(f"{url}: must have a column for the {role} ({', '.join(usual[:4])} …), has: {listed}")
+    return roles
+
+
+def _plain(name: str) -> str:
+    """A file name in lower case without the suffix of a compression."""
+    lower = name.lower()
+    return next((lower.removesuffix(packed) for packed in PACKED if lower.endswith(packed)), lower)
+
+
+def _suffix(url: str) -> str:
+    plain = _plain(name_of(url))
+    for suffix in SUFFIXES:
+        if plain.endswith(suffix):
+            return suffix
+    raise ValueError(f"{url}: must be {EXPECTED}, by the end of its name ({', '.join(SUFFIXES)})")
+
+
+def _rows(url: str) -> Iterator[tuple[str, Any]]:
+    """(id or "", row) of each record in a file."""
+    suffix = _suffix(url)
+    if suffix == ".parquet":
+        yield from _parquet(url)
+    elif suffix == ".json":
+        yield from _json(url)
+    elif suffix == ".jsonl":
+        for line in lines(url, EXPECTED):
+            try:
+                yield "", json.loads(line)
+            except (ValueError, RecursionError):
+                yield "", line
+    else:
+        csv.field_size_limit(1 << 24)
+        with reading(url, EXPECTED, csv.Error), open_text(url) as file:
+            for row in csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","):
+                if row.pop(None, None) is not None:
+                    yield "", "more fields than columns"
+                else:
+                    yield "", {str(name).removeprefix("\ufeff").strip(): value for name, value in row.items()}
+
+
+def _json(url: str) -> Iterator[tuple[str, Any]]:
+    """The items of a list, or of an object by their key; ids that occur twice come twice."""
+    import ijson
+
+    with reading(url, EXPECTED, ijson.JSONError), open_bytes(url) as file:
+        start = file.read(1 << 10).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    with reading(url, EXPECTED, ijson.JSONError), open_bytes(url) as file:
+        if start == b"{":
+            yield from ijson.kvitems(Harmless(file), "", use_float=True)
+        else:
+            yield from (("", item) for item in ijson.items(Harmless(file), "item", use_float=True))
+
+
+def _parquet(url: str) -> Iterator[tuple[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with reading(url, EXPECTED, pa.ArrowException), open_bytes(url) as file:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=1000):
+            yield from (("", row) for row in batch.to_pylist())

@@ -1,0 +1,185 @@
+"""Stage import: a set of captions and negatives that others made -> captions and proposals, which are then judged."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from negcap.pipelines import readers
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.manifest import describe
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.readers.pairs import Foreign, pair_files, read_pairs
+from negcap.pipelines.readers.record import Rejected, image_id
+from negcap.pipelines.readers.remote import check_protocol, naming
+from negcap.pipelines.readers.spool import shard_sizes
+from negcap.pipelines.stages.proposals import judging
+from negcap.schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
+from negcap.schemas.proposals import PROPOSALS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "import"
+STAGE = judging(NAME)
+
+
+@dataclass(frozen=True)
+class ImportConfig:
+    """How a set is read.
+
+    source_name: the first part of every caption_id. limit: read only the first N images; None: all. shard_size:
+    captions per shard, at most; an image is not split. strict: stop at the first bad record. Raises ValueError for a
+    limit or shard_size below 1, or a name with other characters than letters, digits and . _ -
+    """
+
+    source_name: str = "foreign"
+    limit: int | None = None
+    shard_size: int = 1000
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("limit", "shard_size"))
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.source_name):
+            raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
+
+
+@dataclass
+class _Image:
+    """An image, its captions in order of appearance, and the proposals (file, label, text) for each."""
+
+    image: str
+    split: str
+    captions: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+
+
+def read_foreign(
+    source: str,
+    run: Path,
+    config: ImportConfig,
+    *,
+    metadata: Mapping[str, str],
+    progress: Progress,
+    overwrite: bool = False,
+) -> dict[str, int]:
+    """Read a set (a file or a folder of files) into the tables captions, proposals and rejected_records of a run.
+
+    The captions of an image are in one shard. A record without image is of an image of its own, as are all records
+    with the same caption. Counters: captions, images, proposals, `rejected.<reason>`. Raises FileNotFoundError or
+    ValueError, with one line that names the file, if it cannot be read, lacks a column, has no usable record or, with
+    `strict`, a bad one; OtherConfigError as `run_source`.
+    """
+    check_protocol(source)
+    with naming(source):
+        urls = pair_files(source)
+    described = {name: value for name, value in describe(config).items() if name != "strict"}
+
+    def parts() -> Parts:
+        images, rejected = _read(urls, config)
+        if not images:
+            first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
+            raise ValueError(f"{source}: must have captions with negatives, has none{first}")
+        yield from _shards(list(images.values()), rejected, config)
+
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs={"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
+        config=described,
+        inputs={file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in map(readers.content, urls)},
+        metadata=metadata,
+        parts=parts,
+    )
+    return run_source(stage, run, progress=progress, overwrite=overwrite)
+
+
+def _read(urls: Sequence[str], config: ImportConfig) -> tuple[dict[str, _Image], list[Rejected]]:
+    """The images by their id, and the records that cannot be kept."""
+    images: dict[str, _Image] = {}
+    rejected: list[Rejected] = []
+    for record in _records(urls):
+        bad = record if isinstance(record, Rejected) else _add(images, record, config.limit)
+        if bad is not None:
+            if config.strict:
+                raise ValueError(f"{bad.source}:{bad.line}: {bad.reason}: {bad.detail}")
+            rejected.append(bad)
+    return images, rejected
+
+
+def _records(urls: Iterable[str]) -> Iterable[Foreign | Rejected]:
+    for url in urls:
+        with naming(url):
+            yield from read_pairs(url)
+
+
+def _add(images: dict[str, _Image], record: Foreign, limit: int | None) -> Rejected | None:
+    """Add a record to its image; returns it rejected if another image has the same id."""
+    path = record.image
+    if path is None:
+        path = blake2b(record.captions[0].encode(), digest_size=8).hexdigest()
+    key = image_id(path)
+    if key not in images:
+        if limit is not None and len(images) >= limit:
+            return None
+        images[key] = _Image(path, record.split)
+    image = images[key]
+    if image.image != path:
+        detail = f"image must differ from others in its file name, {path} is named as {image.image}"
+        return Rejected(record.source, record.line, "ambiguous_image", detail, record.captions[0][:200])
+    first, *siblings = record.captions
+    image.captions.setdefault(first, []).extend((record.source, label, text) for text, label in record.negatives)
+    for text in siblings:
+        image.captions.setdefault(text, [])
+    return None
+
+
+def _shards(images: Sequence[_Image], rejected: Sequence[Rejected], config: ImportConfig) -> Parts:
+    """Yield a function per shard; the first also has all rejected records."""
+    import pyarrow as pa
+
+    bad = pa.Table.from_pylist([one._asdict() for one in rejected], REJECTED_RECORDS)
+    counts = Counter({f"rejected.{reason}": n for reason, n in Counter(bad["reason"].to_pylist()).items()})
+    tables = {"rejected_records": bad}
+    start = 0
+    for _, number in shard_sizes([len(image.captions) for image in images], config.shard_size):
+        captions, proposals = _tables(images[start : start + number], config.source_name)
+        start += number
+        counts.update(captions=captions.num_rows, images=number, proposals=proposals.num_rows)
+        yield partial(StageResult, {**tables, "proposals": proposals, "captions": captions}, counts)
+        counts, tables = Counter(), {}
+
+
+def _tables(images: Sequence[_Image], source_name: str) -> tuple[pa.Table, pa.Table]:
+    import pyarrow as pa
+
+    captions: list[dict[str, Any]] = []
+    proposals: list[dict[str, Any]] = []
+    for image in images:
+        key = image_id(image.image)
+        for n, (text, offered) in enumerate(image.captions.items()):
+            caption_id = f"{source_name}:{key}:{n}"
+            row = {"caption_id": caption_id, "image_id": key, "image": image.image, "split": image.split}
+            captions.append({**row, "language": LANGUAGE, "origin": "human", "text": text})
+            proposals += [
+                {
+                    "caption_id": caption_id,
+                    "image_id": key,
+                    "number": number,
+                    "asked": label,
+                    "text": negative,
+                    "source": file,
+                    "prompt": "",
+                    "temperature": None,
+                    "fingerprint": "",
+                    "problem": "",
+                }
+                for number, (file, label, negative) in enumerate(offered)
+            ]
+    return pa.Table.from_pylist(captions, CAPTIONS), pa.Table.from_pylist(proposals, PROPOSALS)
