@@ -10,6 +10,8 @@ from typing import get_args
 from negcap.pipelines.publish.formats import format_named
 from negcap.pipelines.quality.bias import Pick
 
+NAMES = ("negcap", "sugarcrepe")
+
 
 @dataclass(frozen=True)
 class PublishConfig:
@@ -22,6 +24,8 @@ class PublishConfig:
     skip_missing, skip_leaks: leave out captions whose image file is missing, or that are in the train split too,
     instead of raising. max_blind: the limit (%) for the accuracy of models that never see the images: it is exceeded
     if the lower bound of the 95 % interval is above it; allow_blind: publish all the same and say so in the data card.
+    image_root: what precedes an image's path in formats whose readers open it as it is written; names: the names of
+    files of operators, negcap's or those of SugarCrepe's seven parts.
     name, url, creator, date (YYYY-MM-DD), cite: describe the set in the card and metadata.
     """
 
@@ -40,6 +44,8 @@ class PublishConfig:
     skip_leaks: bool = False
     max_blind: float = 60.0
     allow_blind: bool = False
+    image_root: str = ""
+    names: str = "negcap"
     name: str = ""
     url: str = ""
     creator: str = ""
@@ -54,6 +60,10 @@ class PublishConfig:
             raise ValueError(f"per_caption must be >= 1, was: {self.per_caption}")
         if self.pick not in get_args(Pick):
             raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {self.pick}")
+        if self.names not in NAMES:
+            raise ValueError(f"names must be one of {', '.join(NAMES)}, was: {self.names}")
+        if self.names != "negcap" and not self.format.startswith("sugarcrepe"):
+            raise ValueError(f"names {self.names} are those of format sugarcrepe, format was: {self.format}")
         if not 50 <= self.max_blind <= 100:
             raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
         if self.date:
