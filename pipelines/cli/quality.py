@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import OPERATORS, PICKS, PUBLISHED
+from negcap.pipelines.cli.choices import NAMES, OPERATORS, PICKS, PUBLISHED
 from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
 from negcap.pipelines.cli.options import FOLDER, PLACE
 
@@ -180,6 +180,8 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/.")
 @click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image file is missing.")
 @click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
+@click.option("--image-root", help="Written before image paths that readers open as they are, e.g. an absolute folder.")
+@options.one_of("--names", NAMES, "Of sugarcrepe's files: operators, or SugarCrepe's parts; default: negcap.")
 @click.option("--max-blind", type=float, help="Highest allowed accuracy, in %, without the images; default: 60.")
 @click.option("--allow-blind", is_flag=True, default=None, help="Publish even if it is higher; the data card says so.")
 @click.option(

@@ -10,6 +10,8 @@ from typing import get_args
 from negcap.pipelines.publish.formats import format_named
 from negcap.pipelines.quality.bias import Pick
 
+NAMES = ("negcap", "sugarcrepe")
+
 
 @dataclass(frozen=True)
 class PublishConfig:
@@ -24,6 +26,8 @@ class PublishConfig:
     if the lower bound of the 95 % interval is above it; allow_blind: publish all the same and say so in the data card.
     allow_unchecked: publish negatives of operators that do not check whether they are false (presets vse-c-paper and
     univse-paper), and say so in the data card.
+    image_root: what precedes an image's path in formats whose readers open it as it is written; names: the names of
+    files of operators, negcap's or those of SugarCrepe's seven parts.
     name, url, creator, date (YYYY-MM-DD), cite: describe the set in the card and metadata.
     """
 
@@ -43,6 +47,8 @@ class PublishConfig:
     max_blind: float = 60.0
     allow_blind: bool = False
     allow_unchecked: bool = False
+    image_root: str = ""
+    names: str = "negcap"
     name: str = ""
     url: str = ""
     creator: str = ""
@@ -57,6 +63,10 @@ class PublishConfig:
             raise ValueError(f"per_caption must be >= 1, was: {self.per_caption}")
         if self.pick not in get_args(Pick):
             raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {self.pick}")
+        if self.names not in NAMES:
+            raise ValueError(f"names must be one of {', '.join(NAMES)}, was: {self.names}")
+        if self.names != "negcap" and not self.format.startswith("sugarcrepe"):
+            raise ValueError(f"names {self.names} are those of format sugarcrepe, format was: {self.format}")
         if not 50 <= self.max_blind <= 100:
             raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
         if self.date:

@@ -17,6 +17,8 @@ ENCODINGS = {
     ".csv": "text/csv",
     ".tsv": "text/tab-separated-values",
     ".txt": "text/plain",
+    ".py": "text/x-python",
+    ".yaml": "application/yaml",
     ".tar": "application/x-tar",
     ".parquet": "application/x-parquet",
     ".jpg": "image/jpeg",

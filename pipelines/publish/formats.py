@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from negcap.pipelines.publish import (
     aro,
+    clip_benchmark,
     coco,
     crepe,
+    dpo,
     huggingface,
+    lmms_eval,
+    mcq,
+    negbench,
     negclip,
     open_clip,
     sugarcrepe,
     sugarcrepe_pp,
+    triplet,
     vse_c,
     webdataset,
 )
@@ -91,6 +97,56 @@ FORMATS: dict[str, Format] = {
         "COCO captions, one JSON file per split",
         "`pycocotools.coco.COCO('$file')`; every annotation has its `negatives` beside the `caption`.",
         prepare=all_captions,
+    ),
+    "clip_benchmark": Format(
+        clip_benchmark.write,
+        "WebDataset for CLIP_benchmark's retrieval, one sample per image, true captions only",
+        "`clip_benchmark eval --dataset wds/this --dataset_root path/of/this/folder --split $split "
+        "--task zeroshot_retrieval`.",
+        negatives=False,
+        images="files",
+        prepare=all_captions,
+        embeds=True,
+    ),
+    "triplet": Format(
+        triplet.write,
+        "Parquet files for sentence-transformers, one triplet (image, caption, negative) per row",
+        "`datasets.load_dataset('path/of/this/folder', 'triplet', split='$split')` is a `train_dataset` of "
+        "`SentenceTransformerTrainer`, for `MultipleNegativesRankingLoss`.",
+        embeds=True,
+        card_fields=triplet.card_fields,
+    ),
+    "dpo": Format(
+        dpo.write,
+        "Parquet files of preferences for TRL's DPOTrainer, one (image, prompt, chosen, rejected) per row",
+        "`datasets.load_dataset('path/of/this/folder', split='$split')` is what `trl.DPOTrainer` takes as "
+        "`train_dataset`, with `max_length=None` in its config.",
+        images="files",
+        embeds=True,
+        card_fields=dpo.card_fields,
+    ),
+    "mcq": Format(
+        mcq.write,
+        "Multiple choice for VLMEvalKit, one TSV per split",
+        "Put `$file` into VLMEvalKit's folder `LMUData` as `negcap.tsv`; it is asked by `python run.py --data negcap "
+        "--model NAME`. If the file has no column of images, the model is asked without them.",
+        per_caption=1,
+        embeds=True,
+    ),
+    "lmms-eval": Format(
+        lmms_eval.write,
+        "A task of lmms-eval, multiple choice with images",
+        "In this folder: `python -m lmms_eval --include_path . --tasks negcap_$split --model NAME`.",
+        per_caption=1,
+        images="files",
+        embeds=True,
+    ),
+    "negbench": Format(
+        negbench.write,
+        "NegBench's multiple choice, one CSV per split with four captions a row",
+        "`--name-of-mcq-set $file`, with NegBench's `src/evaluation/eval_negation.py`, started in the folder that the "
+        "paths are relative to.",
+        prepare=negbench.with_enough,
     ),
 }
 

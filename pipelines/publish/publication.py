@@ -15,6 +15,7 @@ from negcap.pipelines.tables.images import Box, Images, safe_path
 
 IMAGES = "images"
 TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
+MESSAGES = "messages"  # of a chat, each a role and parts of content; Croissant has no type for them
 
 
 class Column(NamedTuple):
@@ -61,7 +62,9 @@ class Publication:
     """A selection of captions and negatives, with its images.
 
     images: the folder of the image files, or None; boxes: by image_id, the region of the image that its captions
-    describe; with_images: whether the image files are published too; license: its name, for formats that state it.
+    describe; with_images: whether the image files are published too, in the folder `image_folder`; license: its name,
+    for formats that state it. root: what precedes an image's path in formats whose readers open it as it is written;
+    empty: see `prefix`. names: whose names files of operators have, "negcap" or "sugarcrepe".
     """
 
     selection: Selection
@@ -69,11 +72,20 @@ class Publication:
     boxes: Mapping[str, Box] = field(default_factory=dict)
     with_images: bool = False
     license: str = ""
+    root: str = ""
+    names: str = "negcap"
+
+    @property
+    def image_folder(self) -> str:
+        """Where published image files are: in `images`, or where readers of SugarCrepe look, in `val2017`."""
+        return "val2017" if self.names == "sugarcrepe" else IMAGES
 
     @property
     def prefix(self) -> str:
-        """What precedes an image's path in formats whose readers open the path as it is written: `images/` or ""."""
-        return f"{IMAGES}/" if self.with_images else ""
+        """What precedes an image's path in formats whose readers open it as it is written: `root`, `images/` or ""."""
+        if self.root:
+            return self.root.rstrip("/") + "/"
+        return f"{self.image_folder}/" if self.with_images else ""
 
     def by_image(self) -> Iterator[list[Example]]:
         """The examples of each image; image paths are as found in the image folder, if there is one."""

@@ -127,7 +127,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     selection = select(run, config.split, config.operators, draws, kind.prepare, table)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    return Publication(selection, images, boxes, config.copy_images, config.license)
+    return Publication(selection, images, boxes, config.copy_images, config.license, config.image_root, config.names)
 
 
 def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
@@ -214,17 +214,18 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
 
 
 def copy_images(publication: Publication, folder: Path) -> RecordSet:
-    """Copy a publication's images to `folder`/images, keeping their relative paths; returns their RecordSet."""
+    """Copy a publication's images to its image folder, keeping their relative paths; returns their RecordSet."""
     assert publication.images is not None
+    place = publication.image_folder
     for examples in publication.by_image():
-        target = folder / IMAGES / examples[0].image
+        target = folder / place / examples[0].image
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(publication.images.read(examples[0].image))
     columns = (
-        Column("path", f"the image's path in {IMAGES}/", property="fullpath", regex=f"^{IMAGES}/(.+)$"),
+        Column("path", f"the image's path in {place}/", property="fullpath", regex=f"^{place}/(.+)$"),
         Column("image", "the image", IMAGE, property="content"),
     )
-    return RecordSet(IMAGES, "the image files", columns, FileSet(f"{IMAGES}/*", listed=False))
+    return RecordSet(IMAGES, "the image files", columns, FileSet(f"{place}/*", listed=False))
 
 
 def provenance(run: Path, publication: Publication) -> dict[str, str]:

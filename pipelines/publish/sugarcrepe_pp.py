@@ -10,6 +10,7 @@ from pathlib import Path
 from negcap.augment.rng import record_rng
 from negcap.pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
 from negcap.pipelines.publish.selection import Example, with_negatives
+from negcap.pipelines.publish.sugarcrepe import part_of
 
 COLUMNS = (
     Column("id", "number of the row, from 0", "sc:Integer", "$[*].id"),
@@ -37,7 +38,7 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
         for example in publication.examples():
             second = record_rng(seed, "caption2", example.caption_id).choice(other_wordings(example))
             for negative in example.negatives:
-                file = files[f"{publication.place(example.split)}{negative.operator}.json"]
+                file = files[f"{publication.place(example.split)}{part_of(negative, publication.names)}.json"]
                 row = {"filename": example.image, "caption": example.text, "caption2": second}
                 file.add({"id": file.rows, **row, "negative_caption": negative.text})
     return [RecordSet(name, "two true captions and a negative of the first", COLUMNS) for name in files]

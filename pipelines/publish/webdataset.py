@@ -1,4 +1,7 @@
-"""WebDataset: tar files `{split}-00000.tar`; one sample per caption: the image, `.txt` and `.neg.json`."""
+"""WebDataset: tar files `{split}-00000.tar`; one sample per caption: the image, `.txt` and `.neg.json`.
+
+`sizes.json` has the number of samples in each file.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from negcap.pipelines.publish.publication import IMAGE, Column, FileSet, Publication, RecordSet
 
 SAMPLES = 5000
+SIZES = "sizes.json"  # samples by tar file, by which OpenCLIP knows the length of an epoch
 SUFFIXES = {".jpeg": ".jpg", "": ".jpg"}
 KEY = Column("key", "number of the sample, the same for all its members", property="filename", regex=r"(\d+)\.")
 PICTURE = Column("image", "the image", IMAGE, property="content")
@@ -29,13 +33,15 @@ class Shards:
         self.names: list[str] = []
         self.suffixes: set[str] = set()
         self.samples = 0
+        self.sizes: dict[str, int] = {}
         self.tar: tarfile.TarFile | None = None
 
     def add(self, parts: dict[str, bytes]) -> None:
         """Add a sample: the contents of its members by their suffix."""
         if self.tar is None or self.samples % SAMPLES == 0:
             self.close()
-            self.names.append(f"{self.split}-{self.samples // SAMPLES:05d}.tar")
+            self.names.append(self.named(self.samples // SAMPLES))
+            (self.folder / self.names[-1]).parent.mkdir(exist_ok=True)
             self.tar = tarfile.open(self.folder / self.names[-1], "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
         for suffix, data in parts.items():
             self.suffixes.add(suffix)
@@ -43,6 +49,11 @@ class Shards:
             entry.size = len(data)
             self.tar.addfile(entry, io.BytesIO(data))
         self.samples += 1
+        self.sizes[self.names[-1]] = self.sizes.get(self.names[-1], 0) + 1
+
+    def named(self, number: int) -> str:
+        """The path of a tar file by its number."""
+        return f"{self.split}-{number:05d}.tar"
 
     def close(self) -> None:
         """Close the tar file that is being written, if any."""
@@ -69,6 +80,8 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
         )
     for shards in splits.values():
         shards.close()
+    sizes = {name: size for shards in splits.values() for name, size in shards.sizes.items()}
+    (folder / SIZES).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
     return [record for shards in splits.values() for record in _records(shards)]
 
 

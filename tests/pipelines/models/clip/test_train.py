@@ -47,7 +47,8 @@ def test_a_batch_has_one_caption_of_every_image(run: Path, tmp_path: Path) -> No
 def test_a_clip_trains_and_is_read_by_transformers(run: Path, tmp_path: Path, objective: str) -> None:
     import transformers
 
-    folder = train_clip(config(run, tmp_path / "m", objective=objective, epochs=8, learning_rate=3e-3), say=lambda line: None)
+    settings = config(run, tmp_path / "m", objective=objective, epochs=8, learning_rate=3e-3)
+    folder = train_clip(settings, say=lambda line: None)
     history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert len(history) == 8 and history[-1]["loss"] < 0.9 * history[0]["loss"]
     assert set(history[0]["validation"]["pairs"]) == {"noun", "mean"}

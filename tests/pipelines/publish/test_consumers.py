@@ -1,0 +1,314 @@
+"""Formats read back by the programs that they are for, where these are installed: `pip install negcap[consumers]`."""
+
+import base64
+import importlib
+import io
+import json
+import math
+import string
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from negcap.pipelines.publish.config import PublishConfig
+from negcap.pipelines.publish.publish import publish
+from tests.pipelines.publish.fixtures import rows, write_images, write_run
+from tests.pipelines.publish.test_formats import Toy, size
+
+IMAGES, TESTS = 14, 5
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def consumer(request: pytest.FixtureRequest) -> None:
+    """Skip a test, saying why, if a library of its marker cannot be imported."""
+    for name in [name for marker in request.node.iter_markers("consumer") for name in marker.args]:
+        try:
+            importlib.import_module(name)
+        except (ImportError, RuntimeError, OSError, AttributeError) as error:  # RuntimeError: torch is another one
+            pytest.skip(f"{name} cannot be imported: {next(iter(str(error).splitlines()), type(error).__name__)}")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    folder = tmp_path_factory.mktemp("toy")
+    captions, negatives = rows(IMAGES, TESTS)
+    images = write_images(folder / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
+    return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
+
+
+def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
+    options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
+    publish(toy.run, output, PublishConfig(format, **options), say=lambda _: None)
+    return output
+
+
+def named(toy: Toy, operators: dict[str, str], tmp_path: Path) -> Toy:
+    """The toy run with other names of operators; what is called `adds` adds to its caption."""
+    captions, negatives = rows(IMAGES, TESTS)
+    for row in negatives:
+        row["operator"] = operators[row["operator"]]
+        row["negative_id"] = row["negative_id"].replace("#noun", f"#{operators['noun']}")
+        row["negative_id"] = row["negative_id"].replace("#numeral", f"#{operators['numeral']}")
+        if row["operator"] == "object":
+            row["replaced"] = ""
+    return toy._replace(run=write_run(tmp_path / "named", captions, negatives))
+
+
+def test_sugarcrepe_under_its_own_names(toy: Toy, tmp_path: Path) -> None:
+    for number, (operators, files) in enumerate(
+        (
+            ({"noun": "noun", "numeral": "attribute"}, ["replace_att.json", "replace_obj.json"]),
+            ({"noun": "verb", "numeral": "preposition"}, ["replace_rel.json"]),
+            ({"noun": "shuffle", "numeral": "swap_attribute"}, ["swap_att.json", "swap_obj.json"]),
+            ({"noun": "object", "numeral": "numeral"}, ["add_obj.json", "numeral.json"]),
+        )
+    ):
+        one = named(toy, operators, tmp_path / str(number))
+        out = published(one, tmp_path / f"out{number}", "sugarcrepe", names="sugarcrepe")
+        assert (
+            sorted(file.name for file in out.glob("*_*.json")) + sorted(f.name for f in out.glob("numeral.json"))
+            == files
+        )
+    found = json.loads((tmp_path / "out1" / "replace_rel.json").read_text())
+    assert list(found) == [str(n) for n in range(9 * TESTS)]  # of both operators, each key once
+    with pytest.raises(ValueError, match="names sugarcrepe are those of format sugarcrepe, format was: aro"):
+        PublishConfig("aro", license="CC0-1.0", names="sugarcrepe", images=toy.images)
+
+
+@pytest.mark.consumer("clip_benchmark.datasets.sugar_crepe")
+def test_sugarcrepe_in_clip_benchmark(toy: Toy, tmp_path: Path) -> None:
+    from clip_benchmark.datasets.sugar_crepe import SugarCrepe
+
+    out = published(toy, tmp_path / "out", "sugarcrepe", names="sugarcrepe", copy_images=True)
+    found = SugarCrepe(root=str(out / "val2017"), ann_file=str(out / "replace_obj.json"))  # as its builder calls it
+    assert [tuple(texts) for _, texts in found] == [(caption, text) for _, caption, text in toy.first("noun")]
+    assert [image.size for image, _ in found] == [size(toy.images / name) for name, _, _ in toy.first("noun")]
+
+
+@pytest.mark.consumer("clip_benchmark.datasets.builder", "webdataset")
+def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clip_benchmark.datasets.builder import build_wds_dataset
+
+    monkeypatch.setattr("negcap.pipelines.publish.webdataset.SAMPLES", 2)
+    out = published(toy, tmp_path / "out", "clip_benchmark")
+    found = list(build_wds_dataset("this", lambda image: image.size, "test", str(out)))
+    wanted: dict[str, list[str]] = {}
+    for row in toy.captions:
+        if row["split"] == "test":
+            wanted.setdefault(row["image"], []).append(row["text"])
+    assert sorted(found) == sorted((size(toy.images / name), texts) for name, texts in wanted.items())
+    assert sorted(path.name for path in (out / "test").iterdir()) == ["0.tar", "1.tar", "2.tar", "nshards.txt"]
+
+
+@pytest.mark.consumer("open_clip_train.data")
+def test_open_clip_knows_the_size_of_shards(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from open_clip_train.data import get_dataset_size
+
+    monkeypatch.setattr("negcap.pipelines.publish.webdataset.SAMPLES", 10)
+    out = published(toy, tmp_path / "out", "webdataset")
+    assert get_dataset_size(str(out / "test-{00000..00002}.tar")) == (5 * TESTS, 3)
+
+
+@pytest.mark.consumer("open_clip_train.data")
+def test_open_clip_reads_the_tsv_from_any_folder(toy: Toy, tmp_path: Path) -> None:
+    from open_clip_train.data import CsvDataset
+
+    out = published(toy, tmp_path / "out", "open_clip", image_root=str(toy.images))
+    found = CsvDataset(
+        str(out / "test.tsv"), lambda image: image.size, "filepath", "title", tokenizer=lambda text: text
+    )
+    texts = [row["text"] for row in toy.captions if row["split"] == "test"]
+    assert [found[n][1] for n in range(len(found))] == texts
+
+
+@pytest.mark.parametrize("format", ["open_clip", "negclip"])
+def test_an_image_root_works_from_any_folder(format: str, toy: Toy, tmp_path: Path) -> None:
+    out = published(toy, tmp_path / "out", format, image_root=f"{toy.images}/")
+    frame = pd.read_csv(out / "test.tsv", sep="\t")
+    assert all(size(path) for path in frame["filepath"].tolist())
+
+
+def test_webdataset_counts_its_samples(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("negcap.pipelines.publish.webdataset.SAMPLES", 10)
+    out = published(toy, tmp_path / "out", "webdataset", split=())
+    sizes = json.loads((out / "sizes.json").read_text())
+    assert sorted(sizes) == sorted(path.name for path in out.glob("*.tar"))
+    assert sizes["test-00000.tar"] == 10 and sum(sizes.values()) == 5 * IMAGES
+
+
+@pytest.mark.parametrize("with_images", [False, True])
+def test_triplets_stand_in_their_columns(with_images: bool, toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+
+    given = {"copy_images": True} if with_images else {"image_root": str(toy.images)}
+    out = published(toy, tmp_path / "out", "triplet", **given)
+    found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
+    assert found.column_names == ["anchor", "positive", "negative"]
+    assert sorted((row["positive"], row["negative"]) for row in found) == sorted((c, n) for _, c, n in toy.texts())
+    first = found[0]["anchor"]
+    assert (first.size if with_images else size(first)) == size(toy.images / "p009.jpg")
+
+
+@pytest.mark.consumer("sentence_transformers", "accelerate")
+def test_sentence_transformers_trains_on_triplets(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    from tests.pipelines.score.models import clip
+
+    out = published(toy, tmp_path / "out", "triplet", copy_images=True)
+    found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
+    model = SentenceTransformer(str(clip(tmp_path / "clip")), device="cpu")
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path / "trained"), max_steps=1, per_device_train_batch_size=8, report_to="none", use_cpu=True
+    )
+    trainer = SentenceTransformerTrainer(
+        model=model, args=arguments, train_dataset=found, loss=MultipleNegativesRankingLoss(model)
+    )
+    assert math.isfinite(trainer.train().training_loss)
+
+
+def test_preferences_are_conversations(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+
+    out = published(toy, tmp_path / "out", "dpo")
+    found = datasets.load_dataset(str(out), split="test", cache_dir=str(tmp_path / "cache"))
+    assert found.column_names == ["image", "prompt", "chosen", "rejected"] and len(found) == len(toy.texts())
+    first = found[0]
+    assert first["image"].size == size(toy.images / "p009.jpg")
+    (asked,), (chosen,), (rejected,) = first["prompt"], first["chosen"], first["rejected"]
+    assert asked["role"] == "user" and [part["type"] for part in asked["content"]] == ["image", "text"]
+    assert chosen["role"] == rejected["role"] == "assistant"
+    pairs = [(row["chosen"][0]["content"][0]["text"], row["rejected"][0]["content"][0]["text"]) for row in found]
+    assert sorted(pairs) == sorted((c, n) for _, c, n in toy.texts())
+
+
+@pytest.mark.consumer("trl")
+def test_trl_collates_preferences(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+    from trl.data_utils import is_conversational, prepare_multimodal_messages
+
+    out = published(toy, tmp_path / "out", "dpo")
+    row = datasets.load_dataset(str(out), split="test", cache_dir=str(tmp_path / "cache"))[0]
+    assert is_conversational(row)
+    (message,) = prepare_multimodal_messages(row["prompt"], images=[row["image"]])  # as DataCollatorForVisionPreference
+    assert [part["type"] for part in message["content"]] == ["image", "text"]
+    assert message["content"][0]["image"].size == size(toy.images / "p009.jpg")
+    for name in ("chosen", "rejected"):
+        (message,) = prepare_multimodal_messages(row[name])
+        assert message["content"][0]["type"] == "text" and message["content"][0]["text"]
+
+
+@pytest.mark.parametrize("images", ["none", "path", "base64"])
+def test_multiple_choice_as_vlmevalkit_reads_it(images: str, toy: Toy, tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "none": {"images": None},
+        "path": {"image_root": str(toy.images)},
+        "base64": {"copy_images": True},
+    }
+    out = published(toy, tmp_path / "out", "mcq", per_caption=2, **given[images])
+    frame = pd.read_csv(out / "test.tsv", sep="\t")
+    assert frame["index"].tolist() == list(range(len(frame)))
+    assert {"image", "image_path"} & set(frame) == {"none": set(), "path": {"image_path"}, "base64": {"image"}}[images]
+    read, answers = [], []
+    for line in frame.to_dict("records"):
+        options = {
+            letter: line[letter] for letter in string.ascii_uppercase if letter in line and not pd.isna(line[letter])
+        }
+        assert list(options) == (["A", "B", "C"] if line["category"] == "noun" else ["A", "B"])
+        true = options.pop(line["answer"])
+        answers.append(line["answer"])
+        read += [(true, text, line["category"]) for text in options.values()]
+        if images == "base64":
+            assert Image.open(io.BytesIO(base64.b64decode(line["image"]))).size
+        if images == "path":
+            assert size(line["image_path"])
+    drawn = [n for n in toy.negatives if n["split"] == "test" and not n["negative_id"].endswith(":2")]
+    assert sorted(read) == sorted((n["caption"], n["text"], n["operator"]) for n in drawn)
+    assert set(answers) == set("ABC")
+
+
+def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
+    out = published(toy, tmp_path / "out", "negbench", image_root=str(toy.images))
+    frame = pd.read_csv(out / "test.csv")
+    false: dict[str, set[str]] = {}
+    for _, caption, text in toy.texts():
+        false.setdefault(caption, set()).add(text)
+    for row in frame.to_dict("records"):  # CsvMCQDataset.__getitem__
+        captions = [row[f"caption_{n}"] for n in range(4)]
+        true = captions.pop(row["correct_answer"])
+        assert size(row["image_path"]) and len(set(captions)) == 3 and set(captions) <= false[true]
+        assert row["correct_answer_template"] == "positive"
+    assert len(frame) == 5 * TESTS and set(frame["correct_answer"]) == {0, 1, 2, 3}
+
+
+def test_the_functions_of_the_lmms_eval_task(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+
+    out = published(toy, tmp_path / "out", "lmms-eval")
+    functions: dict[str, Any] = {}
+    exec((out / "utils.py").read_text(), functions)
+    found = datasets.load_dataset("parquet", data_files={"test": str(out / "data" / "test-*.parquet")}, split="test",
+                                  cache_dir=str(tmp_path / "cache"))  # fmt: skip
+    assert len(found) == len(toy.first("noun")) + len(toy.first("numeral"))
+    for row in found:
+        assert functions["images"](row)[0].mode == "RGB" and functions["answer"](row) in "AB"
+        options = dict(line.split(". ", 1) for line in functions["question"](row).splitlines()[1:-1])
+        assert options[row["answer"]] in {text["text"] for text in toy.captions}
+    first = found[0]
+    for said, right in ((first["answer"], 1.0), (f"({first['answer']})", 1.0), (f"{first['answer']}. A", 1.0),
+                        ("AB"[first["answer"] == "A"], 0.0), ("Both", 0.0), ("", 0.0)):  # fmt: skip
+        assert functions["right"](first, [said]) == {"accuracy": right}, said
+
+
+@pytest.mark.consumer("lmms_eval.tasks")
+def test_lmms_eval_finds_the_task(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    from lmms_eval.tasks import TaskManager, get_task_dict
+
+    monkeypatch.chdir(published(toy, tmp_path / "out", "lmms-eval"))
+    manager = TaskManager(include_path=".", include_defaults=False)
+    assert manager.all_tasks == ["negcap_test"]
+    task = get_task_dict(["negcap_test"], manager)["negcap_test"]
+    (first, *rest) = list(task.test_docs())
+    assert task.doc_to_text(first).startswith("Which caption describes the image?") and len(rest) == 44
+    assert task.process_results(first, [first["answer"]]) == {"accuracy": 1.0}
+
+
+@pytest.mark.consumer("mteb")
+def test_mteb_evaluates_the_task_file(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.syspath_prepend(published(toy, tmp_path / "out", "huggingface", copy_images=True))
+    module = importlib.import_module("mteb_task")
+    task = module.NegcapPairs()
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    task.load_data()
+    rows = task.dataset["test"]
+    assert sorted((row["caption"], row["negative_caption"]) for row in rows) == sorted(
+        (c, n) for _, c, n in toy.texts()
+    )
+    import torch
+
+    metrics = task._compute_metrics([torch.tensor([[0.9, 0.1]]), torch.tensor([[0.1, 0.9]])], 1, 2)
+    assert metrics["text_acc"] == 0.5
+
+
+@pytest.mark.parametrize("format", ["dpo", "lmms-eval", "clip_benchmark", "webdataset"])
+def test_formats_that_hold_images_need_them(format: str) -> None:
+    with pytest.raises(ValueError, match=f"format {format} needs the image files: --images FOLDER"):
+        PublishConfig(format, license="CC0-1.0")
