@@ -10,6 +10,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from negcap.pipelines.readers import columns
@@ -62,12 +63,13 @@ def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record
             chosen = columns.choose([*fields], _asked(options), url)
         text = fields.get(chosen.caption) if chosen else None
         its_split = fields.get(chosen.split, "") if chosen and chosen.split else split
+        language = fields.get(chosen.language) if chosen and chosen.language else options.language
         kept = tuple(fields.get(column) for column in options.keep_columns)
-        yield from captions_of(Record(name, line, image, text, its_split, options.language, None, key, kept))
+        yield from captions_of(Record(name, line, image, text, its_split, language, None, key, kept))
 
 
 def _asked(options: ReadOptions) -> ReadOptions:
-    return ReadOptions("image", options.caption_column, options.split_column)
+    return replace(options, image_column="image", id_column="", keep_columns=())
 
 
 def _samples(url: str) -> Iterator[tuple[str, str, dict[str, Any] | str]]:

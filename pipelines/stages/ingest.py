@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.run import cause
 from negcap.pipelines.engine.shards import Receipt, remove_temporary
 from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.engine.storage import scratch_folder
+from negcap.pipelines.engine.storage import RemotePath, scratch_folder
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.ingestion import duplicates, web_text
 from negcap.pipelines.ingestion.calls import Work, find_range, group_range, pack_range, plan_range, read_part
@@ -66,11 +67,12 @@ def ingest(
     """Read `source` (a path, a URL or a pattern of such) into the tables captions and rejected_records of a run.
 
     All captions of an image are in one shard; images are in order of first appearance, the captions of an image in
-    source order. Of a source of many files that can be read one by one, the files are read by the workers of
-    `executor` (None: all in this process), and a shard ends where a file ends. Memory does not grow with the source:
-    rows are brought together in files in the folder `.ingest` of the run (see engine.storage.scratch_folder), which
-    take about the space of the captions twice and which all workers must see; an interrupted ingest goes on with what
-    is there. No table is written before the whole source has been read.
+    source order. Of a source of many files that can be read one by one, the files are read by the workers of `executor`
+    (None, or if they may not see the folder of spill files: all in this process), and a shard ends where a file ends.
+    Memory does not grow with the source: rows are brought together in spill files in the folder `.ingest` of the run
+    (see engine.storage.scratch_folder), which take about the space of the captions twice; an interrupted ingest goes on
+    with what is there. No table is written before the whole source has been read.
+
     Tables that were made from the same content and config are kept. metadata: provenance for the Parquet files. Raises
     FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no captions
     or, with `strict`, a bad record; OtherConfigError when `run` was made from something else and `overwrite` is not
@@ -82,7 +84,8 @@ def ingest(
     web_text.checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
     options = config.reading
     files = readers.files(source, format, options)
-    executor = executor if executor is not None and len(files) >= MANY_FILES else Synchronous()
+    if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
+        executor = Synchronous()
     kept = readers.kept_types(format, files, options)
     contents = _each(executor, readers.content, [(file,) for file in files])
     with locked(run):
@@ -130,6 +133,15 @@ def ingest(
             made_shards = _make(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
         counts = finish(run, tuple(outputs), identity, made_shards).counts
     return Ingested(counts, _warnings(counts, config))
+
+
+def _share_scratch(executor: Executor, run: Path) -> bool:
+    """Whether the workers can be expected to see the folder of the spill files.
+
+    It is in the run; for a run on a store, in $XDG_CACHE_HOME, which other machines see if a user made it so.
+    """
+    local = getattr(executor, "scheduler", None) is None
+    return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
 
 
 def _make(
