@@ -33,9 +33,9 @@ from negcap.pipelines.ingestion.packing import (
     shard_sizes,
     source_columns,
 )
-from negcap.pipelines.ingestion.rows import Reader, rejected_schema, rows_schema
+from negcap.pipelines.ingestion.rows import PART_BITS, Reader, rejected_schema, rows_schema
 from negcap.pipelines.ingestion.siblings import group, kept_schema
-from negcap.pipelines.ingestion.spill import KEYS, BlockWriter, once, read_range, sort_block, write_blocks
+from negcap.pipelines.ingestion.spill import KEYS, BlockWriter, once, read_blocks, read_range, sort_block, write_blocks
 from negcap.pipelines.ingestion.web_text import checks, refusing
 from negcap.pipelines.readers.record import Rejected
 from negcap.schemas.captions import REJECTED_RECORDS
@@ -95,17 +95,17 @@ def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str,
     files_made = [rows, rejected, *([keys] if work.config.duplicates or work.config.near_duplicates else [])]
 
     def make() -> dict[str, Any]:
-        reader = Reader(number, work.config.limit, work.rows)
-        found = _records(work, reader, files)
-        grouped = readers.reader_of(work.format).grouped
-        if asked := checks(work.config.languages, work.config.boilerplate):
-            found = refusing(found, asked)
-        blocks = reader.blocks(_reported(found, work.config.strict), grouped)
-        if len(files_made) == 3:
-            blocks = _with_keys(blocks, keys, work.config.near_duplicates)
-        write_blocks(rows, work.rows, blocks)
-        write_blocks(rejected, rejected_schema(), reader.rejected)
-        return {"rows": reader.rows, "first": first_rejected([rejected])}
+        with BlockWriter(rejected, rejected_schema()) as bad:
+            reader = Reader(number, work.config.limit, work.rows, bad.write)
+            found = _records(work, reader, files)
+            if asked := checks(work.config.languages, work.config.boilerplate):
+                found = refusing(found, asked)
+            grouped = readers.reader_of(work.format).grouped
+            blocks = reader.blocks(_reported(found, work.config.strict), grouped)
+            if len(files_made) == 3:
+                blocks = _with_keys(blocks, keys, work.config.near_duplicates)
+            write_blocks(rows, work.rows, blocks)
+        return {"rows": reader.rows, "first": first_rejected(rejected)}
 
     return work.once("read", number, files_made, make)
 
@@ -165,7 +165,7 @@ def group_range(work: Work, number: int) -> dict[str, Any]:
         grouped = group(rows, refused)
         write_blocks(kept, kept_schema(schema), [sort_block(grouped.kept)])
         write_blocks(rejected, rejected_schema(), [sort_block(grouped.rejected)])
-        return {"first": first_rejected([rejected])}
+        return {"first": first_rejected(rejected)}
 
     return work.once("group", number, [kept, rejected], make)
 
@@ -186,7 +186,7 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     work.code.check()
     origin = Origin(work.key, work.provenance)
     rows = in_order(read_range(_kept(work), kept_schema(work.rows), low, high))
-    rejected = read_range(_rejected(work), rejected_schema(), *bad)
+    rejected = read_range(_rejected(work, *bad), rejected_schema(), *bad)
     rejected = rejected.sort_by("position").select(REJECTED_RECORDS.names).cast(REJECTED_RECORDS)
     counts = Counter({f"rejected.{reason}": n for reason, n in Counter(rejected["reason"].to_pylist()).items()})
     counts["images_in_two_splits"] = images_in_two_splits(rows)
@@ -212,20 +212,19 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     return receipts
 
 
-def first_rejected(paths: Sequence[Path]) -> list[Any] | None:
-    """The first rejected record in some files: its position, then the fields of a Rejected; None if there is none."""
-    import pyarrow.compute as pc
-
-    rows = read_range(paths, rejected_schema(), 0, KEYS)
-    if not len(rows):
-        return None
-    return list(rows.slice(pc.index(rows["position"], pc.min(rows["position"])).as_py(), 1).to_pylist()[0].values())
+def first_rejected(path: Path) -> list[Any] | None:
+    """The first rejected record in a file: its position, then the fields of a Rejected; None if there is none."""
+    for block in read_blocks(path):
+        return list(block.slice(0, 1).to_pylist()[0].values())
+    return None
 
 
 def _kept(work: Work) -> list[Path]:
     return [work.path("kept", number) for number in range(work.ranges)]
 
 
-def _rejected(work: Work) -> list[Path]:
-    read = [work.path("rejected", number) for number in range(work.parts)]
-    return [*read, *(work.path("refused", number) for number in range(work.ranges))]
+def _rejected(work: Work, low: int, high: int) -> list[Path]:
+    """The files that may have rejected records with low <= position < high."""
+    read = range(low >> PART_BITS, min(work.parts, (high - 1 >> PART_BITS) + 1))
+    refused = (work.path("refused", number) for number in range(work.ranges))
+    return [*(work.path("rejected", part) for part in read), *refused]

@@ -7,7 +7,7 @@ then its number in that part. Captions keep the order of positions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.ingestion.spill import BLOCK_ROWS, hash_keys, sort_block
@@ -44,19 +44,20 @@ def rejected_schema() -> pa.Schema:
 class Reader:
     """Turns records into blocks of rows, and counts them.
 
-    rows: how many records were read, rejected ones included. rejected: the blocks of those. counts: how many were
-    rejected, by reason. full: whether a record was dropped because its image is not among the first `limit`.
+    rows: how many records were read, rejected ones included. full: whether a record was dropped because its image is
+    not among the first `limit`.
     """
 
-    def __init__(self, part: int, limit: int | None, schema: pa.Schema) -> None:
+    def __init__(
+        self, part: int, limit: int | None, schema: pa.Schema, rejected: Callable[[pa.RecordBatch], object]
+    ) -> None:
         """part: the number of the part that is read. limit: images to keep, the first ones; None: all.
 
-        schema: of the rows, see `rows_schema`.
+        schema: of the rows, see `rows_schema`. rejected: called with blocks of rejected records.
         """
         self.rows = 0
         self.full = False
-        self.rejected: list[pa.RecordBatch] = []
-        self._part, self._limit, self._schema = part, limit, schema
+        self._part, self._limit, self._schema, self._rejected = part, limit, schema, rejected
         self._images: set[str] = set()
         self._bad: list[tuple[Any, ...]] = []
 
@@ -93,7 +94,8 @@ class Reader:
         self._flush_rejected()
 
     def _flush_rejected(self) -> None:
-        self.rejected.append(rejections(self._bad).to_batches()[0]) if self._bad else None
+        if self._bad:
+            self._rejected(rejections(self._bad).to_batches()[0])
         self._bad = []
 
 

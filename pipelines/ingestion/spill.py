@@ -77,16 +77,23 @@ def _range(path: Path, columns: Sequence[str], low: int, high: int) -> Iterator[
     import numpy as np
     import pyarrow as pa
 
+    for block in read_blocks(path):
+        keys = block.column(0).to_numpy()
+        last = len(keys) if high >= KEYS else int(np.searchsorted(keys, np.uint64(high)))
+        first = int(np.searchsorted(keys, np.uint64(low)))
+        if last > first:  # copied: while a file is mapped, more of it counts as memory than is read
+            yield block.select(list(columns)).take(pa.array(np.arange(first, last)))
+
+
+def read_blocks(path: Path) -> Iterator[pa.RecordBatch]:
+    """The blocks of a file, mapped into memory. Raises FileNotFoundError if it is missing."""
+    import pyarrow as pa
+
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, "no such file; all workers must see this folder", str(path))
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         for index in range(reader.num_record_batches):
-            block = reader.get_batch(index)
-            keys = block.column(0).to_numpy()
-            last = len(keys) if high >= KEYS else int(np.searchsorted(keys, np.uint64(high)))
-            first = int(np.searchsorted(keys, np.uint64(low)))
-            if last > first:  # copied: while a file is mapped, more of it counts as memory than is read
-                yield block.select(list(columns)).take(pa.array(np.arange(first, last)))
+            yield reader.get_batch(index)
 
 
 def sort_block(table: pa.Table) -> pa.RecordBatch:

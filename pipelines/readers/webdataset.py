@@ -6,6 +6,7 @@ An image is identified by its key. Pictures are not read, only skipped.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tarfile
@@ -15,11 +16,13 @@ from typing import Any
 
 from negcap.pipelines.readers import columns
 from negcap.pipelines.readers.files import (
+    filesystem,
     is_folder,
     is_pattern,
     join,
     matching,
     name_in,
+    name_of,
     names,
     open_bytes,
     reading,
@@ -66,6 +69,15 @@ def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record
         language = fields.get(chosen.language) if chosen and chosen.language else options.language
         kept = tuple(fields.get(column) for column in options.keep_columns)
         yield from captions_of(Record(name, line, image, text, its_split, language, None, key, kept))
+
+
+def content(url: str) -> dict[str, Any]:
+    """What identifies an archive: its name, its `bytes`, and the sha256 of its members' names and of what is read."""
+    digest = hashlib.sha256()
+    for member, read in _members(url):
+        digest.update(repr((member, read)).encode())
+    fs, path = filesystem(url)
+    return {"file": name_of(url), "bytes": fs.size(path), "sha256 of its texts": digest.hexdigest()}
 
 
 def _asked(options: ReadOptions) -> ReadOptions:

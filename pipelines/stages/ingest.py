@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines import readers
@@ -87,7 +88,7 @@ def ingest(
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
     kept = readers.kept_types(format, files, options)
-    contents = _each(executor, readers.content, [(file,) for file in files])
+    contents = _each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
         if kept:
@@ -152,15 +153,13 @@ def _make(
     prepare: Callable[[], None],
 ) -> list[dict[str, Receipt]]:
     """Make all shards; returns their receipts. prepare: called before the first is written."""
-    done = [0] * len(parts)
-
-    def reported(part: int, rows: int) -> None:
-        progress.advance(max(0, rows - done[part]), 0)
-        done[part] = max(done[part], rows)
-
-    read = _each(executor, read_part, [(work, number, files) for number, files in enumerate(parts)], reported)
-    for part, found in enumerate(read):
-        reported(part, found["rows"])
+    read = _each(
+        executor,
+        read_part,
+        [(work, number, files) for number, files in enumerate(parts)],
+        _Counter(lambda rows: progress.advance(rows, 0)),
+        lambda part: part["rows"],
+    )
     total = sum(part["rows"] for part in read)
     if work.config.duplicates or work.config.near_duplicates:
         keys = total * (1 + BANDS if work.config.near_duplicates else 1)
@@ -182,15 +181,26 @@ def _make(
         found = f"the first of its bad records: {describe_rejected(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
     prepare()
-    calls = _pack_calls(work, ranges, shards)
-    made = [0] * len(calls)
+    written = _Counter(lambda shards: progress.advance(0, shards))
+    made = _each(executor, pack_range, _pack_calls(work, ranges, shards), written, len)
+    return [shard for call in made for shard in call]
 
-    def packed(call: int, shards: int) -> None:
-        for _ in range(shards - made[call]):
-            progress.advance(0)
-        made[call] = max(made[call], shards)
 
-    return [shard for call in _each(executor, pack_range, calls, packed) for shard in call]
+class _Counter:
+    """Counts what calls report to have done, and what they have done in the end, each thing once."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        """advance: called with what is new, never in two threads at once."""
+        self._advance, self._lock = advance, Lock()
+        self._done: dict[int, int] = {}
+
+    def __call__(self, call: int, done: int) -> None:
+        """Take note that a call has done so much so far; what is reported late, or again, is ignored."""
+        with self._lock:
+            new = done - self._done.get(call, 0)
+            if new > 0:
+                self._done[call] = done
+                self._advance(new)
 
 
 def _pack_calls(work: Work, ranges: Sequence[tuple[int, int]], shards: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -213,13 +223,19 @@ def _each(
     executor: Executor,
     function: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
-    reported: Callable[[int, int], None] | None = None,
+    counter: _Counter | None = None,
+    done: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
-    """The results of function(*call) for each call. Raises the error of a call that fails."""
+    """The results of function(*call) for each call. Raises the error of a call that fails.
+
+    counter: gets what calls report, and `done` of their results.
+    """
     results: list[Any] = [None] * len(calls)
     try:
-        for position, result in executor.map(function, calls, reported):
+        for position, result in executor.map(function, calls, counter):
             results[position] = result
+            if counter is not None:
+                counter(position, done(result))
     except TaskError as failed:
         if isinstance(failed.__cause__, (ValueError, OSError)):
             raise failed.__cause__ from None
@@ -238,7 +254,7 @@ def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, A
     names = [file["file"] for file in contents]
     if len(set(names)) < len(names):
         names = [readers.name_in(source, file) for file in files]
-    described = (f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in contents)
+    described = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
     return dict(zip(names, described, strict=True))
 
 
@@ -264,10 +280,11 @@ def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -
     import pyarrow as pa
 
     schema = rows_schema({})
-    reader = Reader(0, config.limit, schema)
+    rejected: list[pa.RecordBatch] = []
+    reader = Reader(0, config.limit, schema, rejected.append)
     blocks = list(reader.blocks(records, stop_when_full=False))
     grouped = group(pa.Table.from_batches(blocks, schema))
-    bad = pa.concat_tables([*map(pa.Table.from_batches, [[block] for block in reader.rejected]), grouped.rejected])
+    bad = pa.concat_tables([*map(pa.Table.from_batches, [[block] for block in rejected]), grouped.rejected])
     refused = [Rejected(*list(row.values())[1:]) for row in bad.sort_by("position").to_pylist()]
     if refused and config.strict:
         raise ValueError(f"record {refused[0].line}: {refused[0].reason}: {refused[0].detail}")

@@ -100,3 +100,13 @@ def test_a_folder_of_img2dataset_is_read_from_its_tables(tmp_path):
     bad = [one for one in found if isinstance(one, readers.Rejected)]
     assert [one.reason for one in bad] == ["no_image"] * 2
     assert bad[0].detail == "image must have been downloaded, its status was: 'failed_to_download'"
+
+
+def test_an_archive_is_known_by_its_texts_and_names(tmp_path):
+    def known(text: str, picture: bytes, name: str = "1.jpg") -> dict:
+        return readers.content(str(archive(tmp_path / "a.tar", {name: picture, "1.txt": text})), "webdataset")
+
+    first = known("A kite.", b"xxx")
+    assert first["file"] == "a.tar" and first["bytes"] == (tmp_path / "a.tar").stat().st_size
+    assert known("A kite.", b"yyy") == first
+    assert known("A kit!.", b"xxx") != first and known("A kite.", b"xxx", "2.jpg") != first
