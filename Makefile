@@ -17,7 +17,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train reproduce test lint type docs golden bench faults parser wordnet reference cloze clean
+.PHONY: help setup negatives train reproduce test lint type docs golden bench scale faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ golden: $(VENV)/installed-dev ## write tests/golden and what the documentation s
 
 bench: $(VENV)/installed-dev ## speed and memory; on other captions: BENCH_CAPTIONS=path
 	$(BIN)/python -m tests.benchmarks.bench
+
+scale: $(VENV)/installed-dev ## ingest 200,000 and 2,000,000 records and compare memory and speed [ARGS="--build"]
+	$(BIN)/python -m tests.benchmarks.scale $(ARGS)
 
 faults: $(VENV)/installed-dev ## break builds in some 240 ways and complete them [ARGS="--share 0.1"]; takes minutes
 	$(BIN)/python -m tests.benchmarks.faults $(ARGS)

@@ -2,6 +2,8 @@
 captions.
 """
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from negcap.schemas.fields import field, schema
@@ -41,6 +43,10 @@ RECORD_REASONS = (
     "unsafe_path",
     "ambiguous_image",
     "too_many_captions",
+    "other_language",
+    "boilerplate",
+    "duplicate_text",
+    "near_duplicate_text",
 )
 
 GENERATED = pa.schema(CAPTIONS).with_metadata({"table": "generated", "schema_version": "1"})
@@ -63,6 +69,24 @@ REFUSED_CAPTIONS = schema(
     field("reason", pa.string(), "one of: " + ", ".join(CAPTION_REASONS)),
     field("text", pa.string(), "the generated text"),
 )
+
+
+def source_columns(types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema of the columns of a source that are kept (`--keep-columns`), given their types by name.
+
+    Raises ValueError for a name that the captions have.
+    """
+    for name in types:
+        if name in CAPTIONS.names:
+            raise ValueError(f"keep_columns must not have the name of a column of captions, was: {name}")
+    return schema(
+        "source_columns",
+        1,
+        CAPTIONS.field("caption_id"),
+        CAPTIONS.field("image_id"),
+        *(field(name, type, "column of the source, as it is there", nullable=True) for name, type in types.items()),
+    )
+
 
 REJECTED_RECORDS = schema(
     "rejected_records",

@@ -24,11 +24,28 @@ reading = options.together(
     click.option("--image-column", metavar="NAME", help="Column of the image in a CSV, TSV, JSONL or Parquet table."),
     click.option("--caption-column", metavar="NAME", help="Column of the caption in such a table."),
     click.option("--split-column", metavar="NAME", help="Column of the split in such a table, if it has one."),
+    click.option(
+        "--id-column",
+        metavar="NAME",
+        help="Column that identifies the images, e.g. one of URLs; default: uid or key beside a column of URLs, "
+        "or else the images' file names.",
+    ),
+    options.several("--keep-columns", "keep_columns", "Column to keep, joined to captions by caption_id."),
     click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions; default: en."),
     click.option("--language-column", metavar="NAME", help="Column of each caption's language in such a table."),
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: the format."),
     options.limit,
     click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images; default: 1000."),
+    options.several("--languages", "languages", "Refuse captions in other languages than this (ISO 639-1)."),
+    click.option(
+        "--boilerplate", is_flag=True, default=None, help="Refuse file names, web addresses and stock phrases."
+    ),
+    click.option(
+        "--duplicates", is_flag=True, default=None, help="Refuse captions that repeat an earlier one, of any image."
+    ),
+    click.option(
+        "--near-duplicates", is_flag=True, default=None, help="Refuse these, and captions that differ in a few letters."
+    ),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 counting = options.together(
@@ -130,25 +147,24 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
 @click.argument("captions")
 @options.output
 @reading
-@options.overwrite
-@options.quiet
-def ingest(captions: str, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+@options.workers
+def ingest(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     """Read captions of any known format into the table captions.
 
     Formats: COCO annotation JSON, Karpathy dataset JSON, Flickr token files, Multi30K folders, VSE++ caption files,
-    CSV, TSV, JSONL or Parquet tables, and text files with one caption per line; plain or compressed, local or by URL.
-    Bad records go to rejected_records.
+    CSV, TSV, JSONL or Parquet tables, and text files with one caption per line; plain or compressed, local or by URL;
+    of tables also a folder or a pattern (quoted): 'parts/*.parquet', '{000..127}.parquet'. Many files are read by many
+    workers, and a shard ends where a file ends. Bad records go to rejected_records.
 
     \b
     Example: negcap ingest captions.csv --output outputs/mine --image-column photo --caption-column sentence
     """
-    from negcap.pipelines.engine.progress import report
     from negcap.pipelines.report.summary import corpus_lines
     from negcap.pipelines.stages import build as verbs
 
-    with one_line_errors():
+    with with_workers(given) as (executor, progress):
         config = verbs.configure("ingest", given)
-        warn(verbs.ingest(captions, run, config, report(quiet), overwrite).warnings)
+        warn(verbs.ingest(captions, run, config, progress, overwrite, executor).warnings)
         print("\n".join(corpus_lines(run)[:1]))
 
 

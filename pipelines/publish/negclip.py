@@ -2,7 +2,7 @@
 
 Yuksekgonul et al. 2023; https://github.com/vinid/neg_clip reads `neg_caption` and `neg_image` as Python lists and
 samples one entry of each; `neg_image` holds row numbers of the same file. The paper takes nearest neighbours by image
-features; here they are the images whose captions are most similar (tf-idf cosine).
+features; here they are the images whose captions are most similar (tf-idf cosine), of 50,000 in a row.
 """
 
 from __future__ import annotations
@@ -22,38 +22,66 @@ COLUMNS = (
     Column("neg_image", "rows of similar images, as a Python list of positions from 0"),
 )
 NEIGHBOURS = 3
+TOGETHER = 50_000  # images that are compared with each other
 COMMON = 0.1
 BLOCK = 256
 WORD = re.compile(r"\w+")
 
 
 def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{split}.tsv`; one record set per file. Raises ValueError for a split with only one image."""
-    splits: dict[str, list[list[Example]]] = {}
+    """Write `{split}.tsv`; one record set per file. Raises ValueError for a split with only one image.
+
+    The neighbours of an image are among TOGETHER images that follow each other in the run, so that time and memory do
+    not grow with the square of their number.
+    """
+    files: dict[str, _File] = {}
     for examples in publication.by_image():
         for split in dict.fromkeys(example.split for example in examples):
-            splits.setdefault(split, []).append([example for example in examples if example.split == split])
-    for split, images in splits.items():
-        _write(images, publication.prefix, folder / f"{split}.tsv")
-    return [RecordSet(f"{split}.tsv", "captions, their negatives and similar images", COLUMNS) for split in splits]
+            file = files.setdefault(split, _File(folder / f"{split}.tsv", publication.prefix))
+            file.add([example for example in examples if example.split == split])
+    for file in files.values():
+        file.close()
+    return [RecordSet(f"{split}.tsv", "captions, their negatives and similar images", COLUMNS) for split in files]
 
 
-def _write(images: Sequence[Sequence[Example]], prefix: str, file: Path) -> None:
-    if len(images) < 2:
-        raise ValueError(f"negclip needs at least two images per split, {file.stem} has {len(images)}")
-    alike = neighbours(
-        [" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images]
-    )
-    first = [0]
-    for examples in images:
-        first.append(first[-1] + len(examples))
-    rows = TableRows(file, ["", *(column.name for column in COLUMNS)], "\t")
-    for i, examples in enumerate(images):
-        for n, example in enumerate(examples):
-            positions = [first[j] + n % len(images[j]) for j in alike[i]]
-            texts = [negative.text for negative in example.negatives]
-            rows.add([first[i] + n, example.text, prefix + example.image, repr(texts), repr(positions)])
-    rows.close()
+class _File:
+    """The rows of a split, which are written when TOGETHER more images have come."""
+
+    def __init__(self, file: Path, prefix: str) -> None:
+        self._prefix, self._split = prefix, file.stem
+        self._rows = TableRows(file, ["", *(column.name for column in COLUMNS)], "\t")
+        self._waiting: list[Sequence[Example]] = []
+        self._first = 0
+
+    def add(self, examples: Sequence[Example]) -> None:
+        """Add the examples of an image."""
+        self._waiting.append(examples)
+        if len(self._waiting) == TOGETHER + NEIGHBOURS:  # the last images have neighbours, too
+            rest = self._waiting[TOGETHER:]
+            self._write(self._waiting[:TOGETHER])
+            self._waiting = rest
+
+    def close(self) -> None:
+        """Write the last images."""
+        if len(self._waiting) < 2:
+            self._rows.close()
+            raise ValueError(f"negclip needs at least two images per split, {self._split} has {len(self._waiting)}")
+        self._write(self._waiting)
+        self._rows.close()
+
+    def _write(self, images: Sequence[Sequence[Example]]) -> None:
+        alike = neighbours(
+            [" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images]
+        )
+        first = [self._first]
+        for examples in images:
+            first.append(first[-1] + len(examples))
+        for i, examples in enumerate(images):
+            for n, example in enumerate(examples):
+                positions = [first[j] + n % len(images[j]) for j in alike[i]]
+                texts = [negative.text for negative in example.negatives]
+                self._rows.add([first[i] + n, example.text, self._prefix + example.image, repr(texts), repr(positions)])
+        self._first = first[-1]
 
 
 def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]:

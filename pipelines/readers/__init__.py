@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.readers import coco, flickr, karpathy, lines, multi30k, table, vsepp
+from negcap.pipelines.readers import coco, flickr, karpathy, lines, multi30k, table, vsepp, webdataset
 from negcap.pipelines.readers.detect import detect as _detect
 from negcap.pipelines.readers.files import content as _content
+from negcap.pipelines.readers.files import name_in
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
 from negcap.pipelines.readers.remote import check_protocol, naming
 
-__all__ = ["READERS", "ReadOptions", "Reader", "Record", "Rejected", "content", "detect", "files", "read", "reader_of"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "READERS",
+    "ReadOptions",
+    "Reader",
+    "Record",
+    "Rejected",
+    "content",
+    "detect",
+    "files",
+    "kept_types",
+    "name_in",
+    "read",
+    "reader_of",
+]
 
 
 @dataclass(frozen=True)
@@ -22,15 +40,17 @@ class Reader:
 
     files: the files that reading a source (a path or URL) reads, in order. records: its records, in source order.
     grouped: whether all captions of an image are adjacent, so that reading may stop after the first N images.
+    file_records: the records of one of the files of a source, for formats in which each is read alone; None for others.
     """
 
     files: Callable[[str, ReadOptions], list[str]]
     records: Callable[[str, ReadOptions], Iterator[Record | Rejected]]
     grouped: bool
+    file_records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]] | None = None
 
 
 def _reader(module: ModuleType) -> Reader:
-    return Reader(module.files, module.records, module.GROUPED)
+    return Reader(module.files, module.records, module.GROUPED, getattr(module, "file_records", None))
 
 
 READERS = {
@@ -40,6 +60,7 @@ READERS = {
     "multi30k": _reader(multi30k),
     "vsepp": _reader(vsepp),
     "table": _reader(table),
+    "webdataset": _reader(webdataset),
     "lines": _reader(lines),
 }
 
@@ -69,17 +90,42 @@ def files(source: str, format: str, options: ReadOptions) -> list[str]:
         return reader_of(format).files(source, options)
 
 
-def content(file: str) -> dict[str, Any]:
-    """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Raises as `read`."""
+def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
+    """The types of the columns of `options.keep_columns`. Raises ValueError for a format without columns, as `read`."""
+    import pyarrow as pa
+
+    if not options.keep_columns:
+        return {}
+    if format == "table":
+        with naming(files[0]):
+            return table.kept_types(files, options)
+    if format != "webdataset":
+        raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
+    return dict.fromkeys(options.keep_columns, pa.string())
+
+
+def content(file: str, format: str) -> dict[str, Any]:
+    """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Raises as `read`.
+
+    Of an archive, what is hashed are the names of its members and the texts.
+    """
     with naming(file):
-        return _content(file)
+        return webdataset.content(file) if format == "webdataset" else _content(file)
 
 
-def read(source: str, format: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def read(
+    source: str, format: str, options: ReadOptions, files: Sequence[str] | None = None
+) -> Iterator[Record | Rejected]:
     """The records of a source in its own order: cleaned (see `clean`), or rejected with a reason.
 
-    Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read as `format`.
+    files: read only these of its files, in a format that has `file_records`. Raises ValueError or FileNotFoundError,
+    with one line that names the file, when it cannot be read as `format`.
     """
+    reader = reader_of(format)
     with naming(source):
-        for record in reader_of(format).records(source, options):
+        if files is None or reader.file_records is None:
+            found = reader.records(source, options)
+        else:
+            found = chain.from_iterable(reader.file_records(source, file, options) for file in files)
+        for record in found:
             yield clean(record) if type(record) is Record else record

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from negcap.pipelines.readers.record import ReadOptions
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, reject
 
 # the usual names, the most likely first; a file name identifies the image better than a data set's own number does
 IMAGE = (
@@ -19,21 +20,35 @@ CAPTION = (
     "alt_text",
 )  # fmt: skip
 SPLIT = ("split", "subset", "partition")
+URL = ("image_url", "url")
+ID = ("uid", "key")  # of DataComp, of img2dataset
+SUCCESS = "success"  # the status of an image that img2dataset has downloaded
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a file that hold the image, the caption and, if there are such, the split and the language."""
+    """The names of the columns of one file that hold the image, the caption, and others; None where there is none.
+
+    id: what identifies the image. status: whether img2dataset has downloaded it. kept: those that the user wants kept.
+    """
 
     image: str
     caption: str
     split: str | None
     language: str | None = None
+    id: str | None = None
+    status: str | None = None
+    kept: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
-        """The columns to read."""
-        return [name for name in (self.image, self.caption, self.split, self.language) if name]
+        """All these columns, each once."""
+        return list(dict.fromkeys(name for name in (*self.others, self.caption, *self.kept) if name))
+
+    @property
+    def others(self) -> tuple[str | None, ...]:
+        """The columns of image, split, language, id and status."""
+        return self.image, self.split, self.language, self.id, self.status
 
 
 def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
@@ -43,10 +58,41 @@ def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
     """
     image = _column("image", options.image_column, IMAGE, found, where)
     caption = _column("caption", options.caption_column, CAPTION, found, where)
-    given = options.split_column
-    split = _column("split", given, SPLIT, found, where) if given else guess(SPLIT, found)
+    split = _column("split", options.split_column, SPLIT, found, where) if options.split_column else guess(SPLIT, found)
     given = options.language_column
-    return Columns(image, caption, split, _column("language", given, (), found, where) if given else None)
+    language = _column("language", given, (), found, where) if given else None
+    id = status = None
+    if options.id_column:
+        id = _column("id", options.id_column, ID, found, where)
+    elif image == guess(URL, found):
+        id = guess(ID, found)
+        status = "status" if id == "key" and "status" in found else None
+    kept = tuple(_column("keep", name, (), found, where) for name in options.keep_columns)
+    return Columns(image, caption, split, language, id, status, kept)
+
+
+def record_of(
+    chosen: Columns,
+    where: tuple[str, int],
+    image: Any,
+    text: Any,
+    split: Any,
+    language: Any,
+    id: Any,
+    status: Any,
+    kept: tuple[Any, ...],
+    usual: str,
+) -> Record | Rejected:
+    """The record of a row of the file and line `where`; a row without id or downloaded image is rejected.
+
+    usual: the language of captions if no column has it.
+    """
+    record = Record(*where, image, text, split, language if chosen.language else usual, None, id, kept)
+    if id is None and chosen.id:
+        return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
+    if chosen.status and status != SUCCESS:
+        return reject(record, "no_image", f"image must have been downloaded, its status was: {status!r:.80}")
+    return record
 
 
 def guess(usual: Sequence[str], found: Sequence[str]) -> str | None:
@@ -71,7 +117,7 @@ def _plain(name: str) -> str:
 def numbered(options: ReadOptions) -> bool:
     """Whether all columns that the user gave are numbers from 1, as for a file without a header."""
     given = [options.image_column, options.caption_column]
-    given += filter(None, [options.split_column, options.language_column])
+    given += filter(None, [options.split_column, options.language_column, options.id_column, *options.keep_columns])
     return all(value.isascii() and value.isdigit() and int(value) >= 1 for value in given)
 
 

@@ -26,25 +26,23 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     found = [name.strip() for name in _cut(header, delimiter)]
     if not any(found):
         raise ValueError(f"{url}: must be {EXPECTED}; the line is empty")
-    image, caption, split, language = positions = _positions(found, options, url)
-    width = len(found)
+    headerless = bool(options.image_column) and columns.numbered(options)
+    chosen, at = _positions(found, options, url, headerless)
     name = name_of(url)
     cut = _tsv_rows(url) if delimiter == "\t" else _csv_rows(url, delimiter)
-    if not (options.image_column and columns.numbered(options)):
+    if not headerless:
         next(cut, None)
-    elif max(position or 0 for position in positions) >= width:
-        raise ValueError(
-            f"{url}: column numbers must be <= {width}, were: {[p + 1 for p in positions if p is not None]}"
-        )
+    caption, *others = (at.get(column) for column in (chosen.caption, *chosen.others))
+    kept = [at[column] for column in chosen.kept]
     for line, row in cut:
         if isinstance(row, str):
             yield Rejected(name, line, "not_a_record", row, "")
-        elif len(row) == width:
-            its_split = None if split is None else row[split]
-            its_language = options.language if language is None else row[language]
-            yield Record(name, line, row[image], row[caption], its_split, its_language)
+        elif len(row) == len(found):
+            image, *rest = (None if position is None else row[position] for position in others)
+            values = tuple(row[position] for position in kept)
+            yield columns.record_of(chosen, (name, line), image, row[caption], *rest, values, options.language)
         elif any(field.strip() for field in row):
-            detail = f"a record must have {width} fields, has {len(row)}"
+            detail = f"a record must have {len(found)} fields, has {len(row)}"
             yield Rejected(name, line, "not_a_record", detail, excerpt(delimiter.join(row)))
 
 
@@ -64,14 +62,19 @@ def has_header(start: bytes) -> bool:
     return columns.can_choose(found, ReadOptions())
 
 
-def _positions(found: Sequence[str], options: ReadOptions, url: str) -> tuple[int, int, int | None, int | None]:
-    """The positions of image, caption, split and language in a row, from 0; None where there is no such column."""
-    if options.image_column and columns.numbered(options):
-        split, language = (int(n) - 1 if n else None for n in (options.split_column, options.language_column))
-        return int(options.image_column) - 1, int(options.caption_column) - 1, split, language
-    chosen = columns.choose(found, options, url)
-    split, language = (found.index(name) if name else None for name in (chosen.split, chosen.language))
-    return found.index(chosen.image), found.index(chosen.caption), split, language
+def _positions(
+    found: Sequence[str], options: ReadOptions, url: str, headerless: bool
+) -> tuple[columns.Columns, dict[str | None, int]]:
+    """The columns to read, and their positions in a row, from 0. Raises ValueError for a number beyond the last."""
+    if not headerless:
+        chosen = columns.choose(found, options, url)
+        return chosen, {name: found.index(name) for name in chosen.names}
+    others = (options.split_column or None, options.language_column or None, options.id_column or None)
+    chosen = columns.Columns(options.image_column, options.caption_column, *others, None, options.keep_columns)
+    if max(map(int, chosen.names)) > len(found):
+        numbers = [*map(int, chosen.names)]
+        raise ValueError(f"{url}: column numbers must be <= {len(found)}, were: {numbers}")
+    return chosen, {name: int(name) - 1 for name in chosen.names}
 
 
 def _tsv_rows(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:

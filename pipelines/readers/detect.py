@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 
-from negcap.pipelines.readers import delimited, lines, multi30k, table, vsepp
-from negcap.pipelines.readers.files import head, is_folder, name_of, names
+from negcap.pipelines.readers import delimited, lines, multi30k, table, vsepp, webdataset
+from negcap.pipelines.readers.files import head, is_folder, is_pattern, matching, name_of, names
 from negcap.pipelines.readers.json_stream import json_events
 
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
     "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
-    "a CSV, TSV, JSONL or Parquet table with image and caption columns, or a *.txt file with one caption per line"
+    "a CSV, TSV, JSONL or Parquet table with image and caption columns, WebDataset tars, or a *.txt file with one "
+    "caption per line"
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
@@ -24,11 +25,18 @@ def detect(source: str) -> str:
     Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
     when it has no known format or cannot be read.
     """
+    if is_pattern(source):
+        source = matching(source)[0]
+        if (format := detect(source)) not in ("table", "webdataset"):
+            raise ValueError(f"{source}: a pattern must be of tables or of WebDataset tars, this file is of {format}")
+        return format
     if is_folder(source):
         return _detect_folder(source)
     name = name_of(source)
     if vsepp.CAPTIONS.fullmatch(name):
         return "vsepp"
+    if webdataset.FILES.fullmatch(name):
+        return "webdataset"
     start = head(source)
     if start.startswith(b"PAR1"):
         return "table"
@@ -61,10 +69,15 @@ def _detect_folder(source: str) -> str:
         return "vsepp"
     if multi30k.is_multi30k(source):
         return "multi30k"
-    if any(table.FILES.fullmatch(name) for name in present):
+    archives = {name.partition(".")[0] for name in present if webdataset.FILES.fullmatch(name)}
+    if archives and not archives <= {name.partition(".")[0] for name in present if name.endswith(".parquet")}:
+        return "webdataset"
+    if any(table.FILES.fullmatch(name) for name in present):  # of img2dataset, those beside its archives
         return "table"
     holds = ", ".join(present[:5]) + (", …" if len(present) > 5 else "") if present else "no files"
-    raise ValueError(f"{source}: must be a Multi30K folder, a VSE++ folder or a folder of tables; holds {holds}")
+    raise ValueError(
+        f"{source}: must be a Multi30K folder, a VSE++ folder or a folder of tables or WebDataset tars; holds {holds}"
+    )
 
 
 def _is_json_lines(start: bytes) -> bool:

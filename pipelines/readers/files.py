@@ -18,6 +18,8 @@ from stat import S_ISLNK
 from typing import IO, Any
 
 HEAD = 1 << 16
+_PATTERN = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
 _SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
 
 
@@ -47,6 +49,60 @@ def names(folder: str) -> list[str]:
     entries = fs.ls(path, detail=True)
     files = (entry["name"] for entry in entries if entry["type"] == "file" or fs.isfile(entry["name"]))
     return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in files)
+
+
+def is_pattern(url: str) -> bool:
+    """Whether a path or URL is a pattern of several (see `matching`): it has `*`, `?`, `[` or `{` and is no file."""
+    if url.startswith(("http://", "https://")):  # no list of files can be asked for, and `?` begins a query
+        return bool(_BRACES.search(url))
+    if not _PATTERN.search(url.partition("::")[0]):
+        return False
+    fs, path = filesystem(url)
+    return not fs.exists(path)
+
+
+def matching(pattern: str) -> list[str]:
+    """The files that a pattern means, sorted: `*.parquet`, `**/*.tar`, `{00000..00999}.tar`, `{train,val}.csv`.
+
+    Raises FileNotFoundError when there is none.
+    """
+    found: list[str] = []
+    for url in expand_braces(pattern):
+        if _PATTERN.search(url) and not url.startswith(("http://", "https://")):
+            fs, path = filesystem(url)
+            first, separator, rest = url.partition("::")
+            protocol = first.partition("://")[0] + "://" if "://" in first else ""
+            inside = (name for name, entry in fs.glob(path, detail=True).items() if entry["type"] != "directory")
+            found += sorted(f"{protocol}{name}{separator}{rest}" for name in inside)
+        else:
+            found.append(url)
+    if not found:
+        raise FileNotFoundError(f"{pattern}: no such file, and no files match this pattern")
+    return found
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """The names that braces stand for, in order: `{09..10}.tar` -> 09.tar, 10.tar; `{a,b}.csv` -> a.csv, b.csv."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
+        return [pattern]
+    if braces["first"]:
+        width = len(braces["first"])
+        inside = [f"{number:0{width}d}" for number in range(int(braces["first"]), int(braces["last"]) + 1)]
+    else:
+        inside = braces["names"].split(",")
+    before, after = pattern[: braces.start()], expand_braces(pattern[braces.end() :])
+    return [f"{before}{name}{rest}" for name in inside for rest in after]
+
+
+def name_in(source: str, url: str) -> str:
+    """The name of a file of a source, below what all files of it share: `00/a.csv` of the pattern `x/*/a.csv`."""
+    place = source.partition("::")[0]
+    cut = _PATTERN.search(place)
+    start = place[: cut.start()].rpartition("/")[0] if cut else place.rstrip("/")
+    file = url.partition("::")[0]
+    at = file.find(f"{start}/") if start else -1
+    return file[at + len(start) + 1 :] if at >= 0 else name_of(url)
 
 
 def join(folder: str, name: str) -> str:

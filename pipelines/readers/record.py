@@ -6,6 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 MAX_TEXT = 2000
@@ -41,6 +42,8 @@ class Record(NamedTuple):
     split: Any = ""
     language: Any = "en"  # ISO 639 code
     number: int | None = None  # of the caption among those of its image, from 0; None where the format has none
+    id: Any = None  # what identifies the image; None: the name of `image` without folder and suffix does
+    kept: tuple[Any, ...] = ()  # the values of ReadOptions.keep_columns
 
 
 class Rejected(NamedTuple):
@@ -60,6 +63,8 @@ class ReadOptions:
     Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names.
     language: ISO 639-1 code, stored with every caption. A Multi30K folder has captions in several languages: those in
     this one are read, or `all`. language_column: the column with each caption's code; empty: all are in `language`.
+    id_column: the column that identifies images; empty: `uid` or `key` of tables whose
+    image column is of URLs. keep_columns: names of columns whose values are kept with each caption.
     """
 
     image_column: str = ""
@@ -67,6 +72,8 @@ class ReadOptions:
     split_column: str = ""
     language: str = "en"
     language_column: str = ""
+    id_column: str = ""
+    keep_columns: tuple[str, ...] = ()
 
 
 class _BadRecord(Exception):  # noqa: N818 - never leaves this module
@@ -95,6 +102,11 @@ def image_id(image: str) -> str:
     return stem if dot and suffix.lower() in _IMAGE_SUFFIXES else name
 
 
+def is_image_name(name: str) -> bool:
+    """Whether a file name has the suffix of an image: `a/b.JPG`."""
+    return name.rpartition(".")[2].lower() in _IMAGE_SUFFIXES
+
+
 def clean(record: Record) -> Record | Rejected:
     """`record` with white space and Unicode normalised; a Rejected, with the reason, if it cannot be kept.
 
@@ -108,11 +120,13 @@ def clean(record: Record) -> Record | Rejected:
         image = _clean_image(record.image) if type(record.image) is str else _image_of(record.image)
         split = "" if record.split is None else _clean_split(str(record.split))
         language = _clean_language(None if record.language is None else str(record.language))
+        id = record.id if record.id is None else _clean_id(record.id)
     except _BadRecord as bad:
         return reject(record, *bad.args)
-    if text is record.text and image is record.image and split is record.split and language == record.language:
+    cleaned = text, image, split, language, id
+    if cleaned == (record.text, record.image, record.split, record.language, record.id):
         return record
-    return record._replace(text=text, image=image, split=split, language=language)
+    return record._replace(text=text, image=image, split=split, language=language, id=id)
 
 
 def _is_plain(text: object) -> bool:
@@ -167,6 +181,17 @@ def _clean_image(value: str) -> str:
     if image_id(image) in ("", "."):
         raise _BadRecord("no_image", f"image must name a file or an id, was: {image[:200]!r}")
     return value if image == value else image
+
+
+def _clean_id(value: object) -> str:
+    """An id as part of a caption_id: a URL becomes a hash of it (16 hex digits), slashes become `_`."""
+    id = value.strip() if isinstance(value, str) else _image_of(value)
+    if _PLAIN_NAME.fullmatch(id):
+        return id
+    _check_characters("image id", id)
+    if not id or len(id) > MAX_IMAGE:
+        raise _BadRecord("no_image", f"image id must have 1 to {MAX_IMAGE} characters, was: {id[:200]!r}")
+    return blake2b(id.encode(), digest_size=8).hexdigest() if "://" in id else re.sub(r"[/\\]", "_", id)
 
 
 @lru_cache(maxsize=1024)

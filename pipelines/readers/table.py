@@ -1,4 +1,4 @@
-"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or a folder of files of one kind.
+"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind.
 
 The columns are those of the options, or those with a usual name (pipelines/readers/columns.py). A caption cell that is
 a list, as in many published Parquet files, holds several captions of its image. Where there is no split column, the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,11 @@ from negcap.pipelines.readers import columns, delimited
 from negcap.pipelines.readers.files import (
     head,
     is_folder,
+    is_pattern,
     join,
     lines,
+    matching,
+    name_in,
     name_of,
     names,
     open_bytes,
@@ -33,33 +36,74 @@ if TYPE_CHECKING:
 
 GROUPED = False
 FILES = re.compile(r".+\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
+STATISTICS = re.compile(r"_stats\.json$")  # which img2dataset writes beside its tables
 _BATCH = 4096
+_TYPED = 16  # files whose columns are looked at for types
 _DECODE = json.JSONDecoder().decode
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: the source, or the tables in a folder. Raises ValueError for mixed kinds."""
-    if not is_folder(source):
+    """The files that `records` reads: the source, the tables in a folder, or those that match a pattern.
+
+    Raises ValueError for mixed kinds.
+    """
+    if is_pattern(source):
+        urls = matching(source)
+    elif is_folder(source):
+        urls = [join(source, name) for name in names(source) if FILES.fullmatch(name) and not STATISTICS.search(name)]
+    else:
         return [source]
-    found = [(name, match["kind"].lower()) for name in names(source) if (match := FILES.fullmatch(name))]
-    kinds = sorted({kind for _, kind in found})
+    kinds = sorted(
+        {match["kind"].lower() if (match := FILES.fullmatch(name_of(url))) else name_of(url) for url in urls}
+    )
     if len(kinds) != 1:
-        were = f"has {' and '.join(kinds)}" if kinds else "has none"
+        were = f"has {' and '.join(kinds[:5])}" if kinds else "has none"
         raise ValueError(f"{source}: must hold tables of one kind (csv, tsv, jsonl, json or parquet), {were}")
-    return [join(source, name) for name, _ in found]
+    return urls
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The rows, file by file; `line` is the line number, in JSON lists and Parquet the row number, from 1."""
     for url in files(source, options):
-        named_split = split_in(url)
-        for record in KINDS[kind_of(url)](url, options):
-            if isinstance(record, Rejected):
-                yield record
-                continue
-            if record.split is None:
-                record = record._replace(split=named_split)
-            yield from captions_of(record)
+        yield from file_records(source, url, options)
+
+
+def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The rows of one file of a source, as `records` gives them."""
+    named_split = split_in(url)
+    name, shown = name_of(url), name_in(source, url)
+    for record in KINDS[kind_of(url)](url, options):
+        if shown != name:
+            record = record._replace(source=shown)
+        if isinstance(record, Rejected):
+            yield record
+            continue
+        if record.split is None:
+            record = record._replace(split=named_split)
+        yield from captions_of(record)
+
+
+def kept_types(urls: Sequence[str], options: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of the columns to keep: in Parquet those of the first file that has values, text otherwise.
+
+    What is neither text, number nor time of day becomes text.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = dict.fromkeys(options.keep_columns, pa.string())
+    unknown = set(types)
+    for url in urls[:_TYPED] if unknown else ():
+        if not unknown or kind_of(url) != "parquet":
+            break
+        with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
+            schema = pq.read_schema(file)
+        chosen = choose_columns(schema, options, url).kept
+        for name, column in zip(options.keep_columns, chosen, strict=True):
+            if name in unknown and not pa.types.is_null(type := schema.field(column).type):
+                types[name] = type if pa.types.is_primitive(type) else pa.string()
+                unknown.discard(name)
+    return types
 
 
 def captions_of(record: Record) -> Iterator[Record]:
@@ -129,9 +173,9 @@ def _object_rows(
             chosen = columns.choose(list(value), options, url)
         captions = value.get(chosen.caption)
         captions = [text(caption) for caption in captions] if isinstance(captions, list) else text(captions)
-        split = text(value.get(chosen.split)) if chosen.split else None
-        language = text(value.get(chosen.language)) if chosen.language else options.language
-        yield Record(name, line, text(value.get(chosen.image)), captions, split, language)
+        image, *others = (text(value.get(column)) if column else None for column in chosen.others)
+        kept = tuple(text(value.get(column)) for column in chosen.kept)
+        yield columns.record_of(chosen, (name, line), image, captions, *others, kept, options.language)
 
 
 def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -152,20 +196,21 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> colum
     return columns.choose([column.name for column in schema if not pa.types.is_struct(column.type)], options, where)
 
 
-def rows_of(batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str) -> Iterator[Record]:
+def rows_of(
+    batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str
+) -> Iterator[Record | Rejected]:
     """The rows of Arrow record batches as records of the source `name`; `line` is the row number, from 1.
 
     language: of the captions if no column has it.
     """
     line = 0
     for batch in batches:
-        image, caption, split, its_language = (
-            _cells(batch.column(column)) if column else repeat(None)
-            for column in (chosen.image, chosen.caption, chosen.split, chosen.language)
-        )
-        for cells in zip(range(batch.num_rows), image, caption, split, its_language, strict=False):
+        cells = {column: _cells(batch.column(column)) for column in chosen.names}
+        others = [cells[column] if column else repeat(None) for column in chosen.others]
+        kept = zip(*(cells[column] for column in chosen.kept), strict=True) if chosen.kept else repeat(())
+        for text, values, image, *rest in zip(cells[chosen.caption], kept, *others, strict=False):
             line += 1
-            yield Record(name, line, *cells[1:4], cells[4] if chosen.language else language)
+            yield columns.record_of(chosen, (name, line), image, text, *rest, values, language)
 
 
 def _cells(column: Any) -> list[Any]:

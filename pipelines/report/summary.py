@@ -68,6 +68,15 @@ def corpus_lines(run: Path) -> list[str]:
     return lines
 
 
+def truth_lines(run: Path) -> list[str]:
+    """A line about a run in which no image has two captions: what p_true is then; none about other runs."""
+    truth = counts_of(run, "truth")
+    if not truth or truth.get("captions") or truth.get("given"):
+        return []
+    known = "reference statistics alone" if truth.get("blended") else "nothing: it is not estimated"
+    return [f"one caption per image: no siblings say what else is true, p_true is from {known}"]
+
+
 def component_lines(run: Path) -> list[str]:
     """Up to two lines about a run: components per caption on average, and the sizes of their vocabulary."""
     made, words = counts_of(run, "components"), counts_of(run, "component_vocabulary")
@@ -155,7 +164,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     counts = counts_of(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
     console = console_of(stream)
-    for line in [*corpus_lines(run), *component_lines(run)]:
+    for line in [*corpus_lines(run), *truth_lines(run), *component_lines(run)]:
         console.print(line, soft_wrap=True, markup=False)
     without = counts.get("captions.without")
     print_table(console, operators_table(counts, families))

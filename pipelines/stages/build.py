@@ -19,6 +19,7 @@ from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
 from negcap.pipelines.engine.tables import has_table
+from negcap.pipelines.stages.truth import origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,11 +119,14 @@ def _existing(path: Path, name: str) -> Path:
     return path.absolute()
 
 
-def ingest(source: str, run: Path, config: Any, progress: Progress, overwrite: bool) -> Ingested:
+def ingest(
+    source: str, run: Path, config: Any, progress: Progress, overwrite: bool, executor: Executor | None = None
+) -> Ingested:
     """Read the captions of a source into a run; see negcap.pipelines.stages.ingest."""
     from negcap.pipelines.stages import ingest as stage
 
-    return stage.ingest(source, run, config, metadata=provenance.package(), progress=progress, overwrite=overwrite)
+    given = {"metadata": provenance.package(), "progress": progress, "overwrite": overwrite}
+    return stage.ingest(source, run, config, executor=executor, **given)
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
@@ -133,6 +137,8 @@ def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progre
     for stage in stages:
         inputs = (stage.input, *stage.whole)
         metadata = provenance.of_stage(run, inputs, config)
+        if "truth" in inputs and (truth := read_manifest(run / "truth")) is not None:
+            metadata["p_true_from"] = origin(truth.counts)
         execution = Execution(executor, progress, overwrite, statistics=not isinstance(executor, Synchronous))
         counts = run_stage(stage, run, config, execution, metadata=metadata)
     return counts
@@ -161,7 +167,7 @@ def build(
             executor.start()
         warnings: tuple[str, ...] = ()
         if source is not None:
-            warnings = ingest(source, run, configs["ingest"], progress, overwrite).warnings
+            warnings = ingest(source, run, configs["ingest"], progress, overwrite, executor).warnings
         for verb in verbs[1:]:
             make(verb, run, configs[verb], executor, progress, overwrite)
         return warnings

@@ -3,77 +3,48 @@
 from __future__ import annotations
 
 import errno
-import re
+import os
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines import readers
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.storage import scratch_folder
+from negcap.pipelines.engine.cluster import Executor, Synchronous
+from negcap.pipelines.engine.code import code_of
+from negcap.pipelines.engine.errors import StageError, TaskError
+from negcap.pipelines.engine.lock import locked
+from negcap.pipelines.engine.manifest import Identity, describe, finish, finished, hash_schema, prepare, refuse_other
+from negcap.pipelines.engine.progress import in_progress
+from negcap.pipelines.engine.run import cause
+from negcap.pipelines.engine.shards import Receipt, remove_temporary
+from negcap.pipelines.engine.stage import Progress
+from negcap.pipelines.engine.storage import RemotePath, scratch_folder
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected
-from negcap.pipelines.readers.spool import Spool, cut, shard_sizes
-from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
+from negcap.pipelines.ingestion import duplicates, web_text
+from negcap.pipelines.ingestion.calls import Work, find_range, group_range, pack_range, plan_range, read_part
+from negcap.pipelines.ingestion.config import IngestConfig
+from negcap.pipelines.ingestion.duplicates import BANDS
+from negcap.pipelines.ingestion.packing import captions, in_order
+from negcap.pipelines.ingestion.rows import PART_BITS, Reader, rows_schema
+from negcap.pipelines.ingestion.siblings import group
+from negcap.pipelines.readers.record import MAX_CAPTIONS, Record, Rejected
+from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "ingest"
 TEMPORARY = ".ingest"
-_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_REPORT_EVERY = 10_000
-
-
-@dataclass(frozen=True)
-class IngestConfig:
-    """What to read of a source, and how.
-
-    format: a key of READERS; empty: detected. image_column, caption_column, split_column: of a plain table, a name, or
-    a number from 1 if there is no header; empty: found by their usual names. language: ISO 639-1 code of the
-    captions; for a Multi30K folder, the language to read, or `all`. language_column: the column with the code of each
-    caption; empty: all are in `language`. source_name: the first part of every caption_id; empty: the format. limit:
-    read only the first N images. shard_size: captions per shard, at most; an image is not split. strict: stop at the
-    first bad record.
-    """
-
-    format: str = ""
-    image_column: str = ""
-    caption_column: str = ""
-    split_column: str = ""
-    language: str = "en"
-    language_column: str = ""
-    source_name: str = ""
-    limit: int | None = None
-    shard_size: int = 1000
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a value that is not valid."""
-        if self.format and self.format not in readers.READERS:
-            raise ValueError(f"format must be one of {', '.join(readers.READERS)}, was: {self.format}")
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit must be >= 1, was: {self.limit}")
-        if self.shard_size < 1:
-            raise ValueError(f"shard_size must be >= 1, was: {self.shard_size}")
-        if not re.fullmatch(r"[a-z]{2,3}", self.language):
-            raise ValueError(f"language must be an ISO 639 code such as en, or all, was: {self.language}")
-        if self.source_name and not _SOURCE_NAME.fullmatch(self.source_name):
-            raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
-
-    @property
-    def reading(self) -> ReadOptions:
-        """How the reader of the format reads the source."""
-        columns = self.image_column, self.caption_column, self.split_column
-        return ReadOptions(*columns, self.language, self.language_column)
+# settings that are part of what a run was made from only if they are used: runs were made before there were such
+UNSET = ("language_column", "id_column", "keep_columns", "languages", "boilerplate", "duplicates", "near_duplicates")
+MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
+MANY_BYTES = 1 << 28
+KEY_RANGE_ROWS = 1 << 22  # keys of captions that are compared in one call
+RANGE_ROWS = 1 << 17  # rows that are grouped, or packed into shards, in one call
 
 
 @dataclass(frozen=True)
@@ -91,83 +62,204 @@ def ingest(
     *,
     metadata: Mapping[str, str],
     progress: Progress,
+    executor: Executor | None = None,
     overwrite: bool = False,
 ) -> Ingested:
-    """Read `source` (a path or URL) into the tables captions and rejected_records of the run in folder `run`.
+    """Read `source` (a path, a URL or a pattern of such) into the tables captions and rejected_records of a run.
 
     All captions of an image are in one shard; images are in order of first appearance, the captions of an image in
-    source order. Nothing is written before the whole source has been read. Tables that were made from the same content
-    and config are kept. metadata: provenance for the Parquet files. Raises FileNotFoundError or ValueError, with one
-    line that names the file, when the source cannot be read, has no captions or, with `strict`, a bad record;
-    OtherConfigError when `run` was made from something else and `overwrite` is not set; OSError when a table cannot be
-    written.
+    source order. Of a source of many files that can be read one by one, the files are read by the workers of `executor`
+    (None, or if they may not see the folder of spill files: all in this process), and a shard ends where a file ends.
+    Memory does not grow with the source: rows are brought together in spill files in the folder `.ingest` of the run
+    (see engine.storage.scratch_folder), which take about the space of the captions twice; an interrupted ingest goes on
+    with what is there. No table is written before the whole source has been read.
+
+    Tables that were made from the same content and config are kept. metadata: provenance for the Parquet files. Raises
+    FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no captions
+    or, with `strict`, a bad record; OtherConfigError when `run` was made from something else and `overwrite` is not
+    set; OSError when a table cannot be written; EngineError when the workers are lost or the run is locked.
     """
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
+    web_text.checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
     options = config.reading
-    files = [readers.content(url) for url in readers.files(source, format, options)]
-    described = {**describe(config), "format": format}
-    del described["strict"]  # it decides whether there is output, but not what is in it
-    if not config.language_column:
-        del described["language_column"]  # runs were made before there was such a setting
-
-    def parts() -> Parts:
-        with _temporary(run) as folder:
-            spool = Spool(folder, config.limit)
-            rejected = _read(source, format, options, config, spool, progress)
-            yield from _shards(spool, rejected, config.shard_size, config.source_name or format)
-
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
-        config=described,
-        inputs={file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in files},
-        metadata=metadata,
-        parts=parts,
-        check=lambda counts: _refuse_rejections(source, run, counts, config),
-    )
-    counts = run_source(stage, run, progress=progress, overwrite=overwrite)
+    files = readers.files(source, format, options)
+    if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
+        executor = Synchronous()
+    kept = readers.kept_types(format, files, options)
+    contents = _each(executor, readers.content, [(file, format) for file in files])
+    with locked(run):
+        outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
+        if kept:
+            outputs = {"source_columns": source_columns(kept), **outputs}
+        described = {**describe(config), "format": format}
+        del described["strict"]  # it decides whether there is output, but not what is in it
+        for name in UNSET:
+            if not described[name]:
+                del described[name]
+        described.update(web_text.versions() if config.languages else {})
+        described.update(duplicates.versions() if config.near_duplicates else {})
+        identity = Identity(
+            NAME,
+            described,
+            dict(metadata),
+            {table: hash_schema(schema) for table, schema in outputs.items()},
+            code_of(__name__).sha256,
+            _inputs(source, files, contents),
+        )
+        if not overwrite:
+            refuse_other(run / "captions", identity)
+        if (made := finished(run / "captions", identity)) is not None:
+            with in_progress(progress, NAME, None):
+                _refuse_rejections(source, run, made.counts, config)
+            return Ingested(made.counts, _warnings(made.counts, config))
+        parts: list[Sequence[str] | None] = [None]
+        many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
+        if many and readers.reader_of(format).file_records is not None:
+            parts = [[file] for file in files] if config.limit is None else [files]
+        work = Work(
+            source=source,
+            format=format,
+            config=config,
+            run=run.absolute(),
+            folder=scratch_folder(run.absolute(), TEMPORARY),
+            key=identity.key(),
+            provenance=identity.provenance(),
+            code=code_of(__name__),
+            outputs=outputs,
+            parts=len(parts),
+        )
+        with in_progress(progress, NAME, None), _spilling(work):
+            made_shards = _make(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
+        counts = finish(run, tuple(outputs), identity, made_shards).counts
     return Ingested(counts, _warnings(counts, config))
 
 
-def _read(
-    source: str, format: str, options: ReadOptions, config: IngestConfig, spool: Spool, progress: Progress
-) -> list[pa.RecordBatch]:
-    """Add all records to the spool; returns the rejected ones, in batches."""
-    grouped = readers.reader_of(format).grouped
-    rejected: list[Rejected] = []
-    batches: list[pa.RecordBatch] = []
-    first: Rejected | None = None
-    kept = 0
+def _share_scratch(executor: Executor, run: Path) -> bool:
+    """Whether the workers can be expected to see the folder of the spill files.
+
+    It is in the run; for a run on a store, in $XDG_CACHE_HOME, which other machines see if a user made it so.
+    """
+    local = getattr(executor, "scheduler", None) is None
+    return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
+
+
+def _make(
+    work: Work,
+    parts: Sequence[Sequence[str] | None],
+    executor: Executor,
+    progress: Progress,
+    prepare: Callable[[], None],
+) -> list[dict[str, Receipt]]:
+    """Make all shards; returns their receipts. prepare: called before the first is written."""
+    read = _each(
+        executor,
+        read_part,
+        [(work, number, files) for number, files in enumerate(parts)],
+        _Counter(lambda rows: progress.advance(rows, 0)),
+        lambda part: part["rows"],
+    )
+    total = sum(part["rows"] for part in read)
+    if work.config.duplicates or work.config.near_duplicates:
+        keys = total * (1 + BANDS if work.config.near_duplicates else 1)
+        work = replace(work, key_ranges=max(1, -(-keys // KEY_RANGE_ROWS)))
+        _each(executor, find_range, [(work, number) for number in range(work.key_ranges)])
+    work = replace(work, ranges=max(1, -(-total // RANGE_ROWS)))
+    grouped = _each(executor, group_range, [(work, number) for number in range(work.ranges)])
+    first = min((call["first"] for call in (*read, *grouped) if call["first"]), default=None)
+    bad = Rejected(*first[1:]) if first else None
+    if bad is not None and work.config.strict:
+        raise ValueError(describe_rejected(work.source, bad))
+    ranges = [
+        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["rows"]))
+        for part, call in enumerate(read)
+        for start in range(0, call["rows"], RANGE_ROWS)
+    ]
+    shards = _each(executor, plan_range, [(work, *positions) for positions in ranges])
+    if not sum(shards):
+        found = f"the first of its bad records: {describe_rejected(work.source, bad)}" if bad else "it has no records"
+        raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
+    prepare()
+    written = _Counter(lambda shards: progress.advance(0, shards))
+    made = _each(executor, pack_range, _pack_calls(work, ranges, shards), written, len)
+    return [shard for call in made for shard in call]
+
+
+class _Counter:
+    """Counts what calls report to have done, and what they have done in the end, each thing once."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        """advance: called with what is new, never in two threads at once."""
+        self._advance, self._lock = advance, Lock()
+        self._done: dict[int, int] = {}
+
+    def __call__(self, call: int, done: int) -> None:
+        """Take note that a call has done so much so far; what is reported late, or again, is ignored."""
+        with self._lock:
+            new = done - self._done.get(call, 0)
+            if new > 0:
+                self._done[call] = done
+                self._advance(new)
+
+
+def _pack_calls(work: Work, ranges: Sequence[tuple[int, int]], shards: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The calls of `pack_range`: ranges without captions are left out, and their rejected records go to the next one.
+
+    (Those after the last caption go to the last one.)
+    """
+    calls = []
+    start = rejected_from = 0
+    last = max(index for index, count in enumerate(shards) if count)
+    for index, ((low, high), count) in enumerate(zip(ranges, shards, strict=True)):
+        if count:
+            rejected_to = work.parts << PART_BITS if index == last else high
+            calls.append((work, low, high, start, (rejected_from, rejected_to)))
+            start, rejected_from = start + count, high
+    return calls
+
+
+def _each(
+    executor: Executor,
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    counter: _Counter | None = None,
+    done: Callable[[Any], int] = lambda result: 0,
+) -> list[Any]:
+    """The results of function(*call) for each call. Raises the error of a call that fails.
+
+    counter: gets what calls report, and `done` of their results.
+    """
+    results: list[Any] = [None] * len(calls)
     try:
-        for record in readers.read(source, format, options):
-            bad = spool.add(record) if isinstance(record, Record) else record
-            if bad is not None:
-                if config.strict:
-                    raise ValueError(_describe_rejected(source, bad))
-                first = first or bad
-                rejected.append(bad)
-                if len(rejected) >= _REPORT_EVERY:
-                    batches.append(_rejections(rejected))
-                    rejected = []
-                continue
-            kept += 1
-            if kept % _REPORT_EVERY == 0:
-                progress.advance(_REPORT_EVERY, 0)
-            if spool.full and grouped:
-                break
-    finally:
-        spool.close()
-    progress.advance(kept % _REPORT_EVERY, 0)
-    if not spool.images:
-        found = f"the first of its bad records: {_describe_rejected(source, first)}" if first else "it has no records"
-        raise ValueError(f"{source}: must hold captions in the format {format}, has none; {found}")
-    return [*batches, _rejections(rejected)]
+        for position, result in executor.map(function, calls, counter):
+            results[position] = result
+            if counter is not None:
+                counter(position, done(result))
+    except TaskError as failed:
+        if isinstance(failed.__cause__, (ValueError, OSError)):
+            raise failed.__cause__ from None
+        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
+    return results
 
 
-def _describe_rejected(source: str, bad: Rejected) -> str:
+def _prepare(run: Path, identity: Identity, overwrite: bool) -> None:
+    prepare(run / "captions", identity, overwrite=overwrite)
+    for table in identity.schemas:
+        remove_temporary(run / table)
+
+
+def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What identifies each file, by its name, or, if two have the same name, by its place below the source."""
+    names = [file["file"] for file in contents]
+    if len(set(names)) < len(names):
+        names = [readers.name_in(source, file) for file in files]
+    described = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
+    return dict(zip(names, described, strict=True))
+
+
+def describe_rejected(source: str, bad: Rejected) -> str:
+    """A rejected record in one line: where it stands, the reason, the rule and the value."""
     where = source if source.rstrip("/").endswith(bad.source) else f"{source.rstrip('/')}/{bad.source}"
     return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
@@ -175,30 +267,8 @@ def _describe_rejected(source: str, bad: Rejected) -> str:
 def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config: IngestConfig) -> None:
     """With `strict`, raise ValueError for a run with rejected records; `counts` are the counters of its captions."""
     if config.strict and any(name.startswith("rejected.") for name in counts):
-        row = next(read_table(run, "rejected_records")).slice(0, 1).to_pylist()[0]
-        raise ValueError(_describe_rejected(source, Rejected(**row)))
-
-
-def _rejections(rejected: list[Rejected]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pylist([bad._asdict() for bad in rejected], REJECTED_RECORDS)
-
-
-def _shards(spool: Spool, rejected: list[pa.RecordBatch], size: int, source_name: str) -> Parts:
-    """Yield a function per shard of at most `size` captions; the first shard also has all rejected records."""
-    import pyarrow as pa
-
-    bad = pa.Table.from_batches(rejected, REJECTED_RECORDS)
-    counts = Counter({f"rejected.{reason}": n for reason, n in Counter(bad["reason"].to_pylist()).items()})
-    counts["images_in_two_splits"] = len(spool.in_two_splits)
-    tables = {"rejected_records": bad}
-    sizes = shard_sizes(spool.sizes, size)
-    build = _builder(spool, source_name)
-    for rows, (captions, images) in zip(cut(spool.in_order(), [captions for captions, _ in sizes]), sizes, strict=True):
-        counts.update({"captions": captions, "images": images})
-        yield partial(StageResult, {**tables, "captions": build(rows)}, +counts)
-        counts, tables = Counter(), {}
+        row = next(table for table in read_table(run, "rejected_records") if len(table)).slice(0, 1).to_pylist()[0]
+        raise ValueError(describe_rejected(source, Rejected(**row)))
 
 
 def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -> tuple[pa.Table, list[Rejected]]:
@@ -209,46 +279,16 @@ def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -
     """
     import pyarrow as pa
 
-    refused = []
-    with TemporaryDirectory() as folder:
-        spool = Spool(Path(folder), config.limit)
-        try:
-            for record in records:
-                bad = spool.add(record) if isinstance(record, Record) else record
-                if bad is not None:
-                    if config.strict:
-                        raise ValueError(f"record {bad.line}: {bad.reason}: {bad.detail}")
-                    refused.append(bad)
-        finally:
-            spool.close()
-        rows = pa.Table.from_batches(spool.in_order(), spool.schema)
-    return _builder(spool, config.source_name or "table")(rows), refused
-
-
-def _builder(spool: Spool, source_name: str) -> Callable[[pa.Table], pa.Table]:
-    """A function that makes a table of captions from rows of a spool."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    text = pa.string()
-    images, image_ids = pa.array(spool.images, text), pa.array(spool.image_ids, text)
-    splits, languages = pa.array(spool.splits, text), pa.array(spool.languages, text)
-
-    def build(rows: pa.Table) -> pa.Table:
-        image_id = image_ids.take(rows["image"].combine_chunks())
-        number = rows["number"].combine_chunks().cast(text)
-        columns = {
-            "caption_id": pc.binary_join_element_wise(source_name, image_id, number, ":"),
-            "image_id": image_id,
-            "image": images.take(rows["image"].combine_chunks()),
-            "split": splits.take(rows["split"].combine_chunks()),
-            "language": languages.take(rows["language"].combine_chunks()),
-            "origin": pa.repeat("human", rows.num_rows),
-            "text": rows["text"].combine_chunks(),
-        }
-        return pa.table([columns[name] for name in CAPTIONS.names], schema=CAPTIONS)
-
-    return build
+    schema = rows_schema({})
+    rejected: list[pa.RecordBatch] = []
+    reader = Reader(0, config.limit, schema, rejected.append)
+    blocks = list(reader.blocks(records, stop_when_full=False))
+    grouped = group(pa.Table.from_batches(blocks, schema))
+    bad = pa.concat_tables([*map(pa.Table.from_batches, [[block] for block in rejected]), grouped.rejected])
+    refused = [Rejected(*list(row.values())[1:]) for row in bad.sort_by("position").to_pylist()]
+    if refused and config.strict:
+        raise ValueError(f"record {refused[0].line}: {refused[0].reason}: {refused[0].detail}")
+    return captions(in_order(grouped.kept), config.source_name or "table"), refused
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
@@ -262,7 +302,7 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
     if same := counts.get("rejected.ambiguous_image"):
         warnings.append(
             f"records rejected as their image has the file name of another image: {same:,}; "
-            "--image-column names a column with ids, or file names that are unique without their folder"
+            "--id-column names a column that identifies images, such as one of URLs"
         )
     if beyond := counts.get("rejected.too_many_captions"):
         warnings.append(
@@ -273,17 +313,19 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
 
 
 @contextmanager
-def _temporary(run: Path) -> Iterator[Path]:
-    """A temporary folder in `run`, or on the local disk, removed at the end."""
-    folder = scratch_folder(run, TEMPORARY)
-    shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
+def _spilling(work: Work) -> Iterator[None]:
+    """Remove the spill files at the end; of a source of many parts only if it succeeds, or cannot be read."""
     try:
-        folder.mkdir(parents=True)
-        yield folder
+        yield
     except OSError as error:
-        if error.errno == errno.ENOSPC and not error.filename:
+        if work.parts == 1:
+            shutil.rmtree(work.folder, ignore_errors=True)
+        if error.errno == errno.ENOSPC and not str(error.strerror).startswith("cannot write"):
             message = "cannot write: disk full, free some space and run again"
-            raise OSError(error.errno, message, str(folder)) from error
+            raise OSError(error.errno, message, str(work.folder)) from error
         raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        if work.parts == 1 or isinstance(error, ValueError):
+            shutil.rmtree(work.folder, ignore_errors=True)
+        raise
+    shutil.rmtree(work.folder, ignore_errors=True)

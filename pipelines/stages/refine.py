@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -27,11 +27,14 @@ from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 NAME = "refine"
 INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
+GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
+AT_ONCE = 8  # groups whose operators are calls at the same time
 
 
 @dataclass(frozen=True)
@@ -89,27 +92,33 @@ def refine(
 ) -> dict[str, int]:
     """Bring the table refined of the run in folder `run` up to date with the negatives; returns its counters.
 
-    A shard of refined has the rows kept from the same shard of negatives. Counters: `<operator>.captions` (captions
-    with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot be balanced and keep none;
-    paraphrases are true and are left out. metadata: provenance for the Parquet files. Raises FileNotFoundError without
-    negatives or captions, ValueError for operators or splits that the negatives lack, OtherConfigError as `run_stage`,
-    StageError naming the operator that failed.
+    A shard of refined has the rows kept from the same shard of negatives. A table of more than GROUP_ROWS negatives is
+    refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. Counters:
+    `<operator>.captions` (captions with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot
+    be balanced and keep none; paraphrases are true and are left out. metadata: provenance for the Parquet files. Raises
+    FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
+    OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
     inputs = hash_inputs(NAME, run, INPUTS)
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
 
+    rows = [shard.rows for shard in shards]
+    first = list(accumulate(rows, initial=0))
+    groups = groups_of(rows)
+
     def parts() -> Parts:
-        @cache
-        def kept() -> set[int]:
-            return _choose(run, operators, config, executor, progress)
+        @lru_cache(maxsize=1)
+        def kept(batch: int) -> np.ndarray:
+            some = groups[batch * AT_ONCE : (batch + 1) * AT_ONCE]
+            return _choose(run, operators, some, len(groups) > 1, config, executor, progress)
 
-        def make(index: int, first: int) -> StageResult:
-            return _part(shards[index].read(), first, kept(), config)
+        def make(index: int, group: int, first: int) -> StageResult:
+            return _part(shards[index].read(), first, kept(group // AT_ONCE), config)
 
-        rows = [shard.rows for shard in shards]
-        for index, first in enumerate(accumulate(rows[:-1], initial=0)):
-            yield partial(make, index, first)
+        for group, of_group in enumerate(groups):
+            for index in of_group:
+                yield partial(make, index, group, first[index])
 
     stage = SourceStage(
         name=NAME,
@@ -120,34 +129,65 @@ def refine(
         metadata=metadata,
         parts=parts,
         shards=len(shards),
-        steps=len(operators),
+        steps=len(operators) * len(groups),
     )
     return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
+def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
+    """Ranges of consecutive shards, given the rows of each, that are refined by themselves.
+
+    A group ends before the shard with which it would have more than `most` rows (None: GROUP_ROWS):
+    groups_of([5, 5, 5], 10) -> [range(0, 2), range(2, 3)].
+    """
+    groups, start, total = [], 0, 0
+    for index, size in enumerate(rows):
+        if index > start and total + size > (most or GROUP_ROWS):
+            groups.append(range(start, index))
+            start, total = index, 0
+        total += size
+    return [*groups, range(start, len(rows))]
+
+
 def _choose(
-    run: Path, operators: Sequence[str], config: RefineConfig, executor: Executor, progress: Progress
-) -> set[int]:
-    """The rows of the table negatives that are kept, over all operators. Each operator is one call of the executor."""
-    kept: set[int] = set()
+    run: Path,
+    operators: Sequence[str],
+    groups: Sequence[range],
+    several: bool,
+    config: RefineConfig,
+    executor: Executor,
+    progress: Progress,
+) -> np.ndarray:
+    """The rows of the table negatives that are kept of some groups, sorted. Each operator of a group is one call.
+
+    several: whether there are other groups, too.
+    """
+    import numpy as np
+
+    kept: list[np.ndarray] = [np.zeros(0, np.int64)]
+    calls = [(run.absolute(), name, config, group if several else None) for group in groups for name in operators]
     try:
-        for _, (captions, numbers) in executor.map(choose, [(run.absolute(), name, config) for name in operators]):
-            kept.update(numbers)
+        for _, (captions, numbers) in executor.map(choose, calls):
+            kept.append(np.array(numbers, np.int64))
             progress.advance(captions)
     except TaskError as failed:
-        raise StageError(f"{NAME} stopped at {operators[failed.position]}: {cause(failed.__cause__)}") from failed
-    return kept
+        raise StageError(f"{NAME} stopped at {calls[failed.position][1]}: {cause(failed.__cause__)}") from failed
+    return np.sort(np.concatenate(kept))
 
 
-def choose(run: Path, operator: str, config: RefineConfig) -> tuple[int, list[int]]:
-    """Select the negatives of one operator: its number of captions, and the rows of the table negatives to keep."""
+def choose(run: Path, operator: str, config: RefineConfig, group: range | None = None) -> tuple[int, list[int]]:
+    """Select the negatives of one operator: its number of captions, and the rows of the table negatives to keep.
+
+    group: only of these shards; None: of all.
+    """
     from negcap.pipelines.quality.bias import read_corpus
     from negcap.pipelines.quality.selection import pool, select
 
-    rows = read_rows(run, operator, config)
+    shards = slice(None) if group is None else slice(group.start, group.stop)
+    rows = read_rows(run, operator, config, shards)
     if len(set(rows.images)) < LEAST_IMAGES:
         return len(rows.captions), []
-    candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run), config.seed, rows.plausibility)
+    candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run, shards), config.seed, rows.plausibility)
     chosen = select(candidates, config.seed, config.rounds)
     kept = [(i, draw) for i, draw in enumerate((chosen - candidates.start[:-1]).tolist()) if draw >= 0]
     if operator in config.flows:
@@ -171,18 +211,21 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
     return sorted(kept)
 
 
-def read_rows(run: Path, operator: str, config: RefineConfig) -> Rows:
+def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> Rows:
     """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn.
+
+    shards: which shards of the table to read.
 
     False denials are selected beside a true denial of the same caption, as in `negcap.pipelines.quality.bias.read_all`.
     """
     import pyarrow.compute as pc
 
     found: list[tuple[str, tuple[str, str], tuple[int, int, str, tuple[str, str], float | None]]] = []
-    first = 0
+    every = shards_of(run, "negatives")
+    first = sum(shard.rows for shard in every[: shards.start or 0])
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
     denials = true_denials(run) if operator == NEGATION else None
-    for shard in shards_of(run, "negatives"):
+    for shard in every[shards]:
         table = read_columns(shard, (*names, "split", "operator"))
         denied = None if denials is None else denials(shard)
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
@@ -253,14 +296,17 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
     return sorted(config.operators or made)
 
 
-def _part(table: pa.Table, first: int, kept: set[int], config: RefineConfig) -> StageResult:
-    """The kept rows of a shard of negatives, and their counters. first: the row in the whole table where it starts."""
+def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -> StageResult:
+    """The kept rows of a shard of negatives, and their counters. first: the row in the whole table where it starts.
+
+    kept: sorted.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     check(table, NEGATIVES)
-    inside = [number for number in range(table.num_rows) if first + number in kept]
-    some = table.take(pa.array(inside, pa.int64()))
+    start, end = kept.searchsorted([first, first + table.num_rows])
+    some = table.take(pa.array(kept[start:end] - first, pa.int64()))
     counts: Counter[str] = Counter()
     eligible = table.filter(_in_splits(table, config)).group_by(["operator", "caption_id"]).aggregate([])
     for name, rows in (("captions", eligible), ("kept", some)):

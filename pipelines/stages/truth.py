@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TruthConfig:
-    """What is counted: a random sample of images with about `truth_sample` captions in all.
+    """What is counted: a random sample of images with siblings, with about `truth_sample` captions in all.
 
     lexicon: "own" to count, or the path of a truth table (a Parquet file, or the folder `truth` of a run) to use as it
     is. backoff: the path of a truth table that the own counts are added to if fewer than MIN_OWN_CAPTIONS captions with
@@ -40,8 +40,13 @@ class TruthConfig:
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
-    """The captions of one shard that may be in the sample; empty if the table is given instead of counted."""
-    return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
+    """The captions of one shard that may be in the sample; empty if the table is given instead of counted.
+
+    Captions without siblings tell nothing; where only some images have several captions, the sample is of these.
+    """
+    from negcap.augment.truth.fit import with_siblings
+
+    return sample_images(with_siblings(parses) if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
@@ -67,6 +72,20 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
         truth = fit.extend(given_table(config.backoff, TRUTH), table, with_lexicon)
         return StageResult({"truth": truth}, {"captions": len(table), "blended": 1})
     return StageResult({"truth": fit.estimate(table, with_lexicon)}, {"captions": len(table)})
+
+
+def origin(counts: Mapping[str, int]) -> str:
+    """Where the estimates of a truth table come from, given its counters.
+
+    `own`: captions of the run that have siblings. `reference and own`: those, added to the reference. `reference`: no
+    caption has siblings. `none`: none has, and there is no reference either, so that nothing is estimated. `given`:
+    another run, or the reference by choice.
+    """
+    if counts.get("given"):
+        return "given"
+    if counts.get("captions"):
+        return "reference and own" if counts.get("blended") else "own"
+    return "reference" if counts.get("blended") else "none"
 
 
 def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:

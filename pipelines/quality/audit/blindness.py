@@ -33,7 +33,7 @@ def measure_table(
     """
     from negcap.pipelines.quality.bias import CachedReports, read_all, read_corpus, with_all
 
-    found = read_all(run, table, config.splits, config.seed)
+    found = read_all(run, table, config.splits, config.seed, limit=config.limit)
     pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
     blind = CachedReports(run, config.seed, read_corpus(run), config.limit)
     reports: dict[str, BlindReport] = {}

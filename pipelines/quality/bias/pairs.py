@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from random import Random
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.tables.columns import columns_of, read_columns
+from negcap.pipelines.engine.tables import has_table, shards_of
+from negcap.pipelines.tables.columns import read_columns
 from negcap.pipelines.tables.denials import NEGATION, true_denials
 
 Pick = Literal["first", "random"]
+Row = TypeVar("Row")
+CORPUS = 1_000_000  # captions that the language model is trained on, at most
 COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
 
 
@@ -46,11 +48,17 @@ def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick 
 
 
 def read_all(
-    run: Path, table: str = "negatives", splits: Sequence[str] = (), seed: int = 0, pick: Pick = "first"
+    run: Path,
+    table: str = "negatives",
+    splits: Sequence[str] = (),
+    seed: int = 0,
+    pick: Pick = "first",
+    limit: int | None = None,
 ) -> dict[str, list[Pair]]:
     """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
 
-    splits: only rows of these, all if empty. Paraphrases, which are true, are left out. A false denial is paired with a
+    splits: only rows of these, all if empty. limit: of each operator at most so many pairs, as by `limit_pairs`; then
+    memory does not grow with the run. Paraphrases, which are true, are left out. A false denial is paired with a
     true denial of the same caption, if the run has true denials (see `negcap.pipelines.tables.denials`), and left out
     if the caption has none. Raises FileNotFoundError if the run has no such table, ValueError for a missing column or a
     split without rows.
@@ -78,24 +86,34 @@ def read_all(
                 true = denial.text
             by_operator.setdefault(operator, []).append((negative_id, Pair(true, text, image)))
         for operator, some in by_operator.items():
-            made.setdefault(operator, []).extend(one_per_caption(some, seed, pick))
+            found = made.setdefault(operator, [])
+            found += one_per_caption(some, seed, pick)
+            if limit is not None and len(found) > 2 * limit:
+                made[operator] = limit_pairs(found, limit, seed)
     for split in splits:
         if split not in seen:
             known = ", ".join(repr(name) for name in sorted(seen))
             raise ValueError(f"split must be one of {known} in {run / table}, was: {split!r}")
+    if limit is not None:
+        made = {operator: limit_pairs(some, limit, seed) for operator, some in made.items()}
     return {operator: made[operator] for operator in sorted(made)}
 
 
-def read_corpus(run: Path) -> list[tuple[str, str]]:
-    """(text, image_id) of all English captions of a run; empty if it has no captions table."""
-    if not (run / "captions").is_dir():
+def read_corpus(run: Path, shards: slice = slice(None), limit: int = CORPUS) -> list[tuple[str, str]]:
+    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table.
+
+    limit: at most so many captions, those of random images.
+    """
+    if not has_table(run, "captions"):
         return []
     corpus: list[tuple[str, str]] = []
-    for rows in columns_of(run, "captions", ("text", "image_id", "language")):
-        columns = rows.to_pydict()
+    for shard in shards_of(run, "captions")[shards]:
+        columns = read_columns(shard, ("text", "image_id", "language")).to_pydict()
         triples = zip(columns["text"], columns["image_id"], columns["language"], strict=True)
         corpus += [(text, image) for text, image, language in triples if language == "en"]
-    return corpus
+        if len(corpus) > 2 * limit:
+            corpus = of_random_images(corpus, [image for _, image in corpus], limit, 0)
+    return of_random_images(corpus, [image for _, image in corpus], limit, 0)
 
 
 def limit_pairs(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
@@ -105,15 +123,25 @@ def limit_pairs(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
     """
     if limit < 1:
         raise ValueError(f"limit must be >= 1, was: {limit}")
-    if len(pairs) <= limit:
-        return list(pairs)
-    sizes = Counter(pair.image_id for pair in pairs)
-    images = sorted(sizes)
-    Random(seed).shuffle(images)
+    return of_random_images(pairs, [pair.image_id for pair in pairs], limit, seed)
+
+
+def of_random_images(rows: Sequence[Row], images: Sequence[str], limit: int, seed: int) -> list[Row]:
+    """All rows if there are at most `limit`; else those of random images, as many as stay within `limit` rows.
+
+    images: the image_id of each row. The order in which images are taken depends on the seed and their ids only, so
+    that rows may be left out as soon as there are too many, before all have been read.
+    """
+    if len(rows) <= limit:
+        return list(rows)
     kept, total = set(), 0
-    for image in images:
-        total += sizes[image]
+    for image, size in sorted(Counter(images).items(), key=lambda item: (_order(seed, item[0]), item[0])):
+        total += size
         if total > limit:
             break
         kept.add(image)
-    return [pair for pair in pairs if pair.image_id in kept]
+    return [row for row, image in zip(rows, images, strict=True) if image in kept]
+
+
+def _order(seed: int, image: str) -> bytes:
+    return blake2b(f"{seed}:{image}".encode(), digest_size=8).digest()

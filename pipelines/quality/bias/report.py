@@ -161,7 +161,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindRepor
     """
     config = config or BlindConfig()
     table, splits, operators = config.table, config.splits, config.operators
-    pairs = read_all(run, table, splits, config.seed, config.pick)
+    pairs = read_all(run, table, splits, config.seed, config.pick, config.limit)
     for name in operators:
         if name not in pairs:
             made = ", ".join(pairs or operators_of(run, table=table))

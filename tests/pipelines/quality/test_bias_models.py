@@ -15,6 +15,7 @@ from negcap.pipelines.quality.bias import (
     by_image,
     limit_pairs,
     measure,
+    of_random_images,
     read_corpus,
     to_json,
     to_text,
@@ -172,6 +173,18 @@ def test_a_limit_takes_whole_images() -> None:
     assert {pair.image_id for pair in limit_pairs(some, 10, seed=1)} != {pair.image_id for pair in kept}
     with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
         limit_pairs(some, 0)
+
+
+def test_rows_are_left_out_while_a_run_is_read() -> None:
+    rows = [f"{i}-{k}" for i in range(200) for k in range(3)]
+    images = [row.partition("-")[0] for row in rows]
+    at_once = of_random_images(rows, images, 60, 0)
+    assert len(at_once) == 60 and at_once == sorted(at_once, key=rows.index)
+    piecewise: list[str] = []
+    for start in range(0, len(rows), 45):
+        piecewise += rows[start : start + 45]
+        piecewise = of_random_images(piecewise, [row.partition("-")[0] for row in piecewise], 60, 0)
+    assert piecewise == at_once
 
 
 def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,10 @@ from negcap.pipelines.engine.progress import Lines, Silent
 from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.readers import ReadOptions, spool
-from negcap.pipelines.readers.spool import shard_sizes
+from negcap.pipelines.ingestion import calls
+from negcap.pipelines.ingestion import rows as rows_of_spill
+from negcap.pipelines.ingestion.packing import shard_sizes
+from negcap.pipelines.readers import ReadOptions
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
 from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
@@ -119,13 +121,13 @@ def grouped_by_image(rows: list[dict]) -> dict[str, list[str]]:
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(order=st.permutations(range(len(ROWS))), shard_size=st.integers(1, 16), bucket_rows=st.integers(1, 20))
-def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, bucket_rows, tmp_path_factory):
+@given(order=st.permutations(range(len(ROWS))), shard_size=st.integers(1, 16), range_rows=st.integers(1, 20))
+def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, range_rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shuffled")
     rows = [ROWS[index] for index in order]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spool, "BUCKET_ROWS", bucket_rows)
-        patch.setattr(spool, "BATCH_ROWS", 4)
+        patch.setattr(stage, "RANGE_ROWS", range_rows)
+        patch.setattr(rows_of_spill, "BLOCK_ROWS", 4)
         made = run_ingest(csv(folder / "kites.csv", rows), folder / "run", shard_size=shard_size)
     assert made.counts == {"captions": 15, "images": 5}
     shard_of: dict[str, int] = {}
@@ -148,15 +150,14 @@ def test_spilled_captions_are_those_of_the_grouped_file(tmp_path, monkeypatch):
     grouped = csv(tmp_path / "grouped.csv", rows)
     order = sorted(range(len(rows)), key=lambda row: (row % 5, row))  # the first of each image, then the second …
     shuffled = csv(tmp_path / "shuffled.csv", [rows[row] for row in order])
-    monkeypatch.setattr(spool, "BATCH_ROWS", 64)
-    monkeypatch.setattr(spool, "BUCKET_ROWS", 300)
-    opened = []
-    deal = spool._deal
-    monkeypatch.setattr(spool, "_deal", lambda *given: (opened.append(len(given[2])), deal(*given)))
     run_ingest(grouped, tmp_path / "one", shard_size=100)
-    assert opened == []
+    monkeypatch.setattr(rows_of_spill, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(stage, "RANGE_ROWS", 300)
+    grouping = []
+    group_range = stage.group_range
+    monkeypatch.setattr(stage, "group_range", lambda *given: (grouping.append(given[1]), group_range(*given))[1])
     run_ingest(shuffled, tmp_path / "two", shard_size=100)
-    assert opened == [7]
+    assert grouping == [*range(7)]
     assert captions(tmp_path / "one") == captions(tmp_path / "two")
 
 
@@ -213,7 +214,9 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
     reasons = ["no_text", "duplicate_caption_id", "not_utf8", "no_image", "unsafe_path", "ambiguous_image",
                "not_a_record", "too_long", "control_characters"]  # fmt: skip
     assert [(row["line"], row["reason"]) for row in rejected(tmp_path / "run")] == list(enumerate(reasons, 2))
-    assert {*reasons, "too_many_captions"} == set(RECORD_REASONS)
+    elsewhere = {"too_many_captions", "no_language", "other_language", "boilerplate"}
+    elsewhere |= {"duplicate_text", "near_duplicate_text"}
+    assert {*reasons, *elsewhere} == set(RECORD_REASONS)
     assert made.counts == {"captions": 2, "images": 2, **{f"rejected.{reason}": 1 for reason in reasons}}
     assert [row["caption_id"] for row in captions(tmp_path / "run")] == ["flickr:wren:0", "flickr:crow:4"]
     for table in read_table(tmp_path / "run", "rejected_records"):
@@ -380,7 +383,7 @@ def test_a_bad_new_source_leaves_the_old_tables_alone(kites, tmp_path):
 
 def test_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
     first = run_ingest(kites, tmp_path / "run")
-    monkeypatch.setattr(stage, "Spool", None)
+    monkeypatch.setattr(stage, "read_part", None)
     assert run_ingest(kites, tmp_path / "run") == first
 
 
@@ -445,7 +448,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, kites, tmp
 
     with monkeypatch.context() as patch:
         if where == "spool":
-            patch.setattr(spool.Spool, "_flush", full)
+            patch.setattr(rows_of_spill, "sort_block", full)
         else:
             patch.setattr(os, "replace", full)
         with pytest.raises(OSError, match="disk full, free some space and run again"):
@@ -461,7 +464,7 @@ def test_an_interruption_leaves_no_temporary_files(kites, tmp_path, monkeypatch)
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(spool.Spool, "add", interrupt)
+    monkeypatch.setattr(rows_of_spill, "sort_block", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_ingest(kites, tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -504,7 +507,10 @@ def test_multi30k_captions_in_two_languages(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"format": "hats"}, "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, lines, was: hats"),
+        (
+            {"format": "hats"},
+            "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, webdataset, lines, was: hats",
+        ),
         ({"limit": 0}, "limit must be >= 1, was: 0"),
         ({"shard_size": 0}, "shard_size must be >= 1, was: 0"),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
@@ -517,7 +523,7 @@ def test_config_errors_name_rule_and_value(config, message):
 
 
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "_REPORT_EVERY", 4)
+    monkeypatch.setattr(calls, "REPORT_EVERY", 4)
     progress = Silent()
     ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]

@@ -1,6 +1,7 @@
 """Refining: planted cues vanish, the same input gives the same rows, bad input is named."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
 from negcap.pipelines.quality.selection import _expected, pool, select
-from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows, refine, yields
+from negcap.pipelines.stages.refine import RefineConfig, both_ways, groups_of, read_rows, refine, yields
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
 from tests.tables import replace_shard
@@ -248,6 +249,38 @@ def test_operators_do_not_depend_on_each_other(run: Path, tmp_path: Path) -> Non
     other = write_run(tmp_path / "other")
     run_refine(other, operators=("noun",))
     assert rows_of(other, "refined") == [row for row in rows_of(run, "refined") if row["operator"] == "noun"]
+
+
+def test_groups_of_shards() -> None:
+    assert groups_of([5, 5, 5], 10) == [range(0, 2), range(2, 3)]
+    assert groups_of([5, 50, 5, 5], 10) == [range(0, 1), range(1, 2), range(2, 4)]
+    assert groups_of([5, 5]) == [range(0, 2)]
+
+
+def test_a_large_table_is_refined_in_groups_of_shards(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    module = sys.modules["negcap.pipelines.stages.refine"]
+    monkeypatch.setattr(module, "GROUP_ROWS", 900)
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    rows = module.read_rows
+
+    def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice) -> object:
+        found = rows(run, operator, config, shards)
+        read.append((operator, shards, len(found.captions)))
+        return found
+
+    monkeypatch.setattr(module, "read_rows", read_rows)
+    counts = run_refine(run)
+    assert [some[:2] for some in read] == [
+        *((name, slice(0, 2)) for name in ("noun", "verb")),
+        *((name, slice(2, 3)) for name in ("noun", "verb")),
+    ]
+    assert [captions for *_, captions in read] == [80, 80, 40, 40]
+    kept, made = rows_of(run, "refined"), rows_of(run, "negatives")
+    assert all(row in made for row in kept)
+    assert counts["noun.kept"] == sum(row["operator"] == "noun" for row in kept)
+    assert min(sum(int(str(row["image_id"])) // 40 == part for row in kept) for part in (0, 1)) > 10
+    assert not verify(run).problems
 
 
 def test_only_some_splits(run: Path) -> None:

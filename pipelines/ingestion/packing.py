@@ -1,0 +1,73 @@
+"""Rows of whole images -> shards of captions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from negcap.pipelines.ingestion.rows import KEPT
+from negcap.schemas.captions import CAPTIONS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:
+    """Distribute images, given their numbers of captions, to shards: (captions, images) of each shard, in order.
+
+    A shard has up to `shard_size` captions, of whole images, and at least one image: shard_sizes([5, 5, 5], 12) ->
+    [(10, 2), (5, 1)].
+    """
+    shards = []
+    captions = images = 0
+    for size in sizes:
+        if images and captions + size > shard_size:
+            shards.append((captions, images))
+            captions = images = 0
+        captions += size
+        images += 1
+    return [*shards, (captions, images)] if images else shards
+
+
+def image_sizes(home: np.ndarray) -> np.ndarray:
+    """The number of captions of each image, in order of the images' homes, given the home of each row."""
+    import numpy as np
+
+    return np.unique(home, return_counts=True)[1]
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Rows (of `Grouped.kept`) in order of home; those of an image must be in order."""
+    import numpy as np
+    import pyarrow as pa
+
+    return rows.take(pa.array(np.argsort(rows["home"].to_numpy(), kind="stable"))).combine_chunks()
+
+
+def images_in_two_splits(rows: pa.Table) -> int:
+    """How many images have captions in more than one split, given rows in order."""
+    pairs = rows.group_by(["home", "split"]).aggregate([])
+    return int((image_sizes(pairs["home"].to_numpy()) > 1).sum())
+
+
+def captions(rows: pa.Table, source_name: str) -> pa.Table:
+    """The table of captions of some rows. source_name: the first part of every caption_id."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = pa.string()
+    columns = {
+        "caption_id": pc.binary_join_element_wise(source_name, rows["image_id"], rows["number"].cast(text), ":"),
+        "origin": pa.repeat(pa.scalar("human", text), rows.num_rows),
+    }
+    arrays = [columns[name] if name in columns else rows[name] for name in CAPTIONS.names]
+    return pa.table(arrays, schema=CAPTIONS).combine_chunks()
+
+
+def source_columns(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of the source that are kept, for the captions `built` of some rows."""
+    import pyarrow as pa
+
+    keys = [built[name] for name in schema.names[:2]]
+    return pa.table([*keys, *(rows[KEPT + name] for name in schema.names[2:])], schema=schema).combine_chunks()

@@ -1,0 +1,124 @@
+"""Bring the captions of each image together, and refuse what an image cannot have twice, or too much of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from negcap.pipelines.ingestion.duplicates import REASONS
+from negcap.pipelines.ingestion.rows import rejections
+from negcap.pipelines.readers.record import MAX_CAPTIONS, excerpt
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+DIFFERENCES = dict(zip(REASONS, ("case and punctuation", "a few letters"), strict=True))
+DROPPED = ("hash", "source", "line")
+
+
+class Grouped(NamedTuple):
+    """Rows of whole images.
+
+    kept: the rows that become captions, by `home`, the position of the first row of their image; each image's rows in
+    order, with their caption numbers. rejected: the others, as rows of `rejected_schema`.
+    """
+
+    kept: pa.Table
+    rejected: pa.Table
+
+
+def group(rows: pa.Table, refused: Mapping[int, str] | None = None) -> Grouped:
+    """Group rows (see `rows_schema`) by image. All rows of an image must be among them, in order of position.
+
+    refused: the reasons for which rows are not kept, by position: those of `duplicates`.
+
+    Refused are: another image with the same image_id (`ambiguous_image`), a second caption with the same number
+    (`duplicate_caption_id`), captions beyond MAX_CAPTIONS (`too_many_captions`). Captions without a number get the
+    next one of their image.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    repeated = pa.table({})
+    if refused:
+        mask = pa.array(np.isin(rows["position"].to_numpy(), np.fromiter(refused, np.uint64, len(refused))))
+        repeated, rows = rows.filter(mask), rows.filter(pc.invert(mask)).combine_chunks()
+    code = _codes(rows["image_id"])
+    order = np.argsort(code, kind="stable")
+    rows, code = rows.take(pa.array(order)), code[order]
+    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]]) if len(code) else code
+    of = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(code)]))
+    images = _codes(rows["image"])
+    ambiguous = images != images[starts][of]
+    number = rows["number"].to_numpy(zero_copy_only=False)
+    numbered = ~np.isnan(number.astype(float))
+    candidate = ~ambiguous & (~numbered | _first_of(of, number, numbered & ~ambiguous))
+    before = np.cumsum(candidate) - candidate
+    before -= before[starts][of]
+    full = ~ambiguous & (before >= MAX_CAPTIONS)
+    kept = candidate & ~full
+    final = np.where(numbered, np.nan_to_num(number.astype(float)), before).astype(np.int64)
+    home = rows["position"].to_numpy()[starts][of]
+    rows = rows.set_column(rows.schema.get_field_index("number"), "number", pa.array(final))
+    bad = [
+        rejection
+        for reason, mask in (
+            ("ambiguous_image", ambiguous),
+            ("too_many_captions", full),
+            ("duplicate_caption_id", ~(ambiguous | full | candidate)),
+        )
+        for rejection in _rejected(rows, starts[of], mask, reason)
+    ]
+    for row in repeated.to_pylist():
+        detail = f"caption must differ from every earlier one in more than {DIFFERENCES[refused[row['position']]]}"
+        where = row["position"], row["source"], row["line"]
+        bad.append((*where, refused[row["position"]], detail, excerpt(row["text"])))
+    rows = rows.append_column("home", pa.array(home)).filter(pa.array(kept))
+    names = ["home", *(name for name in rows.schema.names if name not in ("home", *DROPPED))]
+    order = np.argsort(home[kept], kind="stable")
+    return Grouped(rows.select(names).take(pa.array(order)).combine_chunks(), rejections(bad))
+
+
+def kept_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of `Grouped.kept`, given that of the rows."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field("home", pa.uint64()), *(of for of in schema if of.name not in DROPPED)])
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    """A number for each value of a column of strings, equal for equal values."""
+    return column.combine_chunks().dictionary_encode().indices.to_numpy()
+
+
+def _first_of(of: np.ndarray, number: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """Whether each row, of those `asked` for, is the first of its image with its number."""
+    import numpy as np
+
+    first = np.zeros(len(of), dtype=bool)
+    rows = np.flatnonzero(asked)
+    if len(rows):
+        given = number[rows].astype(np.int64)
+        first[rows[np.unique(of[rows] * (int(given.max()) + 1) + given, return_index=True)[1]]] = True
+    return first
+
+
+def _rejected(rows: pa.Table, first: np.ndarray, mask: np.ndarray, reason: str) -> list[tuple]:
+    """The rows of a mask as (position, *Rejected); first: for each row, the first row of its image."""
+    import numpy as np
+    import pyarrow as pa
+
+    at = np.flatnonzero(mask)
+    firsts = rows["image"].take(pa.array(first[at])).to_pylist()
+    found = []
+    for row, image in zip(rows.take(pa.array(at)).to_pylist(), firsts, strict=True):
+        if reason == "ambiguous_image":
+            detail = f"image_id {row['image_id']} must be of one image, {image}, was: {row['image']}"
+        elif reason == "too_many_captions":
+            detail = f"an image must have <= {MAX_CAPTIONS:,} captions, has more: {row['image']}"
+        else:
+            detail = f"caption number must be unique in its image, was again: {row['image']}#{row['number']}"
+        found.append((row["position"], row["source"], row["line"], reason, detail, excerpt(row["text"])))
+    return found

@@ -1,0 +1,143 @@
+"""WebDataset tars, as img2dataset and others write them: members `key.jpg`, `key.txt`, `key.json` make a sample.
+
+The caption is the text of `key.txt` or a field of `key.json`: the one that the options name, or one with a usual name.
+An image is identified by its key. Pictures are not read, only skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from negcap.pipelines.readers import columns
+from negcap.pipelines.readers.files import (
+    filesystem,
+    is_folder,
+    is_pattern,
+    join,
+    matching,
+    name_in,
+    name_of,
+    names,
+    open_bytes,
+    reading,
+    split_in,
+)
+from negcap.pipelines.readers.json_stream import MAX_DEPTH, is_deep
+from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, is_image_name
+from negcap.pipelines.readers.table import captions_of
+
+EXPECTED = "a complete tar archive of samples"
+GROUPED = True
+FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
+TEXTS = ("txt", "text", "caption")
+MAX_BYTES = 1 << 20  # of a text or JSON member
+
+
+def files(source: str, options: ReadOptions) -> list[str]:
+    """The archives that `records` reads: the source, those in a folder, or those that match a pattern."""
+    if is_pattern(source):
+        return matching(source)
+    if not is_folder(source):
+        return [source]
+    return [join(source, name) for name in names(source) if FILES.fullmatch(name)]
+
+
+def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The samples, archive by archive; `line` is the number of the sample in its archive, from 1."""
+    for url in files(source, options):
+        yield from file_records(source, url, options)
+
+
+def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The samples of one archive, as `records` gives them. Raises ValueError when it is broken or has no captions."""
+    name, split = name_in(source, url), split_in(url)
+    chosen = None
+    for line, (key, image, fields) in enumerate(_samples(url), 1):
+        if isinstance(fields, str):
+            yield Rejected(name, line, "not_a_record", fields, "")
+            continue
+        if chosen is None and len(fields) > 2:
+            chosen = columns.choose([*fields], _asked(options), url)
+        text = fields.get(chosen.caption) if chosen else None
+        its_split = fields.get(chosen.split, "") if chosen and chosen.split else split
+        language = fields.get(chosen.language) if chosen and chosen.language else options.language
+        kept = tuple(fields.get(column) for column in options.keep_columns)
+        yield from captions_of(Record(name, line, image, text, its_split, language, None, key, kept))
+
+
+def content(url: str) -> dict[str, Any]:
+    """What identifies an archive: its name, its `bytes`, and the sha256 of its members' names and of what is read."""
+    digest = hashlib.sha256()
+    for member, read in _members(url):
+        digest.update(repr((member, read)).encode())
+    fs, path = filesystem(url)
+    return {"file": name_of(url), "bytes": fs.size(path), "sha256 of its texts": digest.hexdigest()}
+
+
+def _asked(options: ReadOptions) -> ReadOptions:
+    return replace(options, image_column="image", id_column="", keep_columns=())
+
+
+def _samples(url: str) -> Iterator[tuple[str, str, dict[str, Any] | str]]:
+    """Key, image and fields of each sample; instead of the fields, what is wrong with them."""
+    key, image, fields, wrong = "", "", {}, ""
+    for member, content in _members(url):
+        folder, _, name = member.rpartition("/")
+        stem, _, suffix = name.partition(".")
+        found = f"{folder}/{stem}" if folder else stem
+        if found != key:
+            if key:
+                yield key, image or key, wrong or {**fields, "image": image, "key": key}
+            key, image, fields, wrong = found, "", {}, ""
+        suffix = suffix.lower()
+        if content is None:
+            image = image or (member if is_image_name(member) else "")
+        elif isinstance(content, str):
+            wrong = content
+        elif suffix in TEXTS:
+            fields = {"caption": content.decode("utf-8", "surrogateescape"), **fields}
+        else:
+            value = _json(content)
+            if isinstance(value, dict):
+                fields = {**value, **fields}
+            else:
+                wrong = f"{name} must be one JSON object, at most {MAX_DEPTH} deep"
+    if key:
+        yield key, image or key, wrong or {**fields, "image": image, "key": key}
+
+
+def _members(url: str) -> Iterator[tuple[str, bytes | str | None]]:
+    """Name and content of each file in an archive; None for what is neither text nor JSON; str: why it is not read."""
+    with (
+        reading(url, EXPECTED, tarfile.TarError),
+        open_bytes(url) as file,
+        tarfile.open(fileobj=file, mode="r:") as tar,
+    ):
+        for member in tar:
+            tar.members = []  # it would keep them all
+            suffix = member.name.rpartition("/")[2].partition(".")[2].lower()
+            if not member.isfile():
+                continue
+            if suffix not in (*TEXTS, "json"):
+                yield member.name, None
+            elif member.size > MAX_BYTES:
+                yield member.name, f"{member.name} must have <= {MAX_BYTES:,} bytes, has {member.size:,}"
+            else:
+                content = tar.extractfile(member)
+                yield member.name, content.read() if content else b""
+        if file.tell() != tar.offset + tarfile.BLOCKSIZE:  # no block of zeros ends it
+            raise tarfile.ReadError("cut short")
+
+
+def _json(content: bytes) -> Any:
+    text = content.decode("utf-8", "surrogateescape")
+    try:
+        return None if is_deep(text) else json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,89 @@
+"""What p_true is worth where an image has one caption: `python -m tests.benchmarks.one_caption CAPTIONS`.
+
+Of each image of CAPTIONS (a source, or a run with parses; five captions an image, say) one caption is shown and the
+others are hidden. Candidates for it are estimated from the reference statistics alone, as in a run without siblings.
+Then the hidden captions say whether they are true: one of them, drawn at random, which is what p_true is about, and
+all of them together. Printed are, by kind and for candidates with p_true up to the limit and above it: how many there
+are, the mean of p_true, and the shares that one and all hidden captions make true, in percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.context import Context
+from negcap.augment.data import data_path
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import Mentions
+from negcap.augment.operators import OPERATORS
+from negcap.augment.plausibility import read
+from negcap.augment.rng import record_rng
+from negcap.augment.truth.contradiction import check
+from negcap.augment.truth.counts import EntailedEntries
+from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
+from negcap.augment.truth.fit import DRAWS, KEPT, is_true
+from negcap.pipelines.tables.corpus import given_table
+from negcap.schemas.lexicon import LEXICON
+from negcap.schemas.truth import KINDS, TRUTH
+from tests.benchmarks.truth import parses
+
+IMAGES = 64  # whose shown captions are read at once
+
+
+def labelled(images: list[list[Caption]], lexicon: Lexicon, truth: Truth) -> list[tuple[str, float, bool, bool]]:
+    """Kind, p_true, and whether one and all of the hidden captions make it true, of candidates of some images."""
+    entailed = EntailedEntries(lexicon)
+    rngs = [record_rng(0, "one_caption", captions[0].image_id) for captions in images]
+    mixed = [rng.sample(captions, len(captions)) for rng, captions in zip(rngs, images, strict=True)]
+    rows = []
+    readings = read([captions[0] for captions in mixed], lexicon.cloze)
+    for rng, (shown, *hidden), reading in zip(rngs, mixed, readings, strict=True):
+        context = Context(lexicon, Mentions([shown]), Mentions([]), reading)
+        image = truth.of_image([shown])
+        for kind in KINDS:
+            proposed = OPERATORS[kind].propose(shown, context, rng, DRAWS)
+            for one in islice((one for one in proposed if check(one, shown, context) is None), KEPT):
+                chance = image.p_true(one, shown)
+                if chance is not None:
+                    said = [is_true(one, shown, other, entailed) for other in hidden]
+                    rows.append((kind, chance, said[0], any(said)))
+    return rows
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captions")
+    parser.add_argument("--images", type=int, default=2000, help="use only so many images")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        images = by_image(from_parses(parses(given.captions, Path(scratch))))
+    images = [captions for captions in images if len(captions) > 1][: given.images]
+    folder = data_path("reference_lexicon")
+    lexicon = Lexicon.from_table(given_table(folder / "lexicon.parquet", LEXICON))
+    truth = Truth.from_table(given_table(folder / "truth.parquet", TRUTH), lexicon)
+    rows = [
+        row
+        for start in range(0, len(images), IMAGES)
+        for row in labelled(images[start : start + IMAGES], lexicon, truth)
+    ]
+    print(f"{len(images):,} images, {len(rows):,} candidates; p_true and shares in %")
+    print(f"{'kind':<12} {'p_true':<8} {'number':>8} {'mean':>7} {'one':>7} {'all':>7}")
+    for kind in (*KINDS, "every kind"):
+        own = np.array([row[1:] for row in rows if kind in (row[0], "every kind")], dtype=float).reshape(-1, 3)
+        for name, some in (
+            (f"<= {MAX_P_TRUE}", own[own[:, 0] <= MAX_P_TRUE]),
+            (f"> {MAX_P_TRUE}", own[own[:, 0] > MAX_P_TRUE]),
+        ):
+            means = some.mean(0) if len(some) else np.zeros(3)
+            print(f"{kind:<12} {name:<8} {len(some):>8,} " + " ".join(f"{100 * mean:>7.2f}" for mean in means))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Sources of many files: the same captions whatever reads them, shards that end with files, what is kept of each."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from negcap.pipelines.engine.cluster import Synchronous
+from negcap.pipelines.engine.errors import StageError
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.ingestion import calls
+from negcap.pipelines.ingestion import rows as rows_of_spill
+from negcap.pipelines.stages import ingest as stage
+from negcap.pipelines.stages.ingest import IngestConfig, Ingested
+
+FILES = 9
+
+
+def tables(folder: Path, rows: int = 4, **more) -> Path:
+    """Parquet files, each with some images of its own and one that all have."""
+    folder.mkdir()
+    for file in range(FILES):
+        images = [f"{file}-{row}.jpg" for row in range(rows)] + ["all.jpg"]
+        texts = [f"Kite {row} of file {file}." for row in range(rows + 1)]
+        columns = {"image": images, "caption": texts, **{name: values(file) for name, values in more.items()}}
+        pq.write_table(pa.table(columns), folder / f"{file:05d}.parquet")
+    return folder
+
+
+def run_ingest(source: object, run: Path, **config) -> Ingested:
+    return stage.ingest(
+        str(source), run, IngestConfig(**config), metadata={}, progress=Silent(), executor=Synchronous()
+    )
+
+
+def read(run: Path, table: str) -> list[list[dict]]:
+    return [shard.to_pylist() for shard in read_table(run, table)]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(tmp_path):
+    folder = tables(tmp_path / "many")
+    assert run_ingest(folder, tmp_path / "run", shard_size=3).counts == {"captions": 45, "images": 37}
+    shards = read(tmp_path / "run", "captions")
+    assert [row["caption_id"] for row in shards[1]] == ["table:0-3:0"]
+    everywhere = shards[2]  # an image is in the file that has it first, and whole
+    assert [row["text"] for row in everywhere] == [f"Kite 4 of file {file}." for file in range(FILES)]
+    assert [row["caption_id"] for row in everywhere] == [f"table:all:{number}" for number in range(FILES)]
+    assert [len(shard) for shard in shards[3:]] == [3, 1] * 8
+    assert verify(tmp_path / "run").problems == ()
+    assert not (tmp_path / "run/.ingest").exists()
+
+
+def test_few_files_fill_shards_together(tmp_path):
+    folder = tables(tmp_path / "few")
+    for file in range(3, FILES):
+        (folder / f"{file:05d}.parquet").unlink()
+    run_ingest(folder, tmp_path / "run", shard_size=10)
+    assert [len(shard) for shard in read(tmp_path / "run", "captions")] == [10, 5]
+
+
+def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
+    folder = tables(tmp_path / "many")
+    run_ingest(folder, tmp_path / "parts")
+    monkeypatch.setattr(stage, "MANY_FILES", 100)
+    monkeypatch.setattr(rows_of_spill, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(stage, "RANGE_ROWS", 11)
+    run_ingest(folder, tmp_path / "one")
+    assert sum(read(tmp_path / "parts", "captions"), []) == sum(read(tmp_path / "one", "captions"), [])
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "{00000..00008}.parquet", "**/0000?.parquet"])
+def test_patterns_of_files(pattern, tmp_path):
+    folder = tables(tmp_path / "many")
+    run_ingest(folder, tmp_path / "run")
+    run_ingest(f"{folder}/{pattern}", tmp_path / "again")
+    assert contents(tmp_path / "run") == contents(tmp_path / "again")
+
+
+def test_files_of_one_name_in_several_folders(tmp_path):
+    (tmp_path / "many").mkdir()
+    for name in ("a", "b"):
+        tables(tmp_path / "many" / name)
+    bad = pa.table({"image": ["1.jpg", "2.jpg"], "caption": ["A kite.", ""]})
+    pq.write_table(bad, tmp_path / "many/b/00003.parquet")
+    made = run_ingest(tmp_path / "many/*/*.parquet", tmp_path / "run")
+    assert made.counts["rejected.no_text"] == 1
+    assert [row["source"] for row in sum(read(tmp_path / "run", "rejected_records"), [])] == ["b/00003.parquet"]
+    manifest = json.loads((tmp_path / "run/_receipts/captions/manifest.json").read_bytes())
+    assert {"a/00000.parquet", "b/00000.parquet"} < set(manifest["identity"]["inputs"])
+    with pytest.raises(FileNotFoundError, match=r"x\*\.parquet: no such file, and no files match this pattern"):
+        run_ingest(tmp_path / "many/x*.parquet", tmp_path / "none")
+
+
+@pytest.mark.parametrize("stopped", ["read_part", "group_range", "pack_range"])
+def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, monkeypatch):
+    folder = tables(tmp_path / "many")
+    run_ingest(folder, tmp_path / "fresh", shard_size=3)
+    made = []
+    step = getattr(stage, stopped)
+
+    def interrupted(work, number, *rest):
+        if len(made) == (0 if stopped == "group_range" else 5):
+            raise KeyboardInterrupt
+        made.append(number)
+        return step(work, number, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, stopped, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_ingest(folder, tmp_path / "run", shard_size=3)
+    assert (tmp_path / "run/.ingest").is_dir()
+    opened = []
+    records = calls._records
+    monkeypatch.setattr(calls, "_records", lambda *given: (opened.append(given[2]), records(*given))[1])
+    run_ingest(folder, tmp_path / "run", shard_size=3)
+    assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
+    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+
+
+def test_a_damaged_spill_file_is_made_again(tmp_path, monkeypatch):
+    folder = tables(tmp_path / "many")
+    run_ingest(folder, tmp_path / "fresh")
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "group_range", lambda *_: 1 / 0)
+        with pytest.raises(StageError, match="ingest stopped: ZeroDivisionError"):
+            run_ingest(folder, tmp_path / "run")
+    spilled = tmp_path / "run/.ingest/rows-00004.arrow"
+    spilled.write_bytes(spilled.read_bytes()[:-90] + bytes(90))
+    run_ingest(folder, tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+
+
+def test_rejected_records_stand_with_the_shards_of_their_file(tmp_path):
+    folder = tables(tmp_path / "many")
+    for file in (2, 3, 8):  # of the third and the last file, nothing is left
+        texts = ["", "", "", ""] if file != 3 else ["A kite.", "", "A kite.", "A kite."]
+        pq.write_table(pa.table({"image": list("abcd"), "caption": texts}), folder / f"{file:05d}.parquet")
+    made = run_ingest(folder, tmp_path / "run")
+    assert made.counts["rejected.no_text"] == 9
+    shards = list(read_table(tmp_path / "run", "rejected_records"))
+    assert [[*dict.fromkeys(shard["source"].to_pylist())] for shard in shards] == [
+        [],
+        ["00002.parquet", "00003.parquet"],
+        ["00008.parquet"],
+    ]
+    assert sorted(path.name for path in (tmp_path / "run/rejected_records").iterdir()) == [
+        "part-00000.parquet",
+        "part-00002.parquet",
+        "part-00006.parquet",
+    ]
+    assert verify(tmp_path / "run").problems == ()
+    assert run_ingest(folder, tmp_path / "run").counts == made.counts
+    with pytest.raises(ValueError, match=r"00002\.parquet:1: no_text"):
+        run_ingest(folder, tmp_path / "run", strict=True)
+
+
+def test_a_limit_begins_no_file_after_the_last_image(tmp_path):
+    folder = tables(tmp_path / "many")
+    (folder / "00002.parquet").write_bytes(b"PAR1 broken")
+    assert run_ingest(folder, tmp_path / "run", limit=6).counts == {"captions": 7, "images": 6}
+
+
+def test_columns_are_kept_with_each_caption(tmp_path):
+    folder = tables(
+        tmp_path / "many",
+        url=lambda file: [f"https://x.org/{file}/{row}" for row in range(5)],
+        width=lambda file: [file * 10, None, 2, 3, 4],
+        licence=lambda file: [None] * 5 if file == 0 else [["by", "sa"]] * 5,
+    )
+    run_ingest(folder, tmp_path / "run", keep_columns=("url", "width", "licence"))
+    captions, kept = read(tmp_path / "run", "captions"), read(tmp_path / "run", "source_columns")
+    assert [[row["caption_id"] for row in shard] for shard in kept] == [
+        [row["caption_id"] for row in shard] for shard in captions
+    ]
+    assert kept[1][0] == {
+        "caption_id": "table:1-0:0",
+        "image_id": "1-0",
+        "url": "https://x.org/1/0",
+        "width": 10,
+        "licence": '["by", "sa"]',
+    }
+    assert kept[0][1]["width"] is None
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_errors_of_kept_columns_name_the_column(tmp_path):
+    folder = tables(tmp_path / "many", width=lambda file: [1] * 5 if file < 4 else ["wide"] * 5)
+    with pytest.raises(ValueError, match="column width must be int64, as in the first file: .*wide"):
+        run_ingest(folder, tmp_path / "run", keep_columns=("width",))
+    with pytest.raises(ValueError, match=r"keep column must be one of the columns found, was: hight; found: image,"):
+        run_ingest(folder, tmp_path / "run", keep_columns=("hight",))
+    texts = tmp_path / "captions.txt"
+    texts.write_text("A kite flies.\n")
+    with pytest.raises(ValueError, match="keep_columns is for tables and WebDataset tars, the format is lines"):
+        run_ingest(texts, tmp_path / "run", keep_columns=("width",))
+    renamed = pa.table({"photo": ["1.jpg"], "caption": ["A kite."], "split": ["train"]})
+    pq.write_table(renamed, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="must not have the name of a column of captions, was: split"):
+        run_ingest(tmp_path / "a.parquet", tmp_path / "run", keep_columns=("split",))
+    assert not (tmp_path / "run").exists()
+
+
+def test_ids_come_from_a_column(tmp_path):
+    urls = ["https://a.org/1.jpg", "https://b.org/1.jpg", "https://a.org/1.jpg"]
+    texts = ["A kite.", "Two kites.", "A red kite."]
+    pq.write_table(pa.table({"URL": urls, "TEXT": texts}), tmp_path / "laion.parquet")
+    made = run_ingest(tmp_path / "laion.parquet", tmp_path / "names")
+    assert made.counts == {"captions": 2, "images": 1, "rejected.ambiguous_image": 1}
+    assert "--id-column names" in made.warnings[0]
+    made = run_ingest(tmp_path / "laion.parquet", tmp_path / "urls", id_column="url")
+    assert made.counts == {"captions": 3, "images": 2}
+    first = read(tmp_path / "urls", "captions")[0]
+    assert [row["text"] for row in first] == ["A kite.", "A red kite.", "Two kites."]
+    assert first[0]["image"] == urls[0] and len(first[0]["image_id"]) == 16
+    uids = {"uid": ["f0/1", "f1", ""], "url": urls, "text": texts}
+    pq.write_table(pa.table(uids), tmp_path / "datacomp.parquet")
+    made = run_ingest(tmp_path / "datacomp.parquet", tmp_path / "uids")
+    assert [row["image_id"] for row in read(tmp_path / "uids", "captions")[0]] == ["f0_1", "f1"]
+    assert made.counts["rejected.no_image"] == 1

@@ -1,0 +1,102 @@
+"""Captions of the web that are refused on demand: other languages, boilerplate, duplicates."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.ingestion import duplicates
+from negcap.pipelines.ingestion import web_text as texts
+from negcap.pipelines.readers.record import Record
+from negcap.pipelines.stages import ingest as stage
+from negcap.pipelines.stages.ingest import IngestConfig
+
+
+def record(text: str) -> Record:
+    return Record("a.csv", 1, "1.jpg", text)
+
+
+def run_ingest(lines: list[str], tmp_path: Path, **config) -> tuple[list[str], list[tuple[int, str]]]:
+    """The captions that are kept of some, each of an image of its own, and line and reason of the others."""
+    source = tmp_path / "captions.txt"
+    source.write_text("\n".join(lines))
+    stage.ingest(str(source), tmp_path / "run", IngestConfig(**config), metadata={}, progress=Silent())
+    kept = [text for table in read_table(tmp_path / "run", "captions") for text in table["text"].to_pylist()]
+    bad = [row for table in read_table(tmp_path / "run", "rejected_records") for row in table.to_pylist()]
+    return kept, [(row["line"], row["reason"]) for row in bad]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("IMG_1234", "a file name"),
+        ("holiday-2019.JPG", "a file name"),
+        ("Visit https://x.org for more", "a web address"),
+        ("Kite &amp; string", "markup"),
+        ("[caption id=3] A kite", "markup"),
+        ("Click to enlarge", "a stock phrase"),
+        ("Red kite, royalty free stock photo", "a stock phrase"),
+        ("A kite © 2019", "a stock phrase"),
+        ("12345 / 678", "of words"),
+        ("kite kite kite kite", "4 times"),
+        ("A red kite over a hill.", ""),
+        ("A photo of a man by the sea", ""),
+        ("Two signs in a window", ""),
+        ("A woman (left) in a #10 shirt", ""),
+    ],
+)
+def test_boilerplate(text, rule):
+    [check] = texts.checks((), True)
+    bad = check(record(text))
+    assert (bad is None) == (not rule)
+    if bad:
+        assert bad.reason == "boilerplate" and rule in bad.detail
+
+
+@pytest.mark.slow
+def test_other_languages_are_refused_and_short_texts_kept(tmp_path):
+    lines = ["A dog runs along the beach.", "Ein Hund rennt am Strand entlang.", "Two dogs", "Un chien court."]
+    kept, bad = run_ingest(lines, tmp_path, languages=("en",))
+    assert kept == [lines[0], lines[2]]
+    assert bad == [(2, "other_language"), (4, "other_language")]
+    with pytest.raises(ValueError, match="languages must be among those of py3langid, was: xx"):
+        run_ingest(lines, tmp_path, languages=("xx",))
+
+
+LINES = [
+    "A man rides a wave on a surfboard at the beach.",
+    "a man rides a wave on a surfboard at the beach",
+    "A man rides a wave on a surfboard at the beach!!",
+    "A man rides a wave on a surfboard at the beach 2.",
+    "A woman holds a green umbrella in the rain.",
+    "A man rides a wave on a surfboard at the beach.",
+]
+
+
+@pytest.mark.parametrize("range_keys", [1 << 22, 3])
+def test_duplicates_of_earlier_captions_are_refused(range_keys, tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "KEY_RANGE_ROWS", range_keys)
+    kept, bad = run_ingest(LINES, tmp_path, duplicates=True)
+    assert kept == [LINES[0], LINES[3], LINES[4]]
+    assert bad == [(2, "duplicate_text"), (3, "duplicate_text"), (6, "duplicate_text")]
+
+
+def test_near_duplicates_are_refused_too(tmp_path):
+    kept, bad = run_ingest(LINES, tmp_path, near_duplicates=True)
+    assert kept == [LINES[0], LINES[4]]
+    assert bad == [(2, "duplicate_text"), (3, "duplicate_text"), (4, "near_duplicate_text"), (6, "duplicate_text")]
+
+
+def test_the_chance_to_share_a_band_is_the_one_documented():
+    found = re.findall(r"(\d+) % at (?:J = )?(0\.\d)", duplicates.__doc__ or "")
+    stated = [(float(jaccard), int(percent)) for percent, jaccard in found]
+    assert [j for j, _ in stated] == [0.6, 0.8, 0.9]
+    for jaccard, percent in stated:
+        assert round(100 * (1 - (1 - jaccard**duplicates.BAND_ROWS) ** duplicates.BANDS)) == percent
+
+
+def test_nothing_is_refused_that_was_not_asked_for(tmp_path):
+    lines = [*LINES, "IMG_1234 is a file", "Ein Hund rennt am Strand."]
+    assert run_ingest(lines, tmp_path) == (lines, [])
