@@ -138,8 +138,8 @@ class Logits(NamedTuple):
 class Learned(Protocol):
     """What a model learns beside its encoders: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
 
-    bias: Tensor
-    thresholds: Tensor
+    bias: nn.Parameter
+    thresholds: nn.Parameter
     training: bool
 
 

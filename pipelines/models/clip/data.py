@@ -55,7 +55,9 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     )
     if not len(rows):
         raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
-    there, files, number = Images(config.images), [], {}
+    there = Images(config.images)
+    files: list[Path] = []
+    number: dict[str, int] = {}
     for image in rows["image"].to_pylist():
         if image not in number:
             name = there.find(image)

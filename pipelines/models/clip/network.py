@@ -31,6 +31,8 @@ class Parts(NamedTuple):
 class Clip(nn.Module):
     """A CLIP with what contrastive losses learn beside it: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
 
+    clip: Any
+
     def __init__(self, clip: nn.Module, config: ClipConfig) -> None:
         super().__init__()
         self.clip = clip
