@@ -93,6 +93,39 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
 
 @negcap.command()
 @options.run
+@click.option("--share", type=float, help="Share of the captions that get pictures; default: 0.2.")
+@options.splits
+@options.operators
+@click.option("--winoground", type=FOLDER, metavar="DIR", help="Also write them in Winoground's form to this folder.")
+@options.seed
+@options.overwrite
+@options.quiet
+def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Draw pictures in which negatives of scenes are true.
+
+    For the first negative of each operator: the scene with the least change after which the negative is true and its
+    caption false, both by ground truth. Needs a run of `negcap scenes` with negatives.
+
+    \b
+    Example: negcap counterparts outputs/scenes --split test --winoground outputs/pairs
+    """
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
+
+    with one_line_errors():
+        config = CounterpartsConfig(**options.only_set(given))
+        metadata = provenance.package()
+        counts = make_counterparts(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+        for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
+            print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {counts[f'{name}.negatives']:,} negatives drawn")
+        print(f"{counts['pictures']:,} pictures for {counts['negatives']:,} negatives")
+        if winoground is not None:
+            print(f"{write_winoground(run, winoground):,} pairs of images and captions in {winoground}")
+
+
+@negcap.command()
+@options.run
 @click.option("--refined", "table", flag_value="refined", help="Judge only what negcap refine kept.")
 @click.option("--n", type=int, default=5, show_default=True, help="Kinds of true negatives shown per operator.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")

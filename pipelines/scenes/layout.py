@@ -126,6 +126,20 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
     return made
 
 
+def regrouped(anchor: Thing, like: Thing, count: int, size: float, rng: Random) -> list[Thing]:
+    """Up to `count` things like `like`, in its slot beside an anchor; fewer if the slot has no room for them.
+
+    size: their scale.
+    """
+    kind = KINDS[like.kind]
+    width, height = kind.width * size, kind.height * size * (0.62 if like.pose in ("lie", "sleep") else 1)
+    boxes = _boxes(rng, anchor, like.slot, count, width, height)
+    return [
+        like._replace(left=left, top=top, right=right, bottom=bottom, holds=-1, held=-1)
+        for left, top, right, bottom in boxes
+    ]
+
+
 def _pattern(rng: Random, kind: Kind) -> str:
     return rng.choice(("", "", *PATTERNS)) if kind.patterned else ""
 

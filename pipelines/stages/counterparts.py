@@ -1,0 +1,171 @@
+"""Stage counterparts: scenes + captions + negatives -> pictures in which a negative is true and its caption false."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from negcap.augment.rng import record_rng
+from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.manifest import describe
+from negcap.pipelines.engine.run import hash_inputs
+from negcap.pipelines.engine.shards import read_receipt, shard_path
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.storage import sha256_file, write_atomically
+from negcap.pipelines.engine.tables import Shard, has_table, read_shard, read_table, shards_of
+from negcap.pipelines.stages.scenes import IMAGES
+from negcap.schemas.counterparts import COUNTERPARTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from negcap.pipelines.scenes.world import Scene
+
+NAME = "counterparts"
+INPUTS = ("scenes", "captions", "negatives")
+COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
+
+
+@dataclass(frozen=True)
+class CounterpartsConfig:
+    """For which negatives pictures are drawn: the first of each operator, of a share of the captions drawn by `seed`.
+
+    Raises ValueError for a share that is not above 0 and at most 1, or a seed below 0.
+    """
+
+    share: float = 0.2
+    seed: int = 0
+    splits: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        at_least(self, 0, ["seed"])
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, was: {self.share}")
+
+
+def make_counterparts(
+    run: Path, config: CounterpartsConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
+) -> dict[str, int]:
+    """Draw the counterparts of a run of scenes; returns its counters: `negatives` that were tried, `pictures`, and both
+    for each operator.
+
+    Pictures are written to `run`/images/counterparts. Raises FileNotFoundError for a run without scenes or negatives,
+    ImportError without Pillow, and as `run_source`.
+    """
+    if not has_table(run, "scenes"):
+        raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError("scenes need Pillow: pip install negcap[features]") from error
+    inputs = hash_inputs(NAME, run, INPUTS)
+    shards = shards_of(run, "negatives")
+
+    def parts() -> Parts:
+        scenes = _scenes(run)
+        (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
+        for shard in shards:
+            yield partial(draw_counterparts, run, shard, scenes, config)
+
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs={NAME: COUNTERPARTS},
+        config=describe(config),
+        inputs=inputs,
+        metadata=metadata,
+        parts=parts,
+        shards=len(shards),
+        intact=lambda index: _pictures_are_whole(run, index),
+    )
+    return run_source(stage, run, progress=progress, overwrite=overwrite)
+
+
+def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], config: CounterpartsConfig) -> StageResult:
+    """The counterparts of one shard of negatives, whose pictures are written."""
+    import pyarrow as pa
+
+    from negcap.pipelines.scenes.counterparts import counterpart
+    from negcap.pipelines.scenes.draw import draw, png
+
+    rows: list[dict[str, Any]] = []
+    counts = {"negatives": 0, "pictures": 0}
+    for row in _first(shard.read(COLUMNS), config):
+        name = row["operator"]
+        for key in ("negatives", f"{name}.negatives"):
+            counts[key] = counts.get(key, 0) + 1
+        rng = record_rng(config.seed, NAME, row["negative_id"])
+        other = counterpart(scenes[row["image_id"]], row["caption"], row["text"], rng)
+        if other is None:
+            continue
+        for key in ("pictures", f"{name}.pictures"):
+            counts[key] = counts.get(key, 0) + 1
+        data = png(draw(other))
+        image = f"{NAME}/{row['caption_id'].replace(':', '-')}-{name}.png"
+        write_atomically(run / IMAGES / image, data)
+        rows.append({**row, "image": image, "sha256": hashlib.sha256(data).hexdigest()})
+    return StageResult({NAME: pa.Table.from_pylist(rows, COUNTERPARTS)}, counts)
+
+
+def _first(table: pa.Table, config: CounterpartsConfig) -> list[dict[str, Any]]:
+    """The first negative of each operator of the captions drawn."""
+    seen: set[tuple[str, str]] = set()
+    found = []
+    for row in table.to_pylist():
+        key = row["caption_id"], row["operator"]
+        if key in seen or (config.splits and row["split"] not in config.splits):
+            continue
+        seen.add(key)
+        wanted = not config.operators or row["operator"] in config.operators
+        if wanted and record_rng(config.seed, "share", row["caption_id"]).random() < config.share:
+            found.append(row)
+    return found
+
+
+def _scenes(run: Path) -> dict[str, Scene]:
+    from negcap.pipelines.scenes.table import scene_of
+
+    return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
+
+
+def _pictures_are_whole(run: Path, index: int) -> bool:
+    shard = shard_path(run / NAME, index)
+    receipt = read_receipt(shard)
+    if receipt is None:
+        return False
+    drawn = read_shard(shard, ("image", "sha256"), sha256=receipt.sha256).to_pydict()
+    return all(
+        (run / IMAGES / name).is_file() and sha256_file(run / IMAGES / name) == expected
+        for name, expected in zip(*drawn.values(), strict=True)
+    )
+
+
+def write_winoground(run: Path, folder: Path) -> int:
+    """Write the counterparts of a run in Winoground's form (Thrush et al. 2022); returns the number of examples.
+
+    `examples.jsonl` has lines `{"id", "image_0", "image_1", "caption_0", "caption_1", "tag"}`, where image 0 is that of
+    the caption and image 1 that of the negative; `images` has the pictures. Raises FileExistsError for a folder that
+    holds something.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} must be empty, holds files")
+    (folder / IMAGES / NAME).mkdir(parents=True)
+    lines = []
+    for table in read_table(run, NAME):
+        for row in table.to_pylist():
+            names = f"{row['image_id']}.png", row["image"]
+            for name in names:
+                if not (folder / IMAGES / name).exists():
+                    shutil.copyfile(run / IMAGES / name, folder / IMAGES / name)
+            example = {"id": len(lines), "image_0": names[0], "image_1": names[1]}
+            lines.append({**example, "caption_0": row["caption"], "caption_1": row["text"], "tag": row["operator"]})
+    write_atomically(folder / "examples.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    return len(lines)
