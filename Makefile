@@ -17,7 +17,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train reproduce test lint type docs golden bench scale faults parser wordnet reference cloze clean
+.PHONY: help setup negatives train clip reproduce test lint type docs golden bench scale faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,6 +50,18 @@ train: $(VENV)/installed-train ## draw scenes, make negatives, judge them, train
 	$(BIN)/negcap build --output outputs/scenes --preset all
 	$(BIN)/negcap judge outputs/scenes --n 1
 	$(BIN)/negcap compare outputs/scenes --output outputs/scenes/models --variant vse++ --variant vse-c $(DRAWN)
+
+$(VENV)/installed-score: pyproject.toml $(TESTED) | $(BIN)/python
+	$(PIP) --editable '.[score,features]'
+	@touch $@
+
+clip: $(VENV)/installed-score ## draw scenes, train tiny CLIPs on them with and without negatives, score both: needs no data
+	$(BIN)/negcap scenes --output outputs/scenes --images 1600
+	$(BIN)/negcap build --output outputs/scenes --preset all
+	for objective in infonce negclip; do $(BIN)/negcap finetune outputs/scenes --images outputs/scenes/images \
+		--output outputs/clip-$$objective --objective $$objective || exit; done
+	$(BIN)/negcap score outputs/scenes --images outputs/scenes/images --split test --per-caption 1 \
+		--model hf:outputs/clip-infonce --model hf:outputs/clip-negclip
 
 reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in the VSE++ layout [SEEDS=3] [SMALL= for the full size]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }

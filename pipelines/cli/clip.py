@@ -19,7 +19,7 @@ from negcap.pipelines.cli.options import FOLDER
 @click.option("--images", type=FOLDER, required=True, metavar="FOLDER", help="Folder of the image files.")
 @click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model to write.")
 @click.option("--weights", type=FOLDER, metavar="PATH", help="Folder of a CLIP of transformers; default: a tiny one.")
-@options.one_of("--objective", CONTRASTIVE, "Loss; default: negclip.")
+@options.one_of("--objective", (*CONTRASTIVE, "triplet-clip"), "Loss; default: negclip.")
 @options.several("--train-split", "train_splits", "Split to train on; default: train and restval.")
 @click.option("--validation-split", help="Split that selects the epoch to keep; default: val.")
 @click.option("--negatives", type=int, help="Negatives per caption, new in every epoch; default: 4.")
@@ -52,7 +52,8 @@ def finetune(run: Path, images: Path, output: Path, overwrite: bool, quiet: bool
     """Train a CLIP on pictures, captions and negatives.
 
     Fine-tunes the CLIP in the folder PATH, or trains a tiny one from random weights, with the loss of CLIP (infonce),
-    SigLIP, NegCLIP or CE-CLIP. Writes the folder MODEL as transformers reads it: `negcap score RUN --model hf:MODEL`.
+    SigLIP, NegCLIP, CE-CLIP or TripletCLIP. Writes the folder MODEL as transformers reads it:
+    `negcap score RUN --model hf:MODEL`.
 
     \b
     Example: negcap finetune outputs/scenes --images outputs/scenes/images --output outputs/clip

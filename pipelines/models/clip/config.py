@@ -9,6 +9,10 @@ from negcap.augment.operators import PRESETS
 from negcap.pipelines.engine.bounds import above_zero, at_least, one_of
 from negcap.pipelines.models.config import CONTRASTIVE, DEVICES, WITH_NEGATIVES, cores
 
+TRIPLET = "triplet-clip"
+OBJECTIVES = (*CONTRASTIVE, TRIPLET)
+NEED_NEGATIVES = (*WITH_NEGATIVES, TRIPLET)
+
 
 @dataclass(frozen=True)
 class ClipConfig:
@@ -16,7 +20,8 @@ class ClipConfig:
 
     run: the folder with the tables captions and negatives. images: the folder with the image files. output: the
     model's folder. weights: a folder of Hugging Face with a CLIP's weights, tokenizer and image processor; None: a tiny
-    CLIP with random weights, whose words are those of the train captions. objective: the loss, one of `CONTRASTIVE`.
+    CLIP with random weights, whose words are those of the train captions. objective: the loss, one of `OBJECTIVES`;
+    triplet-clip also needs the table counterparts, pictures in which negatives are true.
     train_splits, validation_split: of the captions. epochs; batch_size: images, each with one of its captions, another
     one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named.
     learning_rate: of AdamW after a warm-up of 5 % of the steps; it falls to 0 by a cosine. weight_decay: of AdamW.
@@ -49,7 +54,7 @@ class ClipConfig:
     threads: int = cores()
 
     def __post_init__(self) -> None:
-        one_of(self, {"objective": CONTRASTIVE, "device": DEVICES})
+        one_of(self, {"objective": OBJECTIVES, "device": DEVICES})
         at_least(self, 1, ("epochs", "negatives", "size", "patch", "width", "layers", "heads", "threads"))
         at_least(self, 2, ["batch_size"])
         at_least(self, 0, ("seed", "weight_decay"))
@@ -58,5 +63,5 @@ class ClipConfig:
             raise ValueError(f"size must be a multiple of patch, {self.patch}, was: {self.size}")
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, {self.heads}, was: {self.width}")
-        if self.objective in WITH_NEGATIVES and not (self.negative_families and self.negative_operators):
+        if self.objective in NEED_NEGATIVES and not (self.negative_families and self.negative_operators):
             raise ValueError("negative_families and negative_operators must not be empty")

@@ -17,8 +17,7 @@ from torch import Generator, Tensor
 
 from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.features.preprocess import UnreadableError, decode
-from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.config import WITH_NEGATIVES
+from negcap.pipelines.models.clip.config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
@@ -31,11 +30,12 @@ WORD = re.compile(r"\w+|[^\w\s]")
 class Pairs:
     """The captions of some splits that have an image file, their images, and their negatives.
 
-    files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the index of each
-    caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its position in the config's
+    ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images.
+    image: (C,) the index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its position in the config's
     `negative_families`; operators: (M,) its name. first: (M,) bool, the first that its operator made of the caption.
     """
 
+    ids: list[str]
     files: list[Path]
     texts: list[str]
     image: Tensor
@@ -72,6 +72,7 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     seen: set[tuple[str, str]] = set()
     first = [key not in seen and not seen.add(key) for key in zip(table["caption_id"], table["operator"], strict=True)]  # type: ignore[func-returns-value]
     return Pairs(
+        list(caption),
         files,
         rows["text"].to_pylist(),
         torch.tensor([number[image] for image in rows["image"].to_pylist()]),
@@ -88,6 +89,47 @@ def _negatives(config: ClipConfig, captions: dict[str, int]) -> pa.Table:
     rows = pa.concat_tables(read_table(config.run, "negatives", columns))
     known = pc.is_in(rows["caption_id"], pa.array(list(captions), pa.string()))
     return rows.filter(pc.and_(known, pc.not_equal(rows["family"], POSITIVE)))
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """Pictures in which negatives are true. files: one per negative (N). texts: (N,) the negatives. owner: (N,) the
+    caption of each, in ascending order.
+    """
+
+    files: list[Path]
+    texts: list[str]
+    owner: Tensor
+
+
+def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts | None:
+    """The counterparts of the captions with these caption_ids; None if the objective has none.
+
+    Raises ValueError if there are none.
+    """
+    if config.objective != TRIPLET:
+        return None
+    number = {id: at for at, id in enumerate(ids)}
+    rows: list[tuple[int, Path, str]] = []
+    if has_table(config.run, "counterparts"):
+        for table in read_table(config.run, "counterparts", ["caption_id", "image", "text"]):
+            found = zip(*(table[name].to_pylist() for name in ("caption_id", "image", "text")), strict=True)
+            rows += [(number[id], config.images / image, text) for id, image, text in found if id in number]
+    if not rows:
+        raise ValueError(f"{TRIPLET} needs pictures of negatives, {config.run} has none: run negcap counterparts")
+    owner, files, texts = zip(*sorted(rows), strict=True)
+    return Counterparts(list(files), list(texts), torch.tensor(owner))
+
+
+def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    """One counterpart of each caption of a batch (B,) that has any: their numbers (n,), and where in the batch (n,).
+
+    owner: (N,) the caption of each counterpart, in ascending order.
+    """
+    first, last = torch.searchsorted(owner, captions), torch.searchsorted(owner, captions, right=True)
+    places = (last > first).nonzero()[:, 0]
+    chance = torch.rand(len(captions), generator=generator)[places]
+    return first[places] + (chance * (last - first)[places]).long(), places
 
 
 def read_pixels(files: Sequence[Path], processor: Any) -> Tensor:
@@ -122,7 +164,7 @@ def tokenize(tokenizer: Any, texts: Sequence[str], longest: int) -> Tensor:
 
 def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
     """The negatives that training samples from; None if its loss has none. Raises ValueError if there are none."""
-    if config.objective not in WITH_NEGATIVES:
+    if config.objective not in NEED_NEGATIVES:
         return None
     named = torch.tensor([name in config.negative_operators for name in pairs.operators], dtype=torch.bool)
     pool = build_pool(pairs.owner, pairs.family.clamp(min=0), named & (pairs.family >= 0), len(pairs.texts))

@@ -13,19 +13,22 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.clip.config import ClipConfig
+from negcap.pipelines.models.clip.config import TRIPLET, ClipConfig
 from negcap.pipelines.models.clip.data import (
+    Counterparts,
     Pairs,
     batches,
+    draw_counterparts,
     frequent_words,
     pool_of,
+    read_counterparts,
     read_pairs,
     read_pixels,
     sample,
     tokenize,
 )
 from negcap.pipelines.models.clip.network import LONGEST, Clip, load, tiny
-from negcap.pipelines.models.contrastive import NONE, TERMS, compare
+from negcap.pipelines.models.contrastive import NONE, TERMS, compare, info_nce
 from negcap.pipelines.models.device import choose_device, deterministic
 from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
 from negcap.pipelines.models.training import epoch_seed, write_history
@@ -43,6 +46,13 @@ class Encoded:
         self.pixels = read_pixels(pairs.files, processor)
         self.captions = tokenize(tokenizer, pairs.texts, longest)
         self.negatives = tokenize(tokenizer, pairs.negatives, longest)
+        self.other_owner, self.other_pixels, self.other_texts = None, self.pixels[:0], self.captions[:0]
+
+    def add(self, others: Counterparts, tokenizer: Any, processor: Any, longest: int) -> None:
+        """Add pictures in which negatives are true: their captions (N,), pixels (N, 3, h, w) and token ids (N, T)."""
+        self.other_owner = others.owner
+        self.other_pixels = read_pixels(others.files, processor)
+        self.other_texts = tokenize(tokenizer, others.texts, longest)
 
     def texts(self, model: Clip, table: Tensor, rows: Tensor, device: torch.device) -> Tensor:
         """Unit vectors (n, d) of texts `rows` of a table of token ids."""
@@ -72,6 +82,9 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         tokenizer.model_max_length, getattr(clip.config.get_text_config(), "max_position_embeddings", LONGEST)
     )
     data = Encoded(pairs, tokenizer, processor, longest)
+    others = read_counterparts(config, pairs.ids)
+    if others is not None:
+        data.add(others, tokenizer, processor, longest)
     validation = Encoded(read_pairs(config, [config.validation_split]), tokenizer, processor, longest)
     model = Clip(clip, config).to(device)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -88,6 +101,9 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
             for captions in batches(pairs, config, generator):
                 sampled = NONE if pool is None else sample(pool, pairs, captions, config, generator)
                 terms = _losses(model, data, captions, sampled, config, device)
+                if data.other_owner is not None:
+                    drawn = draw_counterparts(data.other_owner, captions, generator)
+                    terms["counterparts"] = _of_counterparts(model, data, captions, *drawn, config, device)
                 loss = torch.stack(list(terms.values())).sum() / len(captions)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
@@ -122,7 +138,29 @@ def _losses(
         false = data.texts(model, data.negatives, negatives.rows, device) if len(negatives.rows) else texts[:0]
     same = (image[:, None] == image[None, :]).to(device)
     logits = compare(images, texts, false, negatives, family, model.scale, same)
-    return TERMS[config.objective](model, logits)
+    return TERMS["negclip" if config.objective == TRIPLET else config.objective](model, logits)
+
+
+def _of_counterparts(
+    model: Clip,
+    data: Encoded,
+    captions: Tensor,
+    drawn: Tensor,
+    places: Tensor,
+    config: ClipConfig,
+    device: torch.device,
+) -> Tensor:
+    """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, a scalar.
+
+    There the negatives are the captions, and the captions are their negatives. drawn: (n,) the counterparts of some
+    captions of the batch. places: (n,) where in the batch these captions are.
+    """
+    with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
+        images = model.images(data.other_pixels[drawn].to(device).float())
+        texts = data.texts(model, data.other_texts, drawn, device)
+        false = data.texts(model, data.captions, captions[places], device)
+    same = torch.eye(len(drawn), dtype=torch.bool, device=device)
+    return info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
 
 
 @torch.inference_mode()

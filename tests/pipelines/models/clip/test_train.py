@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.clip.data import batches, read_pairs
+from negcap.pipelines.models.clip.data import batches, draw_counterparts, read_pairs
 from negcap.pipelines.models.clip.train import train_clip
 
 pytest.importorskip("transformers")
@@ -41,6 +42,24 @@ def test_a_batch_has_one_caption_of_every_image(run: Path, tmp_path: Path) -> No
     for captions in drawn:
         assert sorted(pairs.image[captions].tolist()) == list(range(len(pairs.files)))
     assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
+
+
+def test_triplets_have_pictures_of_negatives_of_captions_of_the_batch() -> None:
+    owner, captions = torch.tensor([1, 1, 4]), torch.tensor([4, 0, 1])
+    drawn, places = draw_counterparts(owner, captions, torch.Generator().manual_seed(0))
+    assert places.tolist() == [0, 2] and owner[drawn].tolist() == [4, 1]
+
+
+def test_triplet_clip_trains_on_counterparts(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="triplet-clip needs pictures of negatives, .* run negcap counterparts"):
+        train_clip(config(run, tmp_path / "m", objective="triplet-clip"), say=print)
+    copy = shutil.copytree(run, tmp_path / "run")
+    assert main(["counterparts", str(copy), "--share", "1", "--quiet"]) == 0
+    settings = config(copy, tmp_path / "m", objective="triplet-clip", epochs=6, learning_rate=3e-3)
+    history = [
+        json.loads(line) for line in (train_clip(settings, say=print) / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert history[-1]["loss"] < 0.9 * history[0]["loss"]
 
 
 @pytest.mark.parametrize("objective", ["infonce", "siglip", "ce-clip"])
