@@ -27,7 +27,8 @@ from negcap.pipelines.engine.schedulers import SYNCHRONOUS, Scheduler, named
 from negcap.pipelines.engine.workers import start
 
 if TYPE_CHECKING:
-    from distributed import Client, Future, LocalCluster
+    from distributed import Client, Future
+    from distributed.deploy.cluster import Cluster
 
 FAN_IN = 8
 IN_FLIGHT = 2
@@ -137,7 +138,7 @@ class Distributed:
         self.retries = retries
         self.dashboard = dashboard
         self._threads, self._counted = 0, -math.inf
-        self._starting: StartFuture[tuple[Client, LocalCluster | None]] | None = None
+        self._starting: StartFuture[tuple[Client, Cluster | None]] | None = None
 
     def start(self) -> None:
         """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""

@@ -104,7 +104,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         "counts": manifest.counts,
         "shards": manifest.shards
         if listing is None
-        else {"file": listing.file.name, "count": listing.count, "sha256": listing.sha256},
+        else {"file": listing.file.name, "count": listing.shards, "sha256": listing.sha256},
     }
     write_json(path, value)
     remove_listings(path.parent, listing)

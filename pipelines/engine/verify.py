@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from negcap.pipelines.engine.manifest import (
@@ -47,10 +47,11 @@ def verify(run: Path) -> Verdict:
     for folder in folders:
         try:
             manifest = read_manifest(folder)
+            if manifest is None:
+                continue
+            manifest = replace(manifest, shards=tuple(manifest.shards))
         except ValueError as error:
             problems.append(str(error))
-            continue
-        if manifest is None:
             continue
         claimed |= {folder.name, *manifest.identity.schemas}
         problems += _stage_problems(run, folder, manifest)
