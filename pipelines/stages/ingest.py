@@ -16,13 +16,15 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.cluster import Executor, Synchronous
 from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.errors import StageError, TaskError
+from negcap.pipelines.engine.identity import Identity, hash_schema
 from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import Identity, describe, finish, finished, hash_schema, prepare, refuse_other
+from negcap.pipelines.engine.manifest import describe, finish, finished, prepare, refuse_other
 from negcap.pipelines.engine.progress import in_progress
+from negcap.pipelines.engine.remote_path import RemotePath
 from negcap.pipelines.engine.run import cause
 from negcap.pipelines.engine.shards import Receipt, remove_temporary
 from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.engine.storage import RemotePath, scratch_folder
+from negcap.pipelines.engine.storage import scratch_folder
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.ingestion import duplicates, web_text
 from negcap.pipelines.ingestion.calls import Work, find_range, group_range, pack_range, plan_range, read_part
