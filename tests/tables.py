@@ -7,16 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from negcap.pipelines.engine.manifest import (
-    MANIFEST,
-    Identity,
-    finish,
-    hash_schema,
-    manifest_of,
-    prepare,
-    read_manifest,
-    write_manifest,
-)
+from negcap.pipelines.engine.identity import Identity, hash_schema
+from negcap.pipelines.engine.manifest import MANIFEST, finish, manifest_of, prepare, read_manifest, write_manifest
 from negcap.pipelines.engine.shards import (
     RECEIPTS,
     Origin,

@@ -35,7 +35,13 @@ reading = options.together(
     click.option("--language-column", metavar="NAME", help="Column of each caption's language in such a table."),
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: the format."),
     options.limit,
-    click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images; default: 1000."),
+    click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images."),
+    click.option(
+        "--shard-mb",
+        type=float,
+        help="MB of captions' text per Parquet file, instead; default: 1000 captions, or up to 1 MB where "
+        "there would be more than 2048 files.",
+    ),
     options.several("--languages", "languages", "Refuse captions in other languages than this (ISO 639-1)."),
     click.option(
         "--boilerplate", is_flag=True, default=None, help="Refuse file names, web addresses and stock phrases."

@@ -17,7 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.manifest import hash_path, hash_value
+from negcap.pipelines.engine.identity import hash_value
+from negcap.pipelines.engine.manifest import hash_path
 
 PACKAGE = "negcap"
 ENGINE = "negcap.pipelines.engine"

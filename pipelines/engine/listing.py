@@ -26,11 +26,11 @@ Entries = Mapping[str, Mapping[str, Any]]  # of a shard, by table: `rows` and `s
 class Listing(Sequence[Entries]):
     """The entries of many shards, in a file. Raises ValueError when it is read and is not as written."""
 
-    def __init__(self, file: Path, count: int, sha256: str) -> None:
-        """count: the number of shards; sha256: of the file."""
-        if not file.name.startswith(PREFIX) or type(count) is not int or type(sha256) is not str:
+    def __init__(self, file: Path, shards: int, sha256: str) -> None:
+        """shards: their number; sha256: of the file."""
+        if not file.name.startswith(PREFIX) or type(shards) is not int or type(sha256) is not str:
             raise ValueError(f"must name the file, number and sha256 of its shards, has: {file.name!r:.60}")
-        self.file, self.count, self.sha256 = file, count, sha256
+        self.file, self.shards, self.sha256 = file, shards, sha256
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -40,13 +40,13 @@ class Listing(Sequence[Entries]):
         try:
             data = self.file.read_bytes()
         except OSError as error:
-            raise ValueError(f"{self.file} cannot be read: {error.strerror}") from error
+            raise ValueError(f"{self.file} cannot be read: {error.strerror}; run its stage again") from error
         if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise ValueError(f"{self.file} is damaged: its bytes are not those that were written")
+            raise ValueError(f"{self.file} is damaged: its bytes are not those that were written; run its stage again")
         return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
     def __len__(self) -> int:
-        return self.count
+        return self.shards
 
     def __iter__(self) -> Iterator[Entries]:
         for part in self._table.to_batches(ROWS):

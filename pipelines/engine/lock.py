@@ -19,7 +19,7 @@ from pathlib import Path
 
 from negcap.pipelines.engine.object_lock import object_lock
 from negcap.pipelines.engine.owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
-from negcap.pipelines.engine.storage import RemotePath
+from negcap.pipelines.engine.remote_path import RemotePath
 
 HEARTBEAT_SECONDS = 10
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from negcap.pipelines.engine.owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
-from negcap.pipelines.engine.storage import RemotePath
+from negcap.pipelines.engine.remote_path import RemotePath
 
 SETTLE_SECONDS = 1
 

@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING, Any
 from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.code import Code, code_of
 from negcap.pipelines.engine.errors import DamagedShardError, StageError, TaskError
+from negcap.pipelines.engine.identity import Identity, hash_schema
 from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import (
-    Identity,
-    describe,
-    finish,
-    hash_schema,
-    manifest_of,
-    prepare,
-)
+from negcap.pipelines.engine.manifest import describe, finish, manifest_of, prepare
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.reports import ShardProgress
 from negcap.pipelines.engine.shards import (

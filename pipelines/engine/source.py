@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import code_of
+from negcap.pipelines.engine.identity import Identity, hash_schema
 from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import (
-    Identity,
-    finish,
-    finished,
-    hash_schema,
-    prepare,
-    refuse_other,
-    summed_counts,
-)
+from negcap.pipelines.engine.manifest import finish, finished, prepare, refuse_other, summed_counts
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.run import reusable
 from negcap.pipelines.engine.shards import Origin, Receipt, remove_temporary

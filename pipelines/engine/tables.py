@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine.errors import DamagedShardError
-from negcap.pipelines.engine.manifest import Manifest, hash_value, manifest_of, receipts
+from negcap.pipelines.engine.identity import hash_value
+from negcap.pipelines.engine.manifest import Manifest, manifest_of, receipts
 from negcap.pipelines.engine.shards import (
     OLD_LAYOUT,
     RECEIPTS,

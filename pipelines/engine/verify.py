@@ -5,18 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from negcap.pipelines.engine.manifest import (
-    MANIFEST,
-    Identity,
-    Manifest,
-    hash_schema,
-    hash_table,
-    read_manifest,
-    receipts,
-)
+from negcap.pipelines.engine.identity import Identity, hash_schema
+from negcap.pipelines.engine.manifest import MANIFEST, Manifest, hash_table, read_manifest, receipts
 from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
 from negcap.pipelines.engine.storage import names
 
@@ -47,10 +40,11 @@ def verify(run: Path) -> Verdict:
     for folder in folders:
         try:
             manifest = read_manifest(folder)
+            if manifest is None:
+                continue
+            manifest = replace(manifest, shards=tuple(manifest.shards))
         except ValueError as error:
             problems.append(str(error))
-            continue
-        if manifest is None:
             continue
         claimed |= {folder.name, *manifest.identity.schemas}
         problems += _stage_problems(run, folder, manifest)

@@ -55,7 +55,8 @@ class Work:
 
     run: the run's folder. folder: of the spill files. key, provenance: of the shards (see engine.shards.Origin).
     outputs: the schemas of the tables, by name. parts, ranges, key_ranges: how many parts the source has, and how many
-    ranges of hashes of image_ids and of keys of `duplicates` there are (0: not known yet).
+    ranges of hashes of image_ids and of keys of `duplicates` there are (0: not known yet). shard_size: captions per
+    shard, at most (0: not known yet).
     """
 
     source: str
@@ -70,6 +71,7 @@ class Work:
     parts: int
     ranges: int = 0
     key_ranges: int = 0
+    shard_size: int = 0
 
     @property
     def rows(self) -> pa.Schema:
@@ -90,7 +92,7 @@ class Work:
 
 
 def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str, Any]:
-    """Read part `number`: these files, or the whole source. Returns `rows` read and the `first` rejected record."""
+    """Read part `number`: these files, or the whole source. Returns `rows`, `characters`, `first` rejected record."""
     rows, rejected, keys = (work.path(name, number) for name in ("rows", "rejected", "keys"))
     files_made = [rows, rejected, *([keys] if work.config.duplicates or work.config.near_duplicates else [])]
 
@@ -105,7 +107,7 @@ def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str,
             if len(files_made) == 3:
                 blocks = _with_keys(blocks, keys, work.config.near_duplicates)
             write_blocks(rows, work.rows, blocks)
-        return {"rows": reader.rows, "first": first_rejected(rejected)}
+        return {"rows": reader.rows, "characters": reader.characters, "first": first_rejected(rejected)}
 
     return work.once("read", number, files_made, make)
 
@@ -175,7 +177,7 @@ def plan_range(work: Work, low: int, high: int) -> int:
     import pyarrow as pa
 
     rows = read_range(_kept(work), pa.schema([kept_schema(work.rows).field("home")]), low, high)
-    return len(shard_sizes(image_sizes(rows["home"].to_numpy()).tolist(), work.config.shard_size))
+    return len(shard_sizes(image_sizes(rows["home"].to_numpy()).tolist(), work.shard_size))
 
 
 def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
@@ -193,9 +195,7 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     tables = {} if start and not len(rejected) else {"rejected_records": rejected}
     receipts: list[dict[str, Receipt]] = []
     first = 0
-    for index, (size, images) in enumerate(
-        shard_sizes(image_sizes(rows["home"].to_numpy()).tolist(), work.config.shard_size)
-    ):
+    for index, (size, images) in enumerate(shard_sizes(image_sizes(rows["home"].to_numpy()).tolist(), work.shard_size)):
         names = [name for name in work.outputs if name in tables or name != "rejected_records"]
         made = current_receipts(work.run, names, start + index, work.key)
         if made is None:

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from negcap.pipelines.ingestion.config import IngestConfig
 from negcap.pipelines.ingestion.rows import KEPT
 from negcap.schemas.captions import CAPTIONS
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
+
+
+def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
+    """How many captions a shard may have, given the number of those that were read and of their characters.
+
+    As the config says; else LEAST, or so many that there are at most SHARDS shards, but no more than MOST_MB of text:
+    a core of one machine has work from a small source on, and a cluster does not get millions of files.
+    """
+    per_mb = 1_000_000 * captions / max(1, characters)
+    if config.shard_mb is not None:
+        return max(1, int(config.shard_mb * per_mb))
+    return config.shard_size or max(LEAST, min(captions // SHARDS, int(MOST_MB * per_mb)))
 
 
 def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:

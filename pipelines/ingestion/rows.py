@@ -44,8 +44,8 @@ def rejected_schema() -> pa.Schema:
 class Reader:
     """Turns records into blocks of rows, and counts them.
 
-    rows: how many records were read, rejected ones included. full: whether a record was dropped because its image is
-    not among the first `limit`.
+    rows: how many records were read, rejected ones included. characters: in the captions of the others. full: whether a
+    record was dropped because its image is not among the first `limit`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Reader:
 
         schema: of the rows, see `rows_schema`. rejected: called with blocks of rejected records.
         """
-        self.rows = 0
+        self.rows = self.characters = 0
         self.full = False
         self._part, self._limit, self._schema, self._rejected = part, limit, schema, rejected
         self._images: set[str] = set()
@@ -74,6 +74,7 @@ class Reader:
                     self._flush_rejected()
                 continue
             source, line, image, text, split, language, number, id, kept = record
+            self.characters += len(text)
             if id is not None:
                 last_image, last_id = None, id
             elif image != last_image:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -37,7 +37,7 @@ def write_page(run: Path) -> Path | None:
     return path
 
 
-def page(name: str, stages: dict[str, Sequence[Measured]]) -> str:
+def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
     """The page in Markdown, given the lines of each stage of the run `name`."""
     parts = [f"# Work on {name}\n", _table(HEAD, [_row(stage, lines) for stage, lines in stages.items()])]
     for stage, lines in stages.items():

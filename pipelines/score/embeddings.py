@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from negcap.pipelines.engine import provenance
-from negcap.pipelines.engine.manifest import hash_value
+from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import read_table

@@ -16,19 +16,21 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.cluster import Executor, Synchronous
 from negcap.pipelines.engine.code import code_of
 from negcap.pipelines.engine.errors import StageError, TaskError
+from negcap.pipelines.engine.identity import Identity, hash_schema
 from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import Identity, describe, finish, finished, hash_schema, prepare, refuse_other
+from negcap.pipelines.engine.manifest import describe, finish, finished, prepare, refuse_other
 from negcap.pipelines.engine.progress import in_progress
+from negcap.pipelines.engine.remote_path import RemotePath
 from negcap.pipelines.engine.run import cause
 from negcap.pipelines.engine.shards import Receipt, remove_temporary
 from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.engine.storage import RemotePath, scratch_folder
+from negcap.pipelines.engine.storage import scratch_folder
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.ingestion import duplicates, web_text
 from negcap.pipelines.ingestion.calls import Work, find_range, group_range, pack_range, plan_range, read_part
 from negcap.pipelines.ingestion.config import IngestConfig
 from negcap.pipelines.ingestion.duplicates import BANDS
-from negcap.pipelines.ingestion.packing import captions, in_order
+from negcap.pipelines.ingestion.packing import captions, captions_per_shard, in_order
 from negcap.pipelines.ingestion.rows import PART_BITS, Reader, rows_schema
 from negcap.pipelines.ingestion.siblings import group
 from negcap.pipelines.readers.record import MAX_CAPTIONS, Record, Rejected
@@ -40,7 +42,10 @@ if TYPE_CHECKING:
 NAME = "ingest"
 TEMPORARY = ".ingest"
 # settings that are part of what a run was made from only if they are used: runs were made before there were such
-UNSET = ("language_column", "id_column", "keep_columns", "languages", "boilerplate", "duplicates", "near_duplicates")
+UNSET = (
+    *("language_column", "id_column", "keep_columns", "languages", "boilerplate", "duplicates", "near_duplicates"),
+    "shard_mb",
+)
 MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
 MANY_BYTES = 1 << 28
 KEY_RANGE_ROWS = 1 << 22  # keys of captions that are compared in one call
@@ -165,7 +170,8 @@ def _make(
         keys = total * (1 + BANDS if work.config.near_duplicates else 1)
         work = replace(work, key_ranges=max(1, -(-keys // KEY_RANGE_ROWS)))
         _each(executor, find_range, [(work, number) for number in range(work.key_ranges)])
-    work = replace(work, ranges=max(1, -(-total // RANGE_ROWS)))
+    size = captions_per_shard(work.config, total, sum(part["characters"] for part in read))
+    work = replace(work, ranges=max(1, -(-total // RANGE_ROWS)), shard_size=size)
     grouped = _each(executor, group_range, [(work, number) for number in range(work.ranges)])
     first = min((call["first"] for call in (*read, *grouped) if call["first"]), default=None)
     bad = Rejected(*first[1:]) if first else None

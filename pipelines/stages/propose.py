@@ -14,7 +14,8 @@ from negcap.pipelines.endpoint.collect import Answers, Asker, collect
 from negcap.pipelines.endpoint.json_answers import negatives_in
 from negcap.pipelines.endpoint.messages import Answer, Request, chat
 from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.manifest import describe, hash_value, read_manifest
+from negcap.pipelines.engine.identity import hash_value
+from negcap.pipelines.engine.manifest import describe, read_manifest
 from negcap.pipelines.engine.run import hash_inputs
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult

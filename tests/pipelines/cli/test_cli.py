@@ -96,7 +96,6 @@ def test_the_command_line_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "flag, module, config, field",
     [
-        ("--shard-size", "ingest", "IngestConfig", "shard_size"),
         ("--language", "ingest", "IngestConfig", "language"),
         ("--theta", "lexicon", "LexiconConfig", "theta"),
         ("--per-family", "negatives", "NegativesConfig", "per_family"),

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -125,11 +126,18 @@ def certificates(tmp_path: Path) -> dict[str, str]:
         }
 
 
+def wait_for(file: Path) -> None:
+    """Wait until a file is there, a minute at most."""
+    deadline = time.monotonic() + 60
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 @pytest.mark.dask
 def test_workers_that_come_and_go_lose_nothing(
     run: Path, tmp_path: Path, expected: dict[str, bytes], certificates: dict[str, str]
 ) -> None:
-    """A scheduler and workers in processes of their own, with TLS: the first worker is killed, a second one comes."""
+    """Scheduler and workers are processes of their own, with TLS; the only worker is killed, then another one comes."""
     file, killed = tmp_path / "scheduler.json", tmp_path / "killed"
     environment = {**os.environ, **certificates, "PYTHONPATH": str(ROOT), "TOY_KILL": str(killed)}
     started: list[subprocess.Popen] = []
@@ -142,12 +150,12 @@ def test_workers_that_come_and_go_lose_nothing(
     try:
         start("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0")
         start("worker", "--nthreads", "1", "--no-nanny")
-        start("worker", "--nthreads", "1", "--no-nanny", "--lifetime", "3s")
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(file)
+        coming = threading.Thread(target=lambda: (wait_for(killed), start("worker", "--nthreads", "1", "--no-nanny")))
+        coming.start()
         run_toys(run, scheduler=str(file))
-        assert killed.exists()
+        coming.join()
+        assert started[1].wait() < 0  # it was killed
         assert file.read_text().count("tls://127.0.0.1")
     finally:
         for process in reversed(started):

@@ -27,7 +27,7 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
 from negcap.pipelines.ingestion import calls
 from negcap.pipelines.ingestion import rows as rows_of_spill
-from negcap.pipelines.ingestion.packing import shard_sizes
+from negcap.pipelines.ingestion.packing import captions_per_shard, shard_sizes
 from negcap.pipelines.readers import ReadOptions
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
@@ -95,7 +95,7 @@ def test_shards_say_what_they_were_made_from_and_not_where_or_when(kites, tmp_pa
     assert metadata[b"stage"] == b"ingest"
     assert metadata[b"negcap_version"] == b"0"
     config = json.loads(metadata[b"config"])
-    assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", 1000)
+    assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", None)
     inputs = read_manifest(tmp_path / "run/captions").identity.inputs
     assert list(inputs) == ["kites.csv"]
     everything = b"".join(contents(tmp_path / "run").values())
@@ -173,6 +173,30 @@ def test_spilled_captions_are_those_of_the_grouped_file(tmp_path, monkeypatch):
 )
 def test_shard_sizes(sizes, shard_size, expected):
     assert shard_sizes(sizes, shard_size) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "captions", "characters", "expected"),
+    [
+        ({"shard_size": 7}, 10**9, 10**11, 7),
+        ({"shard_mb": 0.5}, 1_000, 50_000, 10_000),
+        ({"shard_mb": 1e-9}, 1_000, 50_000, 1),
+        ({}, 0, 0, 1_000),
+        ({}, 2_000_000, 100_000_000, 1_000),
+        ({}, 20_480_000, 1_024_000_000, 10_000),
+        ({}, 400_000_000, 20_000_000_000, 20_000),
+        ({}, 400_000_000, 800_000_000_000, 1_000),
+    ],
+)
+def test_captions_per_shard(config, captions, characters, expected):
+    assert captions_per_shard(IngestConfig(**config), captions, characters) == expected
+
+
+def test_rows_do_not_depend_on_the_size_of_shards(kites, tmp_path):
+    run_ingest(kites, tmp_path / "one")
+    run_ingest(kites, tmp_path / "two", shard_mb=0.0001)
+    assert captions(tmp_path / "one") == captions(tmp_path / "two")
+    assert [len(list_shards(tmp_path / name / "captions")) for name in ("one", "two")] == [1, 5]
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -346,7 +370,8 @@ def test_a_missing_source_and_an_output_that_is_a_file(kites, tmp_path):
     ("change", "message"),
     [
         ({"limit": 2}, "limit was unset, is now 2"),
-        ({"shard_size": 4}, "shard_size was 1000, is now 4"),
+        ({"shard_size": 4}, "shard_size was unset, is now 4"),
+        ({"shard_mb": 0.5}, "shard_mb was unset, is now 0.5"),
         ({"source_name": "hill"}, "source_name was .*, is now hill"),
         ({"language": "de"}, "language was en, is now de"),
     ],
@@ -513,6 +538,8 @@ def test_multi30k_captions_in_two_languages(tmp_path):
         ),
         ({"limit": 0}, "limit must be >= 1, was: 0"),
         ({"shard_size": 0}, "shard_size must be >= 1, was: 0"),
+        ({"shard_mb": 0}, "shard_mb must be > 0, was: 0"),
+        ({"shard_mb": 1, "shard_size": 9}, "shard_size and shard_mb exclude each other"),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
         ({"source_name": "a:b"}, "source_name must be of letters, digits and . _ -, was: a:b"),
     ],

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import OtherConfigError, StageError
-from negcap.pipelines.engine.manifest import Identity, finish, hash_schema, prepare
+from negcap.pipelines.engine.identity import Identity, hash_schema
+from negcap.pipelines.engine.manifest import finish, prepare
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.engine.tables import read_table
