@@ -41,7 +41,7 @@ def group(rows: pa.Table, refused: Mapping[int, str] | None = None) -> Grouped:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    repeated = pa.table({})
+    repeated, refused = pa.table({}), refused or {}
     if refused:
         mask = pa.array(np.isin(rows["position"].to_numpy(), np.fromiter(refused, np.uint64, len(refused))))
         repeated, rows = rows.filter(mask), rows.filter(pc.invert(mask)).combine_chunks()

@@ -86,7 +86,8 @@ def _asked(options: ReadOptions) -> ReadOptions:
 
 def _samples(url: str) -> Iterator[tuple[str, str, dict[str, Any] | str]]:
     """Key, image and fields of each sample; instead of the fields, what is wrong with them."""
-    key, image, fields, wrong = "", "", {}, ""
+    key, image, wrong = "", "", ""
+    fields: dict[str, Any] = {}
     for member, content in _members(url):
         folder, _, name = member.rpartition("/")
         stem, _, suffix = name.partition(".")
@@ -120,7 +121,7 @@ def _members(url: str) -> Iterator[tuple[str, bytes | str | None]]:
         tarfile.open(fileobj=file, mode="r:") as tar,
     ):
         for member in tar:
-            tar.members = []  # it would keep them all
+            tar.members = []  # type: ignore[attr-defined]  # it would keep them all
             suffix = member.name.rpartition("/")[2].partition(".")[2].lower()
             if not member.isfile():
                 continue

@@ -125,8 +125,10 @@ def ingest(
     """Read the captions of a source into a run; see negcap.pipelines.stages.ingest."""
     from negcap.pipelines.stages import ingest as stage
 
-    given = {"metadata": provenance.package(), "progress": progress, "overwrite": overwrite}
-    return stage.ingest(source, run, config, executor=executor, **given)
+    metadata = provenance.package()
+    return stage.ingest(
+        source, run, config, metadata=metadata, progress=progress, executor=executor, overwrite=overwrite
+    )
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:

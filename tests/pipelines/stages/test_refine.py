@@ -261,7 +261,7 @@ def test_groups_of_shards() -> None:
 def test_a_large_table_is_refined_in_groups_of_shards(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     module = sys.modules["negcap.pipelines.stages.refine"]
-    monkeypatch.setattr(module, "GROUP_ROWS", 900)
+    monkeypatch.setattr(module, "GROUP_ROWS", 1000)
     monkeypatch.setattr(module, "AT_ONCE", 1)
     rows = module.read_rows
 
