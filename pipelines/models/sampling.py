@@ -27,7 +27,9 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
     longest: how many of a sentence's words are used, at most; None: all.
     """
     starts = offsets[rows]
-    lengths, order = (offsets[rows + 1] - starts).clamp(max=longest).sort(descending=True, stable=True)
+    lengths = offsets[rows + 1] - starts
+    lengths = lengths if longest is None else lengths.clamp(max=longest)
+    lengths, order = lengths.sort(descending=True, stable=True)
     steps = torch.arange(int(lengths[0]))[:, None]
     present = steps < lengths[None, :]
     inverse = torch.empty_like(order)
