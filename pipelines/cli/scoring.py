@@ -29,6 +29,11 @@ from negcap.pipelines.cli.options import FOLDER
 @click.option("--threads", type=int, help="CPU threads; default: one per core.")
 @click.option("--batch", type=int, help="Images or texts computed at once; default: 64.")
 @click.option("--resamples", type=int, help="Resamples of the bootstrap; default: 1000.")
+@click.option("--concurrency", type=int, help="Endpoint: requests in flight at once; default: 8.")
+@click.option("--timeout", type=float, help="Endpoint: seconds to wait for an answer; default: 120.")
+@click.option("--attempts", type=int, help="Endpoint: how often a request is sent before giving up; default: 6.")
+@click.option("--max-tokens", type=int, help="Endpoint: tokens of an answer; default: 16.")
+@click.option("--max-requests", type=int, help="Endpoint: requests in all, earlier ones included; default: no limit.")
 @click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--page", type=FOLDER, metavar="FILE", help="Write an HTML page of all models, too.")
@@ -51,8 +56,9 @@ def score(
     of the best of the baselines of negcap blind.
 
     Models: hf:FOLDER (transformers), open_clip:ARCHITECTURE:WEIGHTS, sentence-transformers:FOLDER, onnx:IMAGES,TEXTS
-    (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere). Vectors are kept in
-    the run, so that another protocol, or an interrupted run, does not compute them again.
+    (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere), endpoint:URL#MODEL (an
+    OpenAI-compatible chat API, asked six questions per pair; key in OPENAI_API_KEY). Vectors and answers are kept in
+    the run, so that another protocol, or an interrupted run, does not compute or ask them again.
 
     \b
     Example: negcap score outputs/mine --model hf:clip-vit-base-patch32 --images photos --split test

@@ -19,7 +19,8 @@ CHANCE = {  # %, of a reader who guesses; of the others it depends on the number
     "text": 25.0,
     "image": 25.0,
     "group": 100 / 6,
-    "yes or no": 50.0,
+    "both orders": 25.0,
+    "yes or no": 25.0,
 }
 SAYS = {
     "pairs": "the caption scores above its negative",
@@ -32,6 +33,7 @@ SAYS = {
     "image to text": "an own caption ranks first among all captions",
     "image to text, own negatives": "the same with the negatives of the own captions",
     "image to text, all negatives": "the same with all negatives",
+    "both orders": "of caption and negative, the model chooses the caption in either order",
     "yes or no": "the model says yes to the caption, and no to its negative",
 }
 

@@ -27,6 +27,7 @@ MODELS = {  # the part of a model's name before the colon -> module of its loade
     "open_clip": ("open_clip_model", "ARCHITECTURE:WEIGHTS"),
     "sentence-transformers": ("sentence_transformers_model", "FOLDER"),
     "onnx": ("onnx_model", "IMAGES,TEXTS"),
+    "endpoint": ("", "URL#MODEL"),
 }
 CACHE = Path(".cache", "score")  # of a published set
 
@@ -66,9 +67,13 @@ def score_one(
     progress: Progress,
 ) -> ModelScores:
     """Score one model; see `score`. blind: the most telling blind baselines by protocol and group."""
+    place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
+    if kind == "endpoint":
+        from negcap.pipelines.score.chat import score_endpoint
+
+        return score_endpoint(rest, tests, place, model, blind, config, progress)
     loader: Any = import_module(f"{ENCODERS}.{MODELS[kind][0]}")
     embedder = loader.load(rest, tests, source, config)
-    place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
     found = embed(embedder, tests, place, config.batch, progress)
     return measure_model(model, found, tests, blind, config)
 
