@@ -24,10 +24,11 @@ REASONS = (
 READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "lines")
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
-    *("webdataset", "huggingface", "coco"),
+    *("webdataset", "huggingface", "snli", "coco"),
 )
 PICKS = ("first", "random")
 MODELS = ("vse", "vse++", "vse-c", "univse", "order")
+HYPERNYM_ROWS = ("transitive", "word2gauss", "symmetric", "bilinear", "order")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")

@@ -41,6 +41,7 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "quality": "Measure, choose, publish",
     "images": "Image features, synthetic scenes",
     "training": "Train and evaluate models",
+    "order": "Order-embeddings of concepts and sentences",
     "captioner": "Write captions",
 }
 RENAMED = {  # flags of version 0.1, which are accepted by commands with the new flag

@@ -7,7 +7,7 @@ import pytest
 
 import negcap.pipelines.models
 
-ORDER = ("", "evaluation", "univse", "trainer", "captioner")
+ORDER = ("", "evaluation", "univse", "trainer", "order", "captioner")
 FOLDER = Path(next(iter(negcap.pipelines.models.__path__)))
 SOURCES = sorted(FOLDER.rglob("*.py"))
 
