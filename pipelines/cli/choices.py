@@ -31,12 +31,13 @@ REASONS = (
 READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "lines")
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
-    *("webdataset", "huggingface", "coco", "clip_benchmark", "triplet", "dpo", "mcq", "lmms-eval", "negbench"),
+    *("webdataset", "huggingface", "snli", "coco", "clip_benchmark", "triplet", "dpo", "mcq", "lmms-eval", "negbench"),
 )
 NAMES = ("negcap", "sugarcrepe")
 PICKS = ("first", "random")
 CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
 MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", *CONTRASTIVE)
+HYPERNYM_ROWS = ("transitive", "word2gauss", "symmetric", "bilinear", "order")
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")

@@ -14,6 +14,7 @@ from negcap.pipelines.publish.publication import Column, FileSet, RecordSet
 
 ENCODINGS = {
     ".json": "application/json",
+    ".jsonl": "application/jsonlines",
     ".csv": "text/csv",
     ".tsv": "text/tab-separated-values",
     ".txt": "text/plain",

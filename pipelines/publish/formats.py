@@ -14,6 +14,7 @@ from negcap.pipelines.publish import (
     negbench,
     negclip,
     open_clip,
+    snli,
     sugarcrepe,
     sugarcrepe_pp,
     triplet,
@@ -91,6 +92,12 @@ FORMATS: dict[str, Format] = {
         "operator, `load_dataset('path/of/this/folder', split='$split')` those of all operators.",
         embeds=True,
         card_fields=huggingface.card_fields,
+    ),
+    "snli": Format(
+        snli.write,
+        "SNLI, one JSONL file per split: captions with what they entail and contradict",
+        "`pd.read_json('$file', lines=True)`: a premise `sentence1`, a hypothesis `sentence2` and a `gold_label`, "
+        "`entailment` or `contradiction`, as often the one as the other. `negcap entail` reads it.",
     ),
     "coco": Format(
         coco.write,

@@ -147,7 +147,8 @@ def test_what_cannot_be_asked_is_named(
     [
         ("A", "A"), ("b.", "B"), ("(A) The dog", "A"), ("**B**", "B"), ("The answer is B.", "B"), ("Option A", "A"),
         ("<think>B?</think>\nA", "A"), ("Answer: B", "B"), ("A. A dog runs.", "A"), ("Both", ""), ("", ""),
-        ("An image of", ""), ("A dog runs.", ""), ("B is right", "B"), ("Neither A nor B", ""), ("I cannot tell", ""), ("Aren't they equal?", ""),
+        ("An image of", ""), ("A dog runs.", ""), ("B is right", "B"), ("Neither A nor B", ""), ("I cannot tell", ""),
+        ("Aren't they equal?", ""),
     ],
 )  # fmt: skip
 def test_letters_are_read_or_undecided(text: str, read: str) -> None:

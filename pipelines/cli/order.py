@@ -1,0 +1,100 @@
+"""Commands for order-embeddings: hypernyms and entailment. They read no run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import HYPERNYM_ROWS, SIMILARITIES
+from negcap.pipelines.cli.group import negcap, one_line_errors
+from negcap.pipelines.cli.options import FOLDER
+
+output = click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the results.")
+seeds = click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1, …; default: 1.")
+threads = click.option("--threads", type=int, help="CPU threads; default: one per core.")
+
+
+def _say(quiet: bool) -> Callable[[str], None]:
+    """Print a line of progress on stderr, or nothing."""
+    return lambda line: None if quiet else print(line, file=sys.stderr, flush=True)
+
+
+@negcap.command()
+@output
+@options.several("--row", "rows", "Row of the table to make; default: all.", choices=HYPERNYM_ROWS)
+@seeds
+@click.option("--wordnet", type=FOLDER, metavar="FILE", help="Taxonomy in Parquet; default: the shipped WordNet 3.0.")
+@click.option("--held-out", type=int, help="True pairs in each of the held-out parts; default: 4000.")
+@click.option("--dim", type=int, help="Dimensions of a concept's vector; default: 50.")
+@click.option("--epochs", type=int, help="Passes over the true pairs; default: 20.")
+@click.option("--batch-size", type=int, help="True pairs per batch, each with a false one; default: 500.")
+@click.option("--learning-rate", type=float, help="Learning rate of Adagrad; default: 0.3.")
+@click.option("--margin", type=float, help="Margin of false pairs; default: 1, word2gauss 7.")
+@click.option("--root", is_flag=True, default=None, help="order: take the root of the penalty, as the released code.")
+@click.option("--absolute", is_flag=True, default=None, help="order: absolute coordinates instead of clamped ones.")
+@options.several("--concept", "concepts", "Concept in the picture, such as dog.n.01; default: twenty.")
+@threads
+@options.quiet
+def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
+    """Predict hypernyms of WordNet's nouns by order-embeddings.
+
+    Table 1 of Vendrov et al. (2016): the transitive closure of the known pairs, word2gauss, a symmetric and a bilinear
+    model, and order-embeddings, on held-out pairs. Prints Markdown; writes it to DIR with JSON, the vectors of all
+    concepts, and hypernyms.png, some concepts in two dimensions.
+
+    \b
+    Example: negcap hypernyms --output outputs/hypernyms --seeds 3
+    """
+    from negcap.pipelines.models.order.config import HypernymConfig
+
+    given = options.only_set(given)
+    with one_line_errors():
+        config = HypernymConfig(**given)
+        from negcap.pipelines.models.order.hypernyms import predict_hypernyms
+
+        print(predict_hypernyms(config, output, _say(quiet)))
+
+
+@negcap.command()
+@click.argument("train", type=FOLDER)
+@click.argument("validation", type=FOLDER, metavar="DEV")
+@click.argument("test", type=FOLDER)
+@output
+@options.several(
+    "--similarity", "similarities", "How sentences are compared; default: order and cosine.", choices=SIMILARITIES
+)
+@seeds
+@click.option("--margin", type=float, help="Margin of pairs that are not entailed; default: the best of four on DEV.")
+@click.option("--epochs", type=int, help="Passes over the pairs; default: 10.")
+@click.option("--batch-size", type=int, help="Pairs per batch; default: 128.")
+@click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3.")
+@click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2.")
+@click.option("--joint", type=int, help="Dimensions of a sentence's vector; default: 1024.")
+@click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 300.")
+@click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to start from: GloVe's text form or npz.")
+@click.option("--min-count", type=int, help="Occurrences in TRAIN that a word of the vocabulary needs; default: 1.")
+@options.device
+@options.quiet
+def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool, **given: Any) -> None:
+    """Train and test textual entailment by order-embeddings.
+
+    Table 3 of Vendrov et al. (2016): is a hypothesis entailed by its premise? TRAIN, DEV and TEST are files of SNLI
+    (.jsonl, .txt), of SICK, or of `negcap publish --format snli`. Pairs whose gold label is "-" are left out. Prints
+    Markdown; writes it to DIR with JSON and the weights.
+
+    \b
+    Example: negcap entail snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl --output outputs/entailment
+    """
+    from negcap.pipelines.models.order.config import EntailConfig
+
+    given = options.only_set(given)
+    with one_line_errors():
+        config = EntailConfig(**given)
+        from negcap.pipelines.models.order.entailment import entail as fit
+
+        print(fit(train, validation, test, config, output, _say(quiet)))

@@ -1,0 +1,178 @@
+"""Hypernym prediction on WordNet: Table 1 and Figure 2 of Vendrov et al. (2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.models.markdown import markdown_table
+from negcap.pipelines.models.order.config import HypernymConfig
+from negcap.pipelines.models.order.energies import ENERGIES, Energy
+from negcap.pipelines.models.order.pairs import accuracy, best_threshold, max_margin_loss, pair_loss
+from negcap.pipelines.models.order.plane import chosen_concepts, draw_plane
+from negcap.pipelines.models.order.taxonomy import (
+    SplitPairs,
+    Taxonomy,
+    contains,
+    false_pairs,
+    keys,
+    read_taxonomy,
+    split_pairs,
+    transitive_closure,
+)
+
+EVALUATED_EVERY = 100  # batches
+MARGIN, GAUSSIAN_MARGIN = 1.0, 7.0
+PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
+# Losses without a lower bound, or with a margin between a true and a false pair, are taken pair by pair
+MAX_MARGIN = ("word2gauss", "bilinear")
+Say = Callable[[str], None]
+
+
+class HeldOut(NamedTuple):
+    """Pairs of concepts (n, 2) and whether the first lies below the second, (n,) bool: as many true as false ones."""
+
+    pairs: Tensor
+    related: Tensor
+
+
+class Found(NamedTuple):
+    """On the test pairs, in %: the accuracy, the share of true pairs that are found, and of false pairs refused."""
+
+    accuracy: float
+    true: float
+    false: float
+
+
+def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda line: None) -> str:
+    """Make the rows of Table 1; returns them as Markdown.
+
+    Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each
+    row and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure 2). say: called
+    with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown concept.
+    """
+    from safetensors.torch import save
+
+    torch.set_num_threads(config.threads)
+    taxonomy = read_taxonomy(config.wordnet)
+    concepts = chosen_concepts(taxonomy, config.concepts)
+    results: dict[str, list[Found]] = {row: [] for row in config.rows}
+    weights: dict[str, bytes] = {}
+    for seed in range(config.seeds):
+        rng = np.random.default_rng(seed)
+        split = split_pairs(taxonomy.closure, config.held_out, rng)
+        held = {name: _held_out(getattr(split, name), taxonomy, rng) for name in ("validation", "threshold", "test")}
+        for row in config.rows:
+            if row == "transitive":
+                found = transitive(split, held["test"], len(taxonomy.names))
+            else:
+                energy, found = train_energy(row, split, held, taxonomy, config, seed, say)
+                weights[f"{row}-{seed}"] = save(dict(energy.state_dict()))
+            results[row].append(found)
+            say(f"{row}, seed {seed}: {found.accuracy:.1f} % right on {len(held['test'].pairs):,} test pairs")
+    text = to_markdown(results, config)
+    output.mkdir(parents=True, exist_ok=True)
+    draw_plane(taxonomy, concepts, output / "hypernyms.png")
+    for name, tensors in weights.items():
+        write_atomically(output / f"{name}.safetensors", tensors)
+    write_json(output / "concepts.json", taxonomy.names)
+    write_json(output / "hypernyms.json", {row: [found._asdict() for found in each] for row, each in results.items()})
+    write_atomically(output / "hypernyms.md", (text + "\n").encode())
+    return text
+
+
+def _held_out(true: np.ndarray, taxonomy: Taxonomy, rng: np.random.Generator) -> HeldOut:
+    false = false_pairs(true, taxonomy.closure, len(taxonomy.names), rng)
+    related = torch.arange(2 * len(true)) < len(true)
+    return HeldOut(torch.from_numpy(np.concatenate([true, false])), related)
+
+
+def transitive(split: SplitPairs, test: HeldOut, concepts: int) -> Found:
+    """The row without learning: a pair is true if a chain of the pairs that are not for the test connects it."""
+    given = np.concatenate([split.train, split.validation, split.threshold])
+    reachable = keys(transitive_closure(given, concepts), concepts)
+    penalties = torch.from_numpy(~contains(reachable, keys(test.pairs.numpy(), concepts))).double()
+    return _found(penalties, test.related, 0.5)
+
+
+def train_energy(
+    row: str,
+    split: SplitPairs,
+    held: Mapping[str, HeldOut],
+    taxonomy: Taxonomy,
+    config: HypernymConfig,
+    seed: int,
+    say: Say = lambda line: None,
+) -> tuple[Energy, Found]:
+    """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test.
+
+    held: the parts validation, threshold and test with as many false pairs. False pairs to train on are drawn anew in
+    every epoch. Evaluated every 100 batches, and at the end of an epoch.
+    """
+    generator, rng = Generator().manual_seed(seed), np.random.default_rng([seed, 1])
+    options = {"root": config.root, "absolute": config.absolute} if row == "order" else {}
+    energy = ENERGIES[row](len(taxonomy.names), config.dim, generator, **options)
+    margin = config.margin if config.margin is not None else GAUSSIAN_MARGIN if row == "word2gauss" else MARGIN
+    loss = max_margin_loss if row in MAX_MARGIN else pair_loss
+    optimizer = torch.optim.Adagrad(energy.parameters(), lr=config.learning_rate)
+    best, threshold, kept = -1.0, 0.0, {}
+    for epoch in range(1, config.epochs + 1):
+        for step, (true, false) in enumerate(_batches(split.train, taxonomy, config.batch_size, rng), 1):
+            optimizer.zero_grad(set_to_none=True)
+            loss(energy(*true.T), energy(*false.T), margin).backward()
+            optimizer.step()
+            energy.constrain(torch.cat([true, false]).flatten())
+            if step % EVALUATED_EVERY == 0 or step == -(-len(split.train) // config.batch_size):
+                t = best_threshold(penalties_of(energy, held["threshold"].pairs), held["threshold"].related)
+                right = accuracy(penalties_of(energy, held["validation"].pairs), held["validation"].related, t)
+                if right > best:
+                    best, threshold = right, t
+                    kept = {name: value.clone() for name, value in energy.state_dict().items()}
+        say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
+    energy.load_state_dict(kept)
+    return energy, _found(penalties_of(energy, held["test"].pairs), held["test"].related, threshold)
+
+
+def _batches(
+    train: np.ndarray, taxonomy: Taxonomy, size: int, rng: np.random.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The true pairs of an epoch in batches (b, 2), each with as many new false pairs (b, 2)."""
+    true = train[rng.permutation(len(train))]
+    false = false_pairs(true, taxonomy.closure, len(taxonomy.names), rng)
+    yield from zip(torch.from_numpy(true).split(size), torch.from_numpy(false).split(size), strict=True)
+
+
+@torch.no_grad()
+def penalties_of(energy: Energy, pairs: Tensor) -> Tensor:
+    """The penalties (n,) of pairs of concepts (n, 2)."""
+    return energy(*pairs.T)
+
+
+def _found(penalties: Tensor, related: Tensor, threshold: float) -> Found:
+    return Found(
+        accuracy(penalties, related, threshold),
+        accuracy(penalties[related], related[related], threshold),
+        accuracy(penalties[~related], related[~related], threshold),
+    )
+
+
+def to_markdown(results: Mapping[str, list[Found]], config: HypernymConfig) -> str:
+    """Table 1: per row the means over its seeds, with the lowest and highest accuracy, and the paper's accuracy."""
+    rows = []
+    for row, each in results.items():
+        accuracies = [found.accuracy for found in each]
+        spread = f" ({min(accuracies):.1f}–{max(accuracies):.1f})" if len(each) > 1 else ""
+        means = [mean(found[k] for found in each) for k in range(3)]
+        rows.append([row, f"{means[0]:.1f}{spread}", f"{means[1]:.1f}", f"{means[2]:.1f}", f"{PAPER[row]:.1f}"])
+    head = ["hypernyms", "accuracy, %", "true pairs found, %", "false pairs refused, %", "paper, %"]
+    seeds = "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
+    return (
+        f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}.\n\n{markdown_table(head, rows)}"
+    )

@@ -1,0 +1,132 @@
+"""SNLI: one JSONL file per split with `gold_label`, `sentence1`, `sentence2`, `captionID` and `pairID`.
+
+Bowman et al. 2015. A caption is the premise of two hypotheses: itself, cut to one of its relations ("A dog runs on the
+grass"), which it entails; and the same part of one of its negatives ("A dog runs on the sand"), which it contradicts.
+Both are cut alike, and every caption has as many of the one as of the other, so that neither length nor frequency tells
+the label without the premise. A cut is contiguous and shorter than the caption.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from negcap.augment.rng import record_rng
+from negcap.pipelines.engine.tables import has_table
+from negcap.pipelines.publish.publication import Column, Files, Publication, RecordSet
+from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.tables.columns import columns_of
+
+COLUMNS = (
+    Column("gold_label", "entailment or contradiction"),
+    Column("sentence1", "the premise, a true caption"),
+    Column("sentence2", "the hypothesis, a part of the caption or of its negative"),
+    Column("captionID", "the caption_id of the premise"),
+    Column("pairID", "identifies the pair"),
+    Column("operator", "what made the negative of this pair or, of an entailed one, of its counterpart"),
+)
+ENTAILED, CONTRADICTED = "entailment", "contradiction"
+
+
+class Span(NamedTuple):
+    """A part of a text, from one character to another."""
+
+    start: int
+    end: int
+
+
+def write(publication: Publication, folder: Path) -> list[RecordSet]:
+    """Write `{split}.jsonl`; one record set per file.
+
+    Raises ValueError for a run without parses or components, or if no negative lies in a relation of its caption.
+    """
+    run = publication.selection.run
+    for table, verb in (("parses", "parse"), ("components", "components")):
+        if not has_table(run, table):
+            raise ValueError(f"format snli needs the table {table}, {run} has none: negcap {verb} makes it")
+    cuts = _cuts_of_run(run)
+    known: Mapping[str, list[Span]] = {}
+    with Files(folder, lambda file: file.open("w", encoding="utf-8", newline="\n")) as files:
+        for example in publication.examples():
+            while example.caption_id not in known:
+                known = next(cuts, None) or _missing(example.caption_id)
+            for row in _pairs(example, known[example.caption_id]):
+                files[f"{example.split}.jsonl"].write(json.dumps(row) + "\n")
+        if not files:
+            raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
+    return [RecordSet(name, "captions and what they entail or contradict", COLUMNS) for name in files]
+
+
+def _missing(caption_id: str) -> Mapping[str, list[Span]]:
+    raise ValueError(f"components must have a row for each caption in the order of the captions, lack: {caption_id}")
+
+
+def _pairs(example: Example, cuts: list[Span]) -> Iterator[dict[str, str]]:
+    """The pairs of a caption: for each cut an entailed one, and one with a negative that changes only this part.
+
+    A cut without such a negative is left out; of several, one is drawn by the ids.
+    """
+    for cut in cuts:
+        fitting = [negative for negative in example.negatives if _changed(example.text, negative.text, cut)]
+        if not fitting:
+            continue
+        negative = record_rng(0, "snli", f"{example.caption_id}#{cut.start}").choice(fitting)
+        longer = len(negative.text) - len(example.text)
+        hypotheses = {
+            ENTAILED: example.text[cut.start : cut.end],
+            CONTRADICTED: negative.text[cut.start : cut.end + longer],
+        }
+        for label, hypothesis in hypotheses.items():
+            yield {
+                "gold_label": label,
+                "sentence1": example.text,
+                "sentence2": _sentence(hypothesis, example.text),
+                "captionID": example.caption_id,
+                "pairID": f"{example.caption_id}#{cut.start}-{cut.end}{label[0]}",
+                "operator": negative.operator,
+            }
+
+
+def _changed(caption: str, negative: str, cut: Span) -> bool:
+    """Whether a negative differs from its caption within a part of it only."""
+    outside = len(caption) - cut.end
+    same = negative[: cut.start] == caption[: cut.start]
+    return same and (not outside or negative[-outside:] == caption[-outside:]) and len(negative) > cut.start + outside
+
+
+def _sentence(part: str, caption: str) -> str:
+    """A part as a sentence in the manner of its caption: with a capital first letter and a full stop if it has them."""
+    first = part[0].upper() if caption[0].isupper() else part[0]
+    ending = caption[len(caption.rstrip(" .!")) :]
+    return first + part[1:] + (ending if not part.endswith(ending) else "")
+
+
+def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
+    """The cuts of the captions of each shard, by caption_id."""
+    parses = columns_of(run, "parses", ["caption_id", "text", "tokens", "chunks"])
+    components = columns_of(run, "components", ["caption_id", "relations"])
+    for parsed, found in zip(parses, components, strict=True):
+        relations = dict(zip(found["caption_id"].to_pylist(), found["relations"].to_pylist(), strict=True))
+        yield {row["caption_id"]: cuts(row, relations.get(row["caption_id"], [])) for row in parsed.to_pylist()}
+
+
+def cuts(parse: Mapping[str, Any], relations: list[dict[str, Any]]) -> list[Span]:
+    """The parts of a caption, shorter than it, that hold one of its relations and the noun phrases that it relates.
+
+    parse: a row of the table parses; relations: of the table components.
+    """
+    tokens, text = parse["tokens"], parse["text"]
+    chunk = {}
+    for phrase in parse["chunks"]:
+        chunk.update(dict.fromkeys(range(phrase["start"], phrase["end"]), phrase))
+    found: dict[Span, None] = {}
+    for relation in relations:
+        ends = [relation["subject_token"], relation["object_token"]]
+        phrases = [chunk[token] for token in ends if token in chunk]
+        inside = [*ends, *relation["tokens"], *(p["start"] for p in phrases), *(p["end"] - 1 for p in phrases)]
+        span = Span(tokens[min(inside)]["start"], tokens[max(inside)]["end"])
+        if span.end - span.start < len(text.rstrip(" .!")):
+            found[span] = None
+    return list(found)

@@ -1,0 +1,240 @@
+"""Hypernym prediction: closure, false pairs, penalties, thresholds, and what the models learn of a tree."""
+
+import json
+import re
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import Generator
+from torch.distributions import MultivariateNormal, kl_divergence
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.models.order.config import HypernymConfig
+from negcap.pipelines.models.order.energies import ENERGIES, Bilinear, Gaussians, Order
+from negcap.pipelines.models.order.hypernyms import HeldOut, predict_hypernyms, train_energy, transitive
+from negcap.pipelines.models.order.pairs import accuracy, best_threshold, max_margin_loss, pair_loss
+from negcap.pipelines.models.order.plane import fit_plane
+from negcap.pipelines.models.order.taxonomy import (
+    SplitPairs,
+    Taxonomy,
+    false_pairs,
+    read_taxonomy,
+    split_pairs,
+    transitive_closure,
+)
+from negcap.schemas.taxonomy import TAXONOMY
+
+# concept n of the tree lies below (n - 1) // 3
+TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
+
+
+def tree() -> Taxonomy:
+    return Taxonomy([f"c{n}.n.01" for n in range(121)], TREE, transitive_closure(TREE, 121))
+
+
+def write_wordnet(path: Path, above: list[list[int]], pos: str = "n") -> Path:
+    """A taxonomy of concepts c0, c1, … with the given rows above each."""
+    sense = {"rank": 1, "count": 0, "antonyms": [], "derived": []}
+    rows = [
+        {
+            **dict.fromkeys(TAXONOMY.names, []),
+            **{"pos": pos, "lexname": "noun.Tops", "hypernyms": rows, "senses": [{"lemma": f"c{n}", **sense}]},
+        }
+        for n, rows in enumerate(above)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, TAXONOMY), path)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_closure_is_that_of_all_chains(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, 12, (14, 2))  # circles and loops, too
+    known = {tuple(edge) for edge in edges.tolist()}
+    while more := {(a, d) for (a, b), (c, d) in product(known, known) if b == c} - known:
+        known |= more
+    assert [tuple(pair) for pair in transitive_closure(edges, 12).tolist()] == sorted(p for p in known if p[0] != p[1])
+
+
+def test_false_pairs_replace_either_end_and_are_not_true() -> None:
+    taxonomy = tree()
+    pairs = np.repeat(taxonomy.closure, 20, 0)
+    made = false_pairs(pairs, taxonomy.closure, 121, np.random.default_rng(0))
+    true = {tuple(pair) for pair in taxonomy.closure.tolist()}
+    assert not true & {tuple(pair) for pair in made.tolist()}
+    changed = made != pairs
+    assert not changed.all(1).any()
+    below = pairs[:, 1] > 0  # what lies below the root, all do; its pairs can only be made false at the other end
+    assert 0.4 < changed[below, 0].mean() / changed[below].mean() / 2 < 0.6 and not changed[~below, 0].any()
+
+
+def test_a_split_has_every_pair_once() -> None:
+    closure = tree().closure
+    split = split_pairs(closure, 30, np.random.default_rng(0))
+    assert [len(part) for part in split] == [len(closure) - 90, 30, 30, 30]
+    assert sorted(map(tuple, np.concatenate(split).tolist())) == [tuple(pair) for pair in closure.tolist()]
+    with pytest.raises(ValueError, match="held_out must be at most a sixth of the 426 pairs, was: 100"):
+        split_pairs(closure, 100, np.random.default_rng(0))
+
+
+def test_the_shipped_wordnet_and_its_transitive_closure() -> None:
+    """Of the held-out pairs, those not to be inferred from others are the direct edges, 84,427 of 743,241."""
+    taxonomy = read_taxonomy()
+    assert (len(taxonomy.names), len(taxonomy.edges), len(taxonomy.closure)) == (82_115, 84_427, 743_241)
+    names = {name: n for n, name in enumerate(taxonomy.names)}
+    above = set(taxonomy.closure[taxonomy.closure[:, 0] == names["dog.n.01"], 1].tolist())
+    assert {names["animal.n.01"], names["entity.n.01"]} <= above and names["cat.n.01"] not in above
+    rng = np.random.default_rng(0)
+    split = split_pairs(taxonomy.closure, 4000, rng)
+    false = false_pairs(split.test, taxonomy.closure, len(taxonomy.names), rng)
+    test = HeldOut(torch.from_numpy(np.concatenate([split.test, false])), torch.arange(8000) < 4000)
+    found = transitive(split, test, len(taxonomy.names))
+    assert found.true == pytest.approx(88.1, abs=0.7) and found.false == 100
+    assert found.accuracy == pytest.approx((found.true + found.false) / 2)
+
+
+def test_losses() -> None:
+    true, false = torch.tensor([0.5, 0.0]), torch.tensor([0.2, 3.0])
+    assert pair_loss(true, false, 1.0).item() == pytest.approx(0.5 + 0.8)
+    assert max_margin_loss(true, false, 1.0).item() == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_threshold_has_the_highest_accuracy(seed: int) -> None:
+    generator = Generator().manual_seed(seed)
+    penalties = torch.randint(6, (15,), generator=generator).float()  # with ties
+    related = torch.rand(15, generator=generator) < (0.1, 0.5, 0.9)[seed % 3]
+    tried = [accuracy(penalties, related, t) for t in np.arange(-0.5, 6)]
+    assert accuracy(penalties, related, best_threshold(penalties, related)) == max(tried)
+
+
+def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None:
+    energy = Gaussians(6, 3, Generator().manual_seed(0)).double()
+    torch.nn.init.normal_(energy.logs.weight, generator=Generator().manual_seed(1))
+    below, above = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 0])
+    means, logs = (table.weight.detach().clone().requires_grad_() for table in (energy.means, energy.logs))
+    one, other = (MultivariateNormal(means[n], torch.diag_embed(logs[n].exp())) for n in (below, above))
+    expected = kl_divergence(one, other)
+    assert torch.allclose(energy(below, above), expected)
+    expected.sum().backward()
+    energy(below, above).sum().backward()
+    for table, weights in ((energy.means, means), (energy.logs, logs)):
+        assert table.weight.grad is not None and weights.grad is not None
+        assert torch.allclose(table.weight.grad.to_dense(), weights.grad)
+    energy.constrain(torch.arange(6))
+    assert energy.logs.weight.exp().min() >= 0.05 - 1e-9 and energy.logs.weight.exp().max() <= 5 + 1e-9
+
+
+def test_penalties_of_the_other_models() -> None:
+    below, above = torch.tensor([0]), torch.tensor([1])
+    order = Order(2, 2, Generator(), absolute=True)
+    order.points.weight.data = torch.tensor([[1.0, -0.5], [-4.0, 0.25]])
+    assert order(below, above).item() == 9 and Order.constrain(order, below) is None
+    order.root = True
+    assert order(below, above).item() == pytest.approx(3)
+    order.absolute = False
+    order.constrain(below)
+    assert order.points.weight.tolist() == [[1.0, 0.0], [-4.0, 0.25]]
+    bilinear = Bilinear(2, 2, Generator())
+    bilinear.points.weight.data, bilinear.matrix.data = (
+        torch.tensor([[1.0, 2], [3, 4]]),
+        torch.tensor([[1.0, 2], [0, 1]]),
+    )
+    assert bilinear(below, above).item() == -(1 * 3 + (2 + 2) * 4)
+
+
+@pytest.mark.parametrize("row", ENERGIES)
+def test_models_learn_a_tree(row: str) -> None:
+    """Of a tree that is trained on whole, each model tells the pairs; the symmetric one not which lies below."""
+    taxonomy, rng = tree(), np.random.default_rng(0)
+    false = false_pairs(taxonomy.closure, taxonomy.closure, 121, rng)
+    pairs = torch.from_numpy(np.concatenate([taxonomy.closure, false]))
+    held = HeldOut(pairs, torch.arange(len(pairs)) < len(taxonomy.closure))
+    split = SplitPairs(taxonomy.closure, taxonomy.closure, taxonomy.closure, taxonomy.closure)
+    config = HypernymConfig(dim=10, epochs=12, batch_size=40, threads=1)
+    energy, found = train_energy(
+        row, split, dict.fromkeys(("validation", "threshold", "test"), held), taxonomy, config, 0
+    )
+    assert found.accuracy > {"order": 90, "symmetric": 75}.get(row, 80)
+    with torch.no_grad():
+        turned = energy(*pairs[: len(taxonomy.closure)].flip(1).T) > energy(*pairs[: len(taxonomy.closure)].T)
+    assert turned.double().mean() > 0.9 or row in ("symmetric", "bilinear")
+
+
+def test_a_plane_holds_a_small_order() -> None:
+    related = torch.zeros(4, 4, dtype=torch.bool)
+    for below, above in ((1, 0), (2, 0), (3, 0), (3, 1)):
+        related[below, above] = True
+    points, told = fit_plane(related)
+    assert torch.equal(told, related) and (points >= 0).all() and points.shape == (4, 2)
+
+
+def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
+    given = [
+        "--wordnet",
+        str(wordnet),
+        "--held-out",
+        "20",
+        "--epochs",
+        "1",
+        "--seeds",
+        "2",
+        "--threads",
+        "1",
+        "--quiet",
+    ]
+    concepts = ["--concept", "c0.n.01,c1.n.01,c2.n.01,c4.n.01"]
+    output = tmp_path / "out"
+    assert main(["hypernyms", "--output", str(output), *given, *concepts]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("20 true and 20 false test pairs; means of 2 seeds") and text.count("\n") == 9
+    assert text == (output / "hypernyms.md").read_text()
+    made = json.loads((output / "hypernyms.json").read_text())
+    assert list(made) == ["transitive", *ENERGIES] and all(len(each) == 2 for each in made.values())
+    assert len(json.loads((output / "concepts.json").read_text())) == 121
+    assert (output / "hypernyms.png").read_bytes()[:4] == b"\x89PNG"
+    assert {path.name for path in output.glob("*.safetensors")} == {
+        f"{row}-{n}.safetensors" for row in ENERGIES for n in (0, 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--wordnet", "{tmp}/verbs.parquet"], "wordnet must have nouns with hypernyms, .*verbs.parquet has 0 nouns"),
+        (["--wordnet", "{tmp}/other.parquet"], "wordnet must be a taxonomy in Parquet"),
+        (["--wordnet", "{tmp}/none.parquet"], "none.parquet: No such file"),
+        (["--wordnet", "{tmp}/tree.parquet"], "concepts must be names of nouns of WordNet .*, was: entity.n.01"),
+        (["--wordnet", "{tmp}/tree.parquet", "--concept", "c0.n.01"], "held_out must be at most a sixth of the 426"),
+        (["--dim", "0"], "dim must be >= 1, was: 0"),
+        (["--row", "euclid"], "--row must be one of transitive, .*, was: euclid"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
+    write_wordnet(tmp_path / "verbs.parquet", [[], [0]], "v")
+    pq.write_table(pa.table({"pos": ["n"]}), tmp_path / "other.parquet")
+    given = [flag.format(tmp=tmp_path) for flag in flags]
+    assert main(["hypernyms", "--output", str(tmp_path / "out"), *given]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1 and re.search(message, errors)
+    assert not (tmp_path / "out").exists()
+
+
+def test_predictions_are_the_same_twice(tmp_path: Path) -> None:
+    wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
+    config = HypernymConfig(
+        ("order",), wordnet=wordnet, held_out=20, epochs=1, concepts=("c0.n.01", "c1.n.01"), threads=1
+    )
+    for name in ("one", "two"):
+        predict_hypernyms(config, tmp_path / name)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two")]
+    assert files[0] == files[1]
