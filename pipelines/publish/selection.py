@@ -93,7 +93,8 @@ class Selection:
     """Splits, operators and negatives of a run.
 
     draws: which negatives of each caption and operator; prepare: keeps those captions of an image that a format can
-    hold; table: "negatives", "refined", or "" for captions without negatives; left_out: caption_ids not to publish.
+    hold; table: "negatives", "refined", or "" for captions without negatives; left_out: caption_ids not to publish;
+    accepted: the only negative_ids to publish, None for all.
     """
 
     run: Path
@@ -103,6 +104,7 @@ class Selection:
     prepare: Prepare = with_negatives
     table: str = "negatives"
     left_out: frozenset[str] = field(default=frozenset(), repr=False)
+    accepted: frozenset[str] | None = field(default=None, repr=False)
 
     def images(self) -> Iterator[list[Example]]:
         """Yield the examples of each image, in the order of the run.
@@ -166,6 +168,8 @@ class Selection:
         columns += [[None if n is None else round(n, DIGITS) for n in rows[name]] for name in MEASURES]
         for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
             negative = Negative(*values)
+            if self.accepted is not None and negative.negative_id not in self.accepted:
+                continue
             by_operator = drawn.setdefault(caption_id, {})
             by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))
         return {
