@@ -36,6 +36,7 @@ endpoint = options.together(
     click.option("--attempts", type=int, help="Times that a request is sent before giving up; default: 6."),
     click.option("--max-requests", type=int, help="Budget of this run: requests, earlier calls included."),
     click.option("--max-total-tokens", type=int, help="Budget of this run: tokens, earlier calls included."),
+    click.option("--cache", type=FOLDER, metavar="FILE", help="Where answers are kept; default: RUN/_answers."),
     click.option("--prompts", type=FOLDER, metavar="FOLDER", help="Edited prompts by name; others are as shipped."),
     click.option("--copy-prompts", type=FOLDER, metavar="FOLDER", help="Write the shipped prompts there, and stop."),
 )
@@ -150,17 +151,18 @@ def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[st
     names = ("temperature", "max_tokens", "extra", "key_variable", "concurrency", "timeout", "attempts")
     own = options.only_set({name: given.pop(name) for name in (*names, "max_requests", "max_total_tokens")})
     url, model, local = given.pop("url"), given.pop("model"), given.pop("local")
+    cache = given.pop("cache") or cache_path(run)
     if local is not None:
         from negcap.pipelines.models.chat import LocalModel
 
         config = EndpointConfig("http://localhost", local.name, seed=given.get("seed") or 0, **own)
-        asker: Any = LocalModel(local, config, cache_path(run), purpose)
+        asker: Any = LocalModel(local, config, cache, purpose)
         return asker, {"model": local.name, "temperature": config.temperature, "fingerprint": asker.fingerprint}
     if not url or not model:
         raise ValueError("a language model must be given: --url and --model of a server, or --local FOLDER")
     config = EndpointConfig(url, model, seed=given.get("seed") or 0, **own)
     identity = {"model": model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
-    return Endpoint(config, cache_path(run), purpose), {**identity, "extra": config.extra}
+    return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
 
 
 def _copied(folder: Path | None) -> bool:

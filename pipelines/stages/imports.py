@@ -16,10 +16,10 @@ from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.ingestion.packing import shard_sizes
 from negcap.pipelines.readers.pairs import Foreign, pair_files, read_pairs
 from negcap.pipelines.readers.record import Rejected, image_id
 from negcap.pipelines.readers.remote import check_protocol, naming
-from negcap.pipelines.readers.spool import shard_sizes
 from negcap.pipelines.stages.proposals import judging
 from negcap.schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from negcap.schemas.proposals import PROPOSALS

@@ -21,13 +21,9 @@ from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.quality.aligned import aligned
-<<<<<<< HEAD
 from negcap.pipelines.tables.columns import columns_of, read_columns
 from negcap.pipelines.tables.denials import NEGATION, true_denials
-=======
-from negcap.pipelines.tables.columns import columns_of
 from negcap.pipelines.tables.verdicts import accepted
->>>>>>> a400ea1 (Language models propose negatives and read them: propose, vet, --vetted, agree --verdicts)
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
 
