@@ -1,5 +1,6 @@
 """Negatives that language models write, and their verdicts on negatives: servers on the loopback of known quality."""
 
+import csv
 import json
 import shutil
 import signal
@@ -15,6 +16,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.vet import read_verdict
+from negcap.pipelines.tables.verdicts import likelihoods, p_true_by_readers
 from tests.pipelines.endpoint.server import Server, serving
 
 CAPTIONS = {
@@ -234,6 +236,49 @@ def test_only_what_no_reader_refuses_is_published(proposed: Path, tmp_path: Path
     assert [row["negative_caption"] for row in published] == ["A cat sleeps on a red couch."]
 
 
+def test_readers_beside_people(proposed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path(shutil.copytree(proposed, tmp_path / "run"))
+    with serving(reader) as server:
+        assert vet(run, server) == 0
+    sheet = tmp_path / "sheet.csv"
+    assert main(["sheet", str(run), "--output", str(sheet), "--n", "3"]) == 0
+    lines = list(csv.DictReader(sheet.open()))
+    for line in lines:  # people: all negatives are false, and all texts fluent, but "camels" is neither
+        caption = "a" if line["text_a"] in {text for texts in CAPTIONS.values() for text in texts} else "b"
+        odd = "camel" in line["text_a"] + line["text_b"]
+        line |= {"describes": "both" if odd else caption, "fluent": caption if odd else "both"}
+    with sheet.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0].keys())
+        writer.writeheader()
+        writer.writerows(lines)
+    capsys.readouterr()
+    assert main(["agree", str(sheet), "--verdicts", str(run), "--json"]) == 0
+    false, fluent = json.loads(capsys.readouterr().out)["readers"]
+    counts = ("items", "both_yes", "people_only", "reader_only", "both_no")
+    assert [false[name] for name in counts] == [3, 1, 1, 1, 0] and false["question"] == "false"  # kittens, camels
+    assert [fluent[name] for name in counts] == [3, 2, 0, 0, 1] and fluent["alpha"] == 1
+    assert main(["agree", str(sheet), "--verdicts", str(run)]) == 0
+    assert "people only" in capsys.readouterr().out
+
+
+def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+
+    def refuses_much(body: dict[str, Any], number: int) -> dict[str, Any]:
+        text = body["messages"][-1]["content"]
+        return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
+
+    with serving(refuses_much) as server:
+        assert vet(run, server, "--operator", "noun", "--sample", "60") == 0
+        assert len(server.bodies) == 120
+    flags = ["--operator", "noun", "--scheduler", "synchronous", "--quiet", "--vetted"]
+    assert main(["refine", str(run), *flags]) == 0
+    verdicts = rows(run, "verdicts")
+    refused = {row["negative_id"] for row in verdicts if row["both_true"]}
+    kept = {row["negative_id"] for row in rows(run, "refined")}
+    assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
+
+
 def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
     (tmp_path / "photos").mkdir()
@@ -251,6 +296,18 @@ def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) ->
         assert len(server.bodies) == 2
     found = {(row["negative_id"].split(":")[1], row["false"], row["problem"]) for row in rows(run, "verdicts")}
     assert found == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
+
+
+def test_what_readers_of_the_photo_say_is_a_probability(proposed: Path) -> None:
+    row = {"negative_id": "a", "reading": "image", "problem": "", "false": True, "confidence": 0.9}
+    rows = [
+        row,
+        row | {"false": False, "confidence": 0.5},
+        row | {"negative_id": "b", "false": False, "confidence": None},
+    ]
+    unread = [row | {"negative_id": "c", "problem": "no_image"}, row | {"negative_id": "c", "reading": "blind"}]
+    assert likelihoods(rows + unread) == pytest.approx({"a": 0.3, "b": 1.0})
+    assert p_true_by_readers(proposed) == {}
 
 
 @pytest.mark.parametrize(
