@@ -18,6 +18,7 @@ from negcap.schemas.proposals import JUDGED, PROPOSALS
 from negcap.schemas.ranks import RANKS
 from negcap.schemas.scenes import SCENES
 from negcap.schemas.truth import TRUTH
+from negcap.schemas.verdicts import VERDICTS
 
 TABLES = (
     CAPTIONS,
@@ -35,6 +36,7 @@ TABLES = (
     REJECTIONS,
     PROPOSALS,
     JUDGED,
+    VERDICTS,
     AUDIT,
     FEATURES,
     REJECTED_IMAGES,

@@ -42,9 +42,13 @@ class Prepositions:
         """Whether `new` is incompatible with `old` before this noun and may replace it there."""
         if not self.directional.isdisjoint((old, new)) and (old, new) not in self.opposites:
             return False
-        if self.overlap(old, new) or new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
+        if new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
-        return not self.places.get(noun, frozenset()).issuperset((old, new))
+        return not self.may_both_hold(old, new, noun)
+
+    def may_both_hold(self, one: str, other: str, noun: str) -> bool:
+        """Whether both prepositions may be true of the same thing and this noun."""
+        return self.overlap(one, other) or self.places.get(noun, frozenset()).issuperset((one, other))
 
     def overlap(self, a: str, b: str) -> bool:
         """Whether two prepositions may both be true of the same two things."""

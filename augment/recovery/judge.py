@@ -12,11 +12,12 @@ from negcap.augment.context import Context
 from negcap.augment.edits import Accepted, Candidate, Rejected
 from negcap.augment.language.articles import article
 from negcap.augment.language.coreference import coreference, may_corefer
+from negcap.augment.language.prepositions import prepositions
 from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS, Limits
 from negcap.augment.plausibility import Change, SentenceScorer, compare
 from negcap.augment.recovery.recover import Recovered, recover
-from negcap.augment.truth.contradiction import assess
+from negcap.augment.truth.contradiction import assess, relation_said
 from negcap.augment.truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, ImageTruth, check_max_p_true
 
 # The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
@@ -151,6 +152,14 @@ def _reason(
     known = context.lexicon.nouns.number
     if candidate.change == "noun" and candidate.replacement not in known:
         return _may_be_there(candidate.replacement, context), None
+    if candidate.change == "preposition":
+        object = caption.tokens[candidate.slots[1]].lemma
+        if prepositions().may_both_hold(candidate.replaced, candidate.replacement, object):
+            return "preposition_overlap", None
+        if reason := relation_said(candidate, object, context):
+            return reason, None
+        p_true = image.p_true(candidate, caption)
+        return ("likely_true" if p_true is not None and p_true > image.max_p_true else None), p_true
     kind = KIND_OF_CHANGE.get(candidate.change, "")
     words = image.truth.associations.get(kind)
     unknown = words is not None and candidate.replacement not in words.entries

@@ -27,7 +27,7 @@ FAMILIES_OF = {
     "swap_attribute": "attribute",
     "add": "object",
     "remove": "object",
-    "negate": "other",
+    "negate": "negation",
     REWRITE: "other",
 }
 
@@ -197,3 +197,16 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
         return Recovered("swap_attribute", Candidate("attribute_swap", edits, (left.noun, right.noun), *words))
     written = " ".join(one), " ".join(other)
     return Recovered("swap", Candidate("none", edits, (), " | ".join(written), " | ".join(written[::-1])))
+
+
+def word_slots(caption: Caption) -> list[tuple[str, int]]:
+    """(kind, token index) of each place where one word may be replaced by another of its kind, in text order.
+
+    Kinds: noun (its last word), attribute, preposition, verb, quantity.
+    """
+    found: dict[int, str] = {}
+    for slot in _slots(caption):
+        index = slot.end - 1
+        if slot.end - slot.start == 1 or slot.kind == "noun":
+            found.setdefault(index, slot.kind)
+    return [(kind, index) for index, kind in sorted(found.items()) if caption.lowered[index] not in ("a", "an")]

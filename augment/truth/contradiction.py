@@ -78,6 +78,12 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
     table = prepositions()
     if not table.may_replace(candidate.replaced, candidate.replacement, object):
         return "preposition_overlap"
+    return relation_said(candidate, object, context)
+
+
+def relation_said(candidate: Candidate, object: str, context: Context) -> str | None:
+    """`sibling_says_so` if a caption of the image has the new preposition, or one that overlaps it, with the object."""
+    table = prepositions()
     for relations in (context.own.relations, context.siblings.relations):
         for entry, noun in relations:
             if (

@@ -34,6 +34,8 @@ PUBLISHED = (
     *("webdataset", "huggingface", "snli", "coco", "clip_benchmark", "triplet", "dpo", "mcq", "lmms-eval", "negbench"),
 )
 NAMES = ("negcap", "sugarcrepe")
+KINDS = ("replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free")
+READINGS = ("blind", "image")
 PICKS = ("first", "random")
 CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
 MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", *CONTRASTIVE)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from negcap.pipelines.cli import options
+from negcap.pipelines.cli.choices import KINDS, READINGS
 from negcap.pipelines.cli.group import negcap, one_line_errors, with_workers
 from negcap.pipelines.cli.options import FOLDER
 from negcap.pipelines.cli.tables import cloze, lexicon_choice, max_true, min_plausibility, scorer
@@ -20,6 +21,25 @@ reading = options.together(
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 judging = options.together(options.spacy_model, lexicon_choice, max_true, min_plausibility, cloze, scorer)
+endpoint = options.together(
+    click.option("--url", help="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1."),
+    click.option("--model", help="Name of the language model there."),
+    click.option(
+        "--local", type=FOLDER, metavar="FOLDER", help="Use a causal Hugging Face model in this folder instead."
+    ),
+    click.option("--temperature", type=float, help="Sampling temperature; default: the server's."),
+    click.option("--max-tokens", type=int, default=512, show_default=True, help="Tokens of an answer, at most."),
+    click.option("--extra", metavar="JSON", help="Further fields of each request; a null removes a field."),
+    click.option("--key-variable", metavar="NAME", help="Variable with the API key; default: OPENAI_API_KEY."),
+    click.option("--concurrency", type=int, help="Requests in flight at once; default: 8."),
+    click.option("--timeout", type=float, help="Seconds to wait for an answer; default: 120."),
+    click.option("--attempts", type=int, help="Times that a request is sent before giving up; default: 6."),
+    click.option("--max-requests", type=int, help="Budget of this run: requests, earlier calls included."),
+    click.option("--max-total-tokens", type=int, help="Budget of this run: tokens, earlier calls included."),
+    click.option("--cache", type=FOLDER, metavar="FILE", help="Where answers are kept; default: RUN/_answers."),
+    click.option("--prompts", type=FOLDER, metavar="FOLDER", help="Edited prompts by name; others are as shipped."),
+    click.option("--copy-prompts", type=FOLDER, metavar="FOLDER", help="Write the shipped prompts there, and stop."),
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorecard as JSON.")
 
 
@@ -120,3 +140,148 @@ def judge_pairs(source: str, run: Path | None, as_json: bool, **given: Any) -> N
             counts = _import(source, kept, given, executor, progress)
         print(_kept(counts), file=sys.stderr)
         _print_scorecards(kept, as_json)
+
+
+def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:
+    """The language model of the flags, which are taken out of `given`, and what identifies it."""
+    from negcap.pipelines.endpoint.client import Endpoint
+    from negcap.pipelines.endpoint.collect import cache_path
+    from negcap.pipelines.endpoint.config import EndpointConfig
+
+    names = ("temperature", "max_tokens", "extra", "key_variable", "concurrency", "timeout", "attempts")
+    own = options.only_set({name: given.pop(name) for name in (*names, "max_requests", "max_total_tokens")})
+    url, model, local = given.pop("url"), given.pop("model"), given.pop("local")
+    cache = given.pop("cache") or cache_path(run)
+    if local is not None:
+        from negcap.pipelines.models.chat import LocalModel
+
+        config = EndpointConfig("http://localhost", local.name, seed=given.get("seed") or 0, **own)
+        asker: Any = LocalModel(local, config, cache, purpose)
+        return asker, {"model": local.name, "temperature": config.temperature, "fingerprint": asker.fingerprint}
+    if not url or not model:
+        raise ValueError("a language model must be given: --url and --model of a server, or --local FOLDER")
+    config = EndpointConfig(url, model, seed=given.get("seed") or 0, **own)
+    identity = {"model": model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
+    return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
+
+
+def _copied(folder: Path | None) -> bool:
+    """Whether prompts were to be copied, which is then done."""
+    from negcap.pipelines.prompts import copy_prompts
+
+    if folder is None:
+        return False
+    with one_line_errors():
+        for path in copy_prompts(folder):
+            print(path)
+    return True
+
+
+@negcap.command()
+@options.run
+@options.several(
+    "--kind",
+    "kinds",
+    "What is asked for; default: replace_object, replace_attribute and replace_relation.",
+    choices=KINDS,
+)
+@click.option("--k", type=int, help="Negatives per caption and kind; with --filler, per word; default: 3.")
+@options.splits
+@click.option("--sample", type=int, help="Ask about so many random captions only; default: all.")
+@endpoint
+@click.option(
+    "--filler",
+    type=FOLDER,
+    metavar="FOLDER",
+    help="Propose single words by this masked Hugging Face model instead.",
+)
+@judging
+@click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
+@options.seed
+@options.workers
+def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: Any) -> None:
+    """Let a language model write negatives, and judge them.
+
+    Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) or a local model for negatives of the captions in
+    RUN (from negcap ingest). They are judged as the operators' are; refused ones are kept with their reasons. Every
+    answer is kept on disk, so a second call pays only for what is missing. With a masked model, --filler, the likeliest
+    other words of each place are proposed.
+
+    \b
+    Example: negcap propose outputs/mine --url http://localhost:8000/v1 --model qwen --sample 500
+    """
+    if _copied(copy_prompts):
+        return
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.lock import locked
+    from negcap.pipelines.stages.proposals import judge_proposals
+    from negcap.pipelines.stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
+
+    with with_workers(given) as (executor, progress), locked(run):
+        overwrite = given.pop("overwrite")
+        names = ("kinds", "prompts", "k", "splits", "sample")
+        chosen = options.only_set({name: given.pop(name) for name in names})
+        config = ProposeConfig(**chosen, seed=given["seed"] or 0)
+        common: dict[str, Any] = {"progress": progress, "overwrite": overwrite}
+        if filler is not None:
+            from negcap.pipelines.models.filler import Filler
+
+            made = propose_words(run, config, Filler(filler), given, executor, **common)
+        else:
+            asker, model = _asker(run, given, "propose")
+            with asker:
+                made = propose(run, config, asker, model, metadata=provenance.package(), **common)
+        counts = judge_proposals(STAGE, run, given, executor, progress, anew=False, overwrite=made.overwrite)
+    print(_kept(counts))
+    print(acceptance(counts, made.answers), end="\n" if made.answers else "")
+
+
+@negcap.command()
+@options.run
+@options.several(
+    "--reading",
+    "readings",
+    "blind: pairs in both orders; image: with the photo; default: blind.",
+    choices=READINGS,
+)
+@click.option("--refined", "table", flag_value="refined", help="Read only what negcap refine kept.")
+@options.operators
+@options.splits
+@click.option("--sample", type=int, help="Read so many random negatives per operator; default: all.")
+@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files, for --reading image.")
+@endpoint
+@options.seed
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@options.overwrite
+@options.quiet
+def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Let a language model read negatives, as careful people do.
+
+    Blind: which of the two texts did a person write, which is odd, could one photo be described by both? With the photo
+    (a vision-language model): is the negative false of it? Writes the table verdicts, which keeps the verdicts of
+    several readers, and prints shares with 95 % intervals, and how often a reader chose what stood first. `negcap
+    refine --vetted` and `negcap publish --vetted` take only negatives that were read and that no reader refuses.
+
+    \b
+    Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100
+    """
+    if _copied(copy_prompts):
+        return
+    from negcap.pipelines.engine import provenance
+    from negcap.pipelines.engine.lock import locked
+    from negcap.pipelines.engine.progress import report
+    from negcap.pipelines.quality.annotation.readers import read_reports, to_json, to_text
+    from negcap.pipelines.stages.vet import VetConfig, vet
+
+    with one_line_errors(), locked(run):
+        names = ("readings", "table", "operators", "splits", "sample", "images", "prompts")
+        config = VetConfig(**options.only_set({name: given.pop(name) for name in names}), seed=given["seed"] or 0)
+        asker, model = _asker(run, given, "vet")
+        with asker:
+            answers = vet(
+                run, config, asker, model, metadata=provenance.package(), progress=report(quiet), overwrite=overwrite
+            )
+        print(to_json(read_reports(run)) if as_json else to_text(read_reports(run)))
+        spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
+        left = answers.counts["not_asked"]
+        print(f"negcap: {spent}; not asked as the budget is spent: {left:,}", file=sys.stderr)

@@ -139,6 +139,9 @@ spacy_model = click.option(
 operators = several(
     "--operator", "operators", "Only this operator; default: all.", choices=tuple(dict.fromkeys(OPERATORS + RECOVERED))
 )
+vetted = click.option(
+    "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader refuses."
+)
 splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
 
 # flags of models: the device, the training data, the evaluation

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from negcap.pipelines.cli.options import FOLDER, PLACE
     metavar="SHARE",
     help="Choose from this share of each operator's negatives, the most plausible ones; default: 1.0.",
 )
+@options.vetted
 @click.option("--rounds", type=int, help="How often the models are fitted again, at most; default: 8.")
 @options.seed
 @options.workers
@@ -147,22 +150,31 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @click.argument("sheets", type=FOLDER, nargs=-1, required=True)
 @click.option("--key", type=FOLDER, metavar="FILE", help="Answer key; default: the only *.key.csv beside the sheet.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the invalid negatives.")
-def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
+@click.option("--verdicts", "run", type=FOLDER, metavar="RUN", help="Set the readers of this run beside the people.")
+def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path | None) -> None:
     """Evaluate annotation sheets: validity and agreement.
 
     One sheet per annotator, or one sheet with columns describes_1, fluent_1, describes_2 … Prints, per operator, the
     share of negatives that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's
-    alpha.
+    alpha. With --verdicts, the verdicts that negcap vet wrote are compared with the majority: how often they agree that
+    a negative is false, and fluent (confusion and alpha).
 
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from negcap.pipelines.quality.annotation.agree import agree as judged
     from negcap.pipelines.quality.annotation.agree import to_json, to_text
+    from negcap.pipelines.quality.annotation.beside import beside
+    from negcap.pipelines.quality.annotation.beside import to_text as beside_text
 
     with one_line_errors():
         report = judged(sheets, key)
-        print(to_json(report) if as_json else to_text(report))
+        compared = [] if run is None else beside(sheets, run, key)
+        if as_json:
+            more = {"readers": [asdict(one) for one in compared]} if run is not None else {}
+            print(json.dumps({**json.loads(to_json(report)), **more}, indent=1, ensure_ascii=False))
+        else:
+            print(to_text(report), *([] if run is None else ["", beside_text(compared)]), sep="\n")
 
 
 @negcap.command()
@@ -173,6 +185,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @options.several("--split", "split", "Only this split, e.g. test; default: all.")
 @options.operators
 @click.option("--refined", is_flag=True, default=None, help="Publish only what negcap refine kept.")
+@options.vetted
 @click.option("--per-caption", type=int, help="Negatives per caption and operator; default: as usual in the format.")
 @options.one_of("--pick", PICKS, "Which of the negatives: the first drawn or random ones; default: first.")
 @options.seed

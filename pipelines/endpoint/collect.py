@@ -11,6 +11,7 @@ from typing import Protocol
 
 from negcap.pipelines.endpoint.cache import Spent
 from negcap.pipelines.endpoint.messages import Answer, Request
+from negcap.pipelines.engine.places import local_path
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.stage import Progress
 
@@ -44,8 +45,11 @@ class Answers:
 
 
 def cache_path(run: Path) -> Path:
-    """The cache of answers in a run's folder; it outlives the tables that are made of it."""
-    return run / CACHE / "answers.sqlite"
+    """The cache of answers in a run's folder; it outlives the tables that are made of it.
+
+    Raises ValueError for a run on a store: a database needs a local disk.
+    """
+    return local_path(run, "the cache of answers (--cache)") / CACHE / "answers.sqlite"
 
 
 def collect(name: str, asker: Asker, requests: Sequence[Request], progress: Progress) -> Answers:

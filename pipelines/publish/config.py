@@ -17,9 +17,10 @@ NAMES = ("negcap", "sugarcrepe")
 class PublishConfig:
     """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
 
-    split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; per_caption:
-    at most so many negatives per caption and operator, None for the format's default; pick: the first negatives drawn
-    for a caption ("first") or a random choice of them ("random").
+    split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; vetted: only
+    those that all readers accept (see negcap.pipelines.tables.verdicts); per_caption: at most so many negatives per
+    caption and operator, None for the format's default; pick: the first negatives drawn for a caption ("first") or a
+    random choice of them ("random").
     images: the folder with the image files; boxes: a CSV of image regions; copy_images: publish the image files too.
     skip_missing, skip_leaks: leave out captions whose image file is missing, or that are in the train split too,
     instead of raising. max_blind: the limit (%) for the accuracy of models that never see the images: it is exceeded
@@ -36,6 +37,7 @@ class PublishConfig:
     split: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     refined: bool = False
+    vetted: bool = False
     per_caption: int | None = None
     pick: Pick = "first"
     seed: int = 0

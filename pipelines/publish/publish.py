@@ -32,6 +32,7 @@ from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import CachedReports, Pair, read_corpus
 from negcap.pipelines.report.summary import console_of, print_table
 from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
+from negcap.pipelines.tables.verdicts import accepted, p_true_by_readers
 
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]
@@ -125,6 +126,9 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     draws = Draws(config.per_caption or kind.per_caption, config.pick, config.seed)
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
     selection = select(run, config.split, config.operators, draws, kind.prepare, table)
+    selection = replace(selection, p_true=p_true_by_readers(run))
+    if config.vetted:
+        selection = replace(selection, accepted=accepted(run))
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     return Publication(selection, images, boxes, config.copy_images, config.license, config.image_root, config.names)

@@ -93,7 +93,9 @@ class Selection:
     """Splits, operators and negatives of a run.
 
     draws: which negatives of each caption and operator; prepare: keeps those captions of an image that a format can
-    hold; table: "negatives", "refined", or "" for captions without negatives; left_out: caption_ids not to publish.
+    hold; table: "negatives", "refined", or "" for captions without negatives; left_out: caption_ids not to publish;
+    accepted: the only negative_ids to publish, None for all;
+    p_true: by negative_id, to publish instead of the estimate in the table.
     """
 
     run: Path
@@ -103,6 +105,8 @@ class Selection:
     prepare: Prepare = with_negatives
     table: str = "negatives"
     left_out: frozenset[str] = field(default=frozenset(), repr=False)
+    accepted: frozenset[str] | None = field(default=None, repr=False)
+    p_true: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def images(self) -> Iterator[list[Example]]:
         """Yield the examples of each image, in the order of the run.
@@ -166,6 +170,10 @@ class Selection:
         columns += [[None if n is None else round(n, DIGITS) for n in rows[name]] for name in MEASURES]
         for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
             negative = Negative(*values)
+            if self.accepted is not None and negative.negative_id not in self.accepted:
+                continue
+            if negative.negative_id in self.p_true:
+                negative = negative._replace(p_true=round(self.p_true[negative.negative_id], DIGITS))
             by_operator = drawn.setdefault(caption_id, {})
             by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))
         return {

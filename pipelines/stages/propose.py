@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from negcap.pipelines.endpoint.collect import Answers, Asker, collect
 from negcap.pipelines.endpoint.json_answers import negatives_in
 from negcap.pipelines.endpoint.messages import Answer, Request, chat
+from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.manifest import describe, read_manifest
 from negcap.pipelines.engine.run import hash_inputs
@@ -22,6 +24,7 @@ from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.prompts import PROPOSALS as KINDS
 from negcap.pipelines.prompts import Prompt, load
+from negcap.pipelines.stages import build
 from negcap.pipelines.stages.proposals import judging
 from negcap.pipelines.tables.columns import UNSPLIT
 from negcap.schemas.captions import LANGUAGE
@@ -127,26 +130,37 @@ def propose_words(
     run: Path,
     config: ProposeConfig,
     filler: Filler,
+    options: Mapping[str, Any],
+    executor: Executor,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> Proposed:
     """Propose other words for single words of the captions by a masked language model, as NegCLIP and CE-CLIP do.
 
-    Writes the table proposals as `propose`; k: words per place. Needs the table parses.
+    Writes the table proposals as `propose`; k: words per place. options, executor: for the stage parse, which is run
+    if the run has no parses.
     """
     check_negatives(run, overwrite)
+    if not has_table(run, "parses"):
+        build.make("parse", run, build.configure("parse", options), executor, progress, overwrite)
     shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, "captions")]
     chosen = _chosen([row for shard in shards for row in shard], config)
     rows: dict[str, list[dict[str, Any]]] = {}
-    for table in (shard.read() for shard in shards_of(run, "parses")):
-        for caption_id, text, label in filler.propose(table, chosen, config.k):
-            row = {"caption_id": caption_id, "image_id": "", "asked": label, "text": text, "source": filler.name}
-            row |= {"prompt": "", "temperature": None, "fingerprint": filler.fingerprint, "problem": ""}
+    for shard in shards_of(run, "parses"):
+        for caption_id, text, label in filler.propose(shard.read(), chosen, config.k):
+            row: dict[str, Any] = {
+                "caption_id": caption_id,
+                "asked": label,
+                "text": text,
+                "source": filler.name,
+                "problem": "",
+            }
+            row |= {"problem": "", "prompt": "", "temperature": None, "fingerprint": filler.fingerprint}
             rows.setdefault(caption_id, []).append(row)
     identity = {**_described(config), "filler": filler.fingerprint}
     answers = hash_value([[row["text"] for row in some] for some in rows.values()])
+    metadata = provenance.package()
     return Proposed({}, None, write_proposals(run, shards, rows, identity, answers, metadata, progress, overwrite))
 
 

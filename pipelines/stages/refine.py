@@ -23,6 +23,7 @@ from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.tables.columns import columns_of, read_columns
 from negcap.pipelines.tables.denials import NEGATION, true_denials
+from negcap.pipelines.tables.verdicts import accepted
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
 
@@ -45,7 +46,8 @@ class RefineConfig:
     from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
     replacements A by B and B by A are kept equally often. min_plausibility: the lowest log-odds of a negative to its
     caption, in nats; None: no limit. most_plausible: the share of each operator's negatives, those of the highest
-    log-odds, that are selected from. Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
+    log-odds, that are selected from. vetted: select only from negatives that all readers accept (see
+    negcap.pipelines.tables.verdicts). Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
     that is not above 0 and at most 1.
     """
 
@@ -57,6 +59,7 @@ class RefineConfig:
     flows: tuple[str, ...] = ("numeral",)
     min_plausibility: float | None = None
     most_plausible: float = 1.0
+    vetted: bool = False
 
     def __post_init__(self) -> None:
         at_least(self, 0, ["seed"])
@@ -99,7 +102,7 @@ def refine(
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
-    inputs = hash_inputs(NAME, run, INPUTS)
+    inputs = hash_inputs(NAME, run, (*INPUTS, "verdicts") if config.vetted else INPUTS)
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
 
@@ -124,7 +127,7 @@ def refine(
         name=NAME,
         module=__name__,
         outputs={"refined": REFINED},
-        config=describe(config),
+        config={name: value for name, value in describe(config).items() if value or name != "vetted"},
         inputs=inputs,
         metadata=metadata,
         parts=parts,
@@ -241,6 +244,9 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
             found.append((caption_id, (caption, image), (draw, first + number, text, (old, new), odds)))
         first += table.num_rows
     lowest = _lowest([odds for *_, (*_, odds) in found if odds is not None], config)
+    if config.vetted:
+        allowed = accepted(run)
+        found = [one for one in found if f"{one[0]}#{operator}:{one[2][0]}" in allowed]
     by_caption: dict[str, list[tuple[int, int, str, tuple[str, str], float | None]]] = {}
     sources: dict[str, tuple[str, str]] = {}
     for caption_id, source, negative in found:

@@ -30,9 +30,10 @@ WORD = re.compile(r"\w+|[^\w\s]")
 class Pairs:
     """The captions of some splits that have an image file, their images, and their negatives.
 
-    ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images.
-    image: (C,) the index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its
-    position in the config's `negative_families`; operators: (M,) its name. first: (M,) bool, the first that its operator made of the caption.
+    ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the
+    index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its position in
+    the config's `negative_families`; operators: (M,) its name. first: (M,) bool, the first that its operator made of
+    the caption.
     """
 
     ids: list[str]

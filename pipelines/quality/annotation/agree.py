@@ -92,6 +92,16 @@ def _votes(item: Item, votes: Votes) -> list[str]:
     return [sides.get(own[item.item], own[item.item]) for own in votes.values() if item.item in own]
 
 
+def says_false(item: Item, read: Sheets) -> list[bool]:
+    """Whether each vote on a negative says that it does not describe the image, in the order of the annotators."""
+    return [vote in ("caption", "neither") for vote in _votes(item, read.describes)]
+
+
+def reads_well(item: Item, read: Sheets) -> list[bool]:
+    """Whether each vote on a negative says that it is fluent."""
+    return [vote in ("text", "both") for vote in _votes(item, read.fluent)]
+
+
 def _majority(votes: Sequence[str], *wanted: str) -> bool:
     return 2 * sum(vote in wanted for vote in votes) > len(votes)
 
@@ -106,14 +116,14 @@ def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
     fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
     valid = [_valid(item, read) for item in items if _votes(item, read.describes)]
     false = [_majority(votes, "caption", "neither") for votes in describes]
-    reads_well = [_majority(votes, "text", "both") for votes in fluent]
+    fluently = [_majority(votes, "text", "both") for votes in fluent]
     return Agreement(
         name,
         len(describes),
         sum(map(len, describes)),
         accuracy(sum(valid), len(valid)),
         accuracy(sum(false), len(false)),
-        accuracy(sum(reads_well), len(fluent)) if fluent else None,
+        accuracy(sum(fluently), len(fluent)) if fluent else None,
         alpha(_padded(describes)),
         alpha(_padded(fluent)),
     )

@@ -1,0 +1,269 @@
+"""Stage vet: language models read negatives, blind or with the photo -> verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from negcap.augment.rng import record_rng
+from negcap.pipelines.endpoint.collect import Answers, Asker, collect
+from negcap.pipelines.endpoint.json_answers import json_in
+from negcap.pipelines.endpoint.messages import Answer, Request, chat
+from negcap.pipelines.engine.bounds import at_least, one_of
+from negcap.pipelines.engine.manifest import describe, read_manifest
+from negcap.pipelines.engine.run import hash_inputs
+from negcap.pipelines.engine.source import Parts, SourceStage, run_source
+from negcap.pipelines.engine.stage import Progress, StageResult
+from negcap.pipelines.engine.tables import has_table, shards_of
+from negcap.pipelines.prompts import Prompt, load
+from negcap.pipelines.tables.columns import UNSPLIT
+from negcap.schemas.negatives import POSITIVE
+from negcap.schemas.verdicts import READINGS, VERDICTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "vet"
+TABLES = ("negatives", "refined")
+COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
+CAPTION, NEGATIVE = "caption", "negative"
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class VetConfig:
+    """Which negatives are read, and how.
+
+    table: negatives or refined. readings: blind (each pair in both orders, so that a preference for what stands first
+    shows and cancels out) or image (the negative beside its photo); both by default if there are images. prompts: a
+    folder of edited prompts; None: those shipped. operators, splits: only these; empty: all. sample: so many negatives
+    per operator, at random by `seed`; None: all. images: folder of the image files, needed for the reading `image`.
+    Raises ValueError for sample below 1, an unknown table or reading, or `image` without a folder.
+    """
+
+    table: str = "negatives"
+    readings: tuple[str, ...] = ("blind",)
+    prompts: Path | None = None
+    operators: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    sample: int | None = None
+    seed: int = 0
+    images: Path | None = None
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ["sample"])
+        one_of(self, {"table": TABLES})
+        for reading in self.readings:
+            if reading not in READINGS:
+                raise ValueError(f"reading must be one of {', '.join(READINGS)}, was: {reading}")
+        if "image" in self.readings and self.images is None:
+            raise ValueError("reading image needs a folder of images")
+
+
+class _Question(NamedTuple):
+    """One question: a negative, how it is read, what stands first, and the request; None without its image."""
+
+    row: Row
+    prompt: Prompt
+    first: str
+    request: Request | None
+
+
+def vet(
+    run: Path,
+    config: VetConfig,
+    asker: Asker,
+    model: Mapping[str, Any],
+    *,
+    metadata: Mapping[str, str],
+    progress: Progress,
+    overwrite: bool = False,
+) -> Answers:
+    """Let a language model read negatives, and write the table verdicts, a shard for each of the negatives.
+
+    model: as of `negcap.pipelines.stages.propose.propose`. Verdicts of another reader, or of other negatives, that are
+    in the table stay if they are of the same negatives: one more reader adds rows. An answer that is not the JSON that
+    was asked for is a row with a `problem`; questions for which the budget did not suffice have none. Raises
+    FileNotFoundError without negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
+    """
+    prompts = {name: load(name, config.prompts) for name in config.readings}
+    shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, config.table)]
+    chosen = _chosen([row for shard in shards for row in shard], config)
+    images = _images(run, config) if config.images is not None else {}
+    asked = [
+        [one for row in shard if row["negative_id"] in chosen for one in _questions(row, prompts, images)]
+        for shard in shards
+    ]
+    requests = [one.request for shard in asked for one in shard if one.request is not None]
+    answers = collect(NAME, asker, requests, progress)
+    given = iter(answers.answers)
+    made = [
+        list(_verdicts([(one, None if one.request is None else next(given)) for one in shard], model))
+        for shard in asked
+    ]
+    described = {
+        name: value for name, value in describe(config).items() if name not in ("prompts", "images", "readings")
+    }
+    described |= {"model": dict(model), "answers": answers.sha256}
+    own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
+    inputs = hash_inputs(NAME, run, (config.table,))
+    before, readers = _before(run, inputs, own, overwrite)
+
+    def parts() -> Parts:
+        for number, rows in enumerate(made):
+            yield partial(_part, [*before.get(number, ()), *rows])
+
+    stage = SourceStage(
+        name=NAME,
+        module=__name__,
+        outputs={"verdicts": VERDICTS},
+        config={"readers": [*readers, *own]},
+        inputs=inputs,
+        metadata=metadata,
+        parts=parts,
+        shards=len(shards),
+    )
+    run_source(stage, run, progress=progress, overwrite=True)
+    return answers
+
+
+def _before(
+    run: Path, inputs: Mapping[str, str], own: Sequence[Mapping[str, Any]], overwrite: bool
+) -> tuple[dict[int, list[Row]], list[Any]]:
+    """The verdicts by shard, and the configs, of the other readers and readings that the table has.
+
+    Raises ValueError if the table is of other negatives, unless `overwrite`: then there are none.
+    """
+    manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
+    if manifest is None or not manifest.complete:
+        return {}, []
+    if dict(manifest.identity.inputs) != dict(inputs):
+        if not overwrite:
+            raise ValueError(f"{run / 'verdicts'} is of other negatives: --overwrite replaces it")
+        return {}, []
+    new = {(one["model"]["model"], one["reading"]) for one in own}
+    known = manifest.identity.config["readers"]
+    others = [one for one in known if (one["model"]["model"], one["reading"]) not in new]
+    rows = {
+        number: [row for row in shard.read().to_pylist() if (row["reader"], row["reading"]) not in new]
+        for number, shard in enumerate(shards_of(run, "verdicts"))
+    }
+    return rows, others
+
+
+def _chosen(rows: Sequence[Row], config: VetConfig) -> set[str]:
+    """The ids of the negatives that are read. Raises ValueError if there are none."""
+    by_operator: dict[str, list[str]] = {}
+    for row in rows:
+        wanted = not config.operators or row["operator"] in config.operators
+        if wanted and row["family"] != POSITIVE and (not config.splits or (row["split"] or UNSPLIT) in config.splits):
+            by_operator.setdefault(row["operator"], []).append(row["negative_id"])
+    if not by_operator:
+        raise ValueError(f"there are no {config.table} of these operators and splits to read")
+    chosen: set[str] = set()
+    for operator, ids in by_operator.items():
+        if config.sample is not None and config.sample < len(ids):
+            ids = record_rng(config.seed, NAME, operator).sample(sorted(ids), config.sample)
+        chosen.update(ids)
+    return chosen
+
+
+def _images(run: Path, config: VetConfig) -> dict[str, Path | None]:
+    """The image file of each image_id; None if it is missing. Raises FileNotFoundError without the folder."""
+    folder = config.images
+    if folder is None or not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder of images")
+    found: dict[str, Path | None] = {}
+    for table in (shard.read(("image_id", "image")) for shard in shards_of(run, "captions")):
+        for key, image in zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True):
+            if key not in found:
+                places = (folder / image, folder / Path(image).name)
+                found[key] = next((path for path in places if path.is_file()), None)
+    return found
+
+
+def plain(text: str) -> str:
+    """A text as readers see it: without the punctuation at its end, in lower case, which could tell it apart."""
+    return " ".join(text.split()).rstrip(" .").lower()
+
+
+def _questions(row: Row, prompts: Mapping[str, Prompt], images: Mapping[str, Path | None]) -> Iterator[_Question]:
+    if (prompt := prompts.get("blind")) is not None:
+        texts = {CAPTION: plain(row["caption"]), NEGATIVE: plain(row["text"])}
+        for first, second in ((CAPTION, NEGATIVE), (NEGATIVE, CAPTION)):
+            system, user = prompt.filled(a=texts[first], b=texts[second])
+            yield _Question(row, prompt, first, chat(user, system))
+    if (prompt := prompts.get("image")) is not None:
+        system, user = prompt.filled(text=row["text"])
+        photo = images.get(row["image_id"])
+        yield _Question(row, prompt, "", None if photo is None else chat(user, system, [photo]))
+
+
+def _verdicts(
+    answered: Sequence[tuple[_Question, Answer | None]], model: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """The rows of the questions that have an answer, or none because there is no image."""
+    for (row, prompt, first, _), answer in answered:
+        if answer is not None and answer.status == "budget":
+            continue
+        found: dict[str, Any] = dict.fromkeys(VERDICTS.names)
+        found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
+        found |= {"reading": prompt.name, "first": first, "reader": str(model["model"]), "prompt": prompt.sha256}
+        found |= {"temperature": model.get("temperature"), "fingerprint": "", "problem": ""}
+        if answer is None:
+            found["problem"] = "no_image"
+        elif answer.status == "refused":
+            found["problem"] = "refused"
+        else:
+            found["fingerprint"] = answer.fingerprint
+            try:
+                found |= read_verdict(answer.text, first)
+            except ValueError:
+                found["problem"] = "malformed"
+        yield found
+
+
+def read_verdict(text: str, first: str) -> dict[str, Any]:
+    """The columns of a verdict in an answer. first: what stood first (caption or negative); empty: the photo was seen.
+
+    Raises ValueError if the answer is not the JSON that the prompt asks for.
+    """
+    value = json_in(text)
+    if not isinstance(value, dict):
+        raise ValueError("must be a JSON object")
+    confidence = value.get("confidence")
+    found: dict[str, Any] = {"confidence": None}
+    if isinstance(confidence, int | float) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
+        found["confidence"] = float(confidence)
+    if not first:
+        return {**found, "false": _truth(value, "false"), "odd": NEGATIVE if _truth(value, "odd") else "none"}
+    sides = {"a": first, "b": NEGATIVE if first == CAPTION else CAPTION}
+    choice, odd = (str(value.get(name, "")).strip().lower() for name in ("choice", "odd"))
+    if choice not in sides or odd not in (*sides, "none", "both"):
+        raise ValueError("choice must be A or B, odd none, A, B or both")
+    return {
+        **found,
+        "told": sides[choice] == CAPTION,
+        "odd": sides.get(odd, odd),
+        "both_true": _truth(value, "both"),
+    }
+
+
+def _truth(value: Mapping[str, Any], name: str) -> bool:
+    found = {"true": True, "yes": True, "false": False, "no": False}.get(str(value.get(name)).strip().lower())
+    if found is None:
+        raise ValueError(f"{name} must be true or false")
+    return found
+
+
+def _part(rows: Sequence[Row]) -> StageResult:
+    import pyarrow as pa
+
+    table: pa.Table = pa.Table.from_pylist(list(rows), VERDICTS)
+    counts = Counter({"verdicts": len(rows)})
+    counts.update(f"problem.{row['problem']}" for row in rows if row["problem"])
+    return StageResult({"verdicts": table}, counts)

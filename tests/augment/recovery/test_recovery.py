@@ -1,0 +1,79 @@
+"""Edits recovered from texts alone: of negatives whose edits are known, and by laws."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from negcap.augment.edits import Edit, apply
+from negcap.augment.language.parse import parse
+from negcap.augment.recovery.align import align, least
+from negcap.augment.recovery.judge import faults
+from negcap.augment.recovery.recover import FAMILIES_OF, recover
+from negcap.pipelines.cli.choices import RECOVERED
+from negcap.pipelines.engine.tables import read_table
+from negcap.schemas.negatives import FAMILIES
+
+PIECES = ["a", "an", "red", "dog", "dog.", "Dog", "man's", ",", "in", "front", "of", ""]
+WORDS = st.lists(st.sampled_from(PIECES), max_size=9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(WORDS, WORDS)
+def test_edits_make_one_text_of_the_other(old: list[str], new: list[str]) -> None:
+    caption, text = " ".join(old), " ".join(new)
+    edits = align(caption, text)
+    assert apply(caption, edits) == text and apply(caption, least(caption, edits)) == text
+    assert (edits == ()) == (caption == text)
+    assert all(edit.end <= following.start for edit, following in zip(edits, edits[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    "caption, text, edits",
+    [
+        ("A dog.", "A cat.", [(2, 5, "cat")]),
+        ("A dog in an orange coat.", "A dog in a grey coat.", [(9, 11, "a"), (12, 18, "grey")]),
+        ("A dog in front of a car.", "A dog next to a car.", [(6, 17, "next to")]),
+        ("A dog.", "A red dog.", [(2, 2, "red ")]),
+        ("A dog barks.", "A dog barks loudly.", [(11, 11, " loudly")]),
+        ("A dog.", "A dog.", []),
+    ],
+)
+def test_edits_are_of_whole_words(caption: str, text: str, edits: list[tuple[int, int, str]]) -> None:
+    assert list(align(caption, text)) == edits
+
+
+def test_edits_of_own_negatives_are_recovered(sample_run: Path) -> None:
+    rows = pa.concat_tables(read_table(sample_run, "negatives")).to_pylist()
+    whole = right = 0
+    for row in rows:
+        edits = tuple(Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"])
+        if len(edits) == 1:
+            whole += 1
+            right += least(row["caption"], align(row["caption"], row["text"])) == least(row["caption"], edits)
+    assert whole > 500 and right / whole >= 0.99
+
+
+def test_words_of_own_negatives_are_recovered(sample_run: Path) -> None:
+    named = {"noun": "replace_noun", "verb": "replace_verb", "preposition": "replace_preposition"}
+    every = pa.concat_tables(read_table(sample_run, "negatives")).to_pylist()
+    rows = [row for row in every if row["operator"] in named and row["negative_id"].endswith(":0")][:150]
+    captions, negatives = parse([row["caption"] for row in rows]), parse([row["text"] for row in rows])
+    found = [recover(caption, negative) for caption, negative in zip(captions, negatives, strict=True)]
+    same = [
+        (one.operator, one.candidate.replaced, one.candidate.replacement)
+        == (named[row["operator"]], row["replaced"], row["replacement"])
+        for one, row in zip(found, rows, strict=True)
+    ]
+    assert len(rows) > 50 and sum(same) / len(same) >= 0.97
+
+
+def test_grammatical_faults() -> None:
+    assert [faults(text) for text in ("A dog.", "An dog.", "The the dog", "a umbrella, the the cat")] == [0, 1, 1, 2]
+
+
+def test_every_recovered_operator_has_a_family() -> None:
+    assert tuple(FAMILIES_OF) == tuple(sorted(FAMILIES_OF, key=RECOVERED.index)) and set(FAMILIES_OF) == set(RECOVERED)
+    assert set(FAMILIES_OF.values()) <= set(FAMILIES)

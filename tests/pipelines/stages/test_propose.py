@@ -1,0 +1,356 @@
+"""Negatives that language models write, and their verdicts on negatives: servers on the loopback of known quality."""
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from negcap.pipelines.cli import main
+from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.stages.vet import read_verdict
+from negcap.pipelines.tables.verdicts import likelihoods, p_true_by_readers
+from tests.pipelines.endpoint.server import Server, serving
+
+CAPTIONS = {
+    "1.jpg": ["A dog sleeps on a red couch.", "A puppy on a sofa."],
+    "2.jpg": ["Two men ride horses on a beach."],
+    "3.jpg": ["A woman reads a book in a park."],
+    "4.jpg": ["A boy throws a ball to a girl."],
+}
+# What the server answers, by caption: kept are the texts with None, the others are refused for the reason.
+ANSWERS: dict[str, list[tuple[str, str | None]]] = {
+    "A dog sleeps on a red couch.": [
+        ("A cat sleeps on a red couch.", None),
+        ("A dog sleeps on a red sofa.", "related_in_caption"),
+        ("A dog sleeps on a red couch.", "unchanged"),
+    ],
+    "A puppy on a sofa.": [("A kitten on a sofa.", None), ("A kitten on a sofa.", "repeated")],
+    "Two men ride horses on a beach.": [
+        ("Two men ride camels on a beach.", None),
+        ("Two men ride an horses.", "ungrammatical"),
+    ],
+    "A woman reads a book in a park.": [],  # prose
+    "A boy throws a ball to a girl.": [],  # HTTP 400
+}  # fmt: skip
+
+
+def known_quality(body: dict[str, Any], number: int) -> dict[str, Any]:
+    asked = body["messages"][-1]["content"].split("\nCaption: ")[1].splitlines()[0]
+    if asked.startswith("A woman"):
+        return {"text": "I am sorry, I cannot write false captions."}
+    if asked.startswith("A boy"):
+        return {"status": 400, "body": b"content filter"}
+    return {
+        "text": "Here you are:\n```json\n" + json.dumps({"negatives": [text for text, _ in ANSWERS[asked]]}) + "\n```"
+    }
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with captions, parses, lexicon and truth; to be copied."""
+    folder = tmp_path_factory.mktemp("propose")
+    source = folder / "captions.jsonl"
+    rows = [{"image": image, "caption": text} for image, texts in CAPTIONS.items() for text in texts]
+    source.write_text("\n".join(map(json.dumps, rows)))
+    run = folder / "run"
+    assert main(["ingest", str(source), "--output", str(run), "--quiet"]) == 0
+    for verb in ("parse", "lexicon", "truth"):
+        flags = ["--lexicon", "reference"] if verb != "parse" else []
+        assert main([verb, str(run), *flags, "--scheduler", "synchronous", "--quiet"]) == 0
+    return run
+
+
+@pytest.fixture
+def run(parsed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(parsed, tmp_path / "run"))
+
+
+def propose(run: Path, server: Server, *more: str) -> int:
+    flags = [
+        "--url",
+        server.url,
+        "--model",
+        "mock",
+        "--kind",
+        "replace_object",
+        "--implausible",
+        "--temperature",
+        "0.5",
+    ]
+    return main(["propose", str(run), *flags, "--scheduler", "synchronous", "--quiet", *more])
+
+
+def rows(run: Path, table: str) -> list[dict[str, Any]]:
+    return pa.concat_tables(read_table(run, table)).to_pylist()
+
+
+def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(known_quality) as server:
+        assert propose(run, server) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert said[0].startswith("9 proposals for 5 captions: 3 kept (33.3 %); refused: ")
+        assert said[1].startswith("5 requests: 4 answered (0 from the cache), 1 refused, 0 not sent")
+        assert "spent now: 4 requests, 120 tokens" in said[1] and said[2].endswith("kept: 1,333")
+        judged = rows(run, "judged")
+        expected = [(text, reason) for answers in ANSWERS.values() for text, reason in answers]
+        expected += [("I am sorry, I cannot write false captions.", "malformed")]
+        expected += [("HTTP 400 Bad Request: content filter", "refused")]
+        assert [(row["text"], row["reason"]) for row in judged] == expected
+        for row in judged:
+            assert row["asked"] == "replace_object" and len(row["prompt"]) == 64 and row["temperature"] == 0.5
+            assert (row["source"], row["fingerprint"]) == (
+                ("", "") if row["reason"] == "refused" else ("mock-1", "fp_mock")
+            )
+        assert {row["text"] for row in rows(run, "negatives")} == {text for text, reason in expected if reason is None}
+        assert main(["verify", str(run), "--quiet"]) == 0
+        assert propose(run, server) == 0
+        assert "4 answered (4 from the cache)" in capsys.readouterr().out
+        assert len(server.bodies) == 6  # only the refused request was sent again
+
+
+def test_a_larger_budget_continues(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(known_quality) as server:
+        assert propose(run, server, "--max-requests", "2") == 0
+        assert "2 answered (0 from the cache), 0 refused, 3 not sent" in capsys.readouterr().out
+        assert len(server.bodies) == 2 and len(rows(run, "judged")) == 5
+        assert propose(run, server, "--max-requests", "2") == 0 and len(server.bodies) == 2
+        assert propose(run, server, "--max-requests", "100") == 0
+        assert len(server.bodies) == 5 and len(rows(run, "judged")) == 9
+        assert propose(run, server, "--k", "2") == 2  # something else is asked for
+
+
+def test_a_broken_server_stops_the_stage_in_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def breaks(body: dict[str, Any], number: int) -> dict[str, Any]:
+        return known_quality(body, number) if number < 2 else {"status": 503}
+
+    with serving(breaks) as server:
+        capsys.readouterr()
+        assert propose(run, server, "--attempts", "1", "--concurrency", "1") == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"negcap: {server.url}/chat/completions: no answer after 1 attempts") and "503" in line
+        server.behaviour = known_quality
+        assert propose(run, server) == 0
+        assert "4 answered (2 from the cache)" in capsys.readouterr().out
+
+
+def test_negatives_of_operators_are_not_replaced_unasked(
+    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = Path(shutil.copytree(sample_run, tmp_path / "copied"))
+    with serving(known_quality) as server:
+        assert propose(copied, server) == 2
+        assert "was made by negcap negatives: --overwrite replaces it" in capsys.readouterr().err
+        assert not server.bodies
+
+
+def test_prompts_are_edited_by_copying_them(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "prompts"
+    assert main(["propose", str(run), "--copy-prompts", str(folder)]) == 0
+    path = folder / "replace_object.txt"
+    path.write_text(path.read_text().replace("You write", "Write"))
+    with serving(known_quality) as server:
+        assert propose(run, server, "--prompts", str(folder)) == 0
+        assert server.bodies[0]["messages"][0]["content"].startswith("Write negative captions")
+    path.write_text("no dashes")
+    capsys.readouterr()
+    flags = ["--url", "http://x", "--model", "m", "--kind", "replace_object", "--prompts", str(folder), "--quiet"]
+    assert main(["propose", str(run), *flags]) == 2
+    assert f"{path}: is not a prompt: it must have a line of three dashes" in capsys.readouterr().err
+
+
+def test_a_kill_at_any_moment_loses_no_paid_answer(parsed: Path, tmp_path: Path) -> None:
+    def slowly(body: dict[str, Any], number: int) -> dict[str, Any]:
+        time.sleep(0.1)
+        return known_quality(body, number) if number >= 0 else {}
+
+    run = Path(shutil.copytree(parsed, tmp_path / "run"))
+    with serving(slowly) as server:
+        flags = ["--url", server.url, "--model", "mock", "--kind", "swap", "--concurrency", "1", "--quiet"]
+        command = [sys.executable, "-m", "negcap", "propose", str(run), *flags, "--scheduler", "synchronous"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            while server.answered < 2:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+        sent = len(server.bodies)
+        assert main(command[3:]) == 0
+        texts = [json.dumps(body) for body in server.bodies[:sent]]
+        again = sum(json.dumps(body) in texts[: server.answered and sent - 1] for body in server.bodies[sent:])
+        assert again == 0  # only the request in flight at the kill, if any, is sent again
+
+
+def vet(run: Path, server: Server, *more: str) -> int:
+    return main(["vet", str(run), "--url", server.url, "--model", "mock", "--quiet", *more])
+
+
+def reader(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """Takes A for the person's text unless B has a dog; finds camels odd, and kittens true together with puppies."""
+    a, b = (line[3:] for line in body["messages"][-1]["content"].splitlines()[:2])
+    odd = "A" if "camel" in a else "B" if "camel" in b else "none"
+    choice = "B" if "dog" in b else "A"
+    return {"text": json.dumps({"choice": choice, "odd": odd, "both": "kitten" in a + b, "confidence": 0.75})}
+
+
+@pytest.fixture(scope="module")
+def proposed(parsed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = Path(shutil.copytree(parsed, tmp_path_factory.mktemp("vet") / "run"))
+    with serving(known_quality) as server:
+        assert propose(run, server) == 0
+    return run
+
+
+def test_pairs_are_read_in_both_orders(proposed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path(shutil.copytree(proposed, tmp_path / "run"))
+    with serving(reader) as server:
+        assert vet(run, server, "--json") == 0
+        assert len(server.bodies) == 6 and not any("." in b["messages"][-1]["content"] for b in server.bodies)
+        (report,) = json.loads(capsys.readouterr().out)
+        assert (report["reader"], report["reading"], report["negatives"], report["unread"]) == ("mock", "blind", 3, 0)
+        shares = {name: report[name]["percent"] for name in ("told", "odd", "both_true", "first", "steady")}
+        assert shares == pytest.approx(
+            {"told": 200 / 3, "odd": 100 / 3, "both_true": 100 / 3, "first": 250 / 3, "steady": 100 / 3}
+        )
+        verdicts = rows(run, "verdicts")
+        assert {row["first"] for row in verdicts} == {"caption", "negative"} and verdicts[0]["confidence"] == 0.75
+        assert vet(run, server) == 0 and len(server.bodies) == 6
+        assert main(["vet", str(run), "--url", server.url, "--model", "other", "--quiet"]) == 0
+        assert {row["reader"] for row in rows(run, "verdicts")} == {"mock", "other"} and len(server.bodies) == 12
+
+
+def test_only_what_no_reader_refuses_is_published(proposed: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(proposed, tmp_path / "run"))
+    flags = ["--format", "sugarcrepe", "--license", "CC0-1.0", "--allow-blind", "--quiet", "--vetted"]
+    assert main(["publish", str(run), "--output", str(tmp_path / "out"), *flags]) == 2  # nothing was read
+    with serving(reader) as server:
+        assert vet(run, server) == 0
+    assert main(["publish", str(run), "--output", str(tmp_path / "out"), *flags]) == 0
+    published = [row for path in (tmp_path / "out").glob("*.json") if "croissant" not in path.name
+                 for row in json.loads(path.read_text()).values()]  # fmt: skip
+    assert [row["negative_caption"] for row in published] == ["A cat sleeps on a red couch."]
+
+
+def test_readers_beside_people(proposed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path(shutil.copytree(proposed, tmp_path / "run"))
+    with serving(reader) as server:
+        assert vet(run, server) == 0
+    sheet = tmp_path / "sheet.csv"
+    assert main(["sheet", str(run), "--output", str(sheet), "--n", "3"]) == 0
+    lines = list(csv.DictReader(sheet.open()))
+    for line in lines:  # people: all negatives are false, and all texts fluent, but "camels" is neither
+        caption = "a" if line["text_a"] in {text for texts in CAPTIONS.values() for text in texts} else "b"
+        odd = "camel" in line["text_a"] + line["text_b"]
+        line |= {"describes": "both" if odd else caption, "fluent": caption if odd else "both"}
+    with sheet.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0].keys())
+        writer.writeheader()
+        writer.writerows(lines)
+    capsys.readouterr()
+    assert main(["agree", str(sheet), "--verdicts", str(run), "--json"]) == 0
+    false, fluent = json.loads(capsys.readouterr().out)["readers"]
+    counts = ("items", "both_yes", "people_only", "reader_only", "both_no")
+    assert [false[name] for name in counts] == [3, 1, 1, 1, 0] and false["question"] == "false"  # kittens, camels
+    assert [fluent[name] for name in counts] == [3, 2, 0, 0, 1] and fluent["alpha"] == 1
+    assert main(["agree", str(sheet), "--verdicts", str(run)]) == 0
+    assert "people only" in capsys.readouterr().out
+
+
+def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
+
+    def refuses_much(body: dict[str, Any], number: int) -> dict[str, Any]:
+        text = body["messages"][-1]["content"]
+        return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
+
+    with serving(refuses_much) as server:
+        assert vet(run, server, "--operator", "noun", "--sample", "60") == 0
+        assert len(server.bodies) == 120
+    flags = ["--operator", "noun", "--scheduler", "synchronous", "--quiet", "--vetted"]
+    assert main(["refine", str(run), *flags]) == 0
+    verdicts = rows(run, "verdicts")
+    refused = {row["negative_id"] for row in verdicts if row["both_true"]}
+    kept = {row["negative_id"] for row in rows(run, "refined")}
+    assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
+
+
+def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(proposed, tmp_path / "run"))
+    (tmp_path / "photos").mkdir()
+    for name in ("1.jpg", "2.jpg"):
+        (tmp_path / "photos" / name).write_bytes(name.encode())
+    (tmp_path / "photos" / "2.jpg").unlink()
+
+    def sees(body: dict[str, Any], number: int) -> dict[str, Any]:
+        image, text = body["messages"][-1]["content"]
+        assert image["image_url"]["url"].startswith("data:image/jpeg;base64,")
+        return {"text": json.dumps({"false": "cat" in text["text"], "odd": False, "confidence": 1})}
+
+    with serving(sees) as server:
+        assert vet(run, server, "--reading", "image", "--images", str(tmp_path / "photos")) == 0
+        assert len(server.bodies) == 2
+    found = {(row["negative_id"].split(":")[1], row["false"], row["problem"]) for row in rows(run, "verdicts")}
+    assert found == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
+
+
+def test_what_readers_of_the_photo_say_is_a_probability(proposed: Path) -> None:
+    row = {"negative_id": "a", "reading": "image", "problem": "", "false": True, "confidence": 0.9}
+    rows = [
+        row,
+        row | {"false": False, "confidence": 0.5},
+        row | {"negative_id": "b", "false": False, "confidence": None},
+    ]
+    unread = [row | {"negative_id": "c", "problem": "no_image"}, row | {"negative_id": "c", "reading": "blind"}]
+    assert likelihoods(rows + unread) == pytest.approx({"a": 0.3, "b": 1.0})
+    assert p_true_by_readers(proposed) == {}
+
+
+@pytest.mark.parametrize(
+    "text, first, found",
+    [
+        ('{"choice": "b", "odd": "Both", "both": "no"}', "negative", (True, "both", False)),
+        ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
+    ],
+)
+def test_verdicts_are_read_out_of_answers(text: str, first: str, found: tuple[Any, ...]) -> None:
+    read = read_verdict(text, first)
+    assert (read["told"], read["odd"], read["both_true"]) == found
+
+
+@pytest.mark.parametrize("text", ["", "A", "[1]", '{"choice": "C", "odd": "none", "both": true}', '{"choice": "A"}'])
+def test_answers_that_are_no_verdict(text: str) -> None:
+    with pytest.raises(ValueError, match="must be|must be true or false"):
+        read_verdict(text, "caption")
+
+
+def test_a_masked_model_proposes_single_words(run: Path, tmp_path: Path) -> None:
+    from tests.pipelines.models.test_scorer import masked_model
+
+    masked_model(tmp_path / "filler")
+    flags = ["--filler", str(tmp_path / "filler"), "--k", "2", "--implausible", "--scheduler", "synchronous", "--quiet"]
+    assert main(["propose", str(run), *flags]) == 0
+    made = rows(run, "judged")
+    assert made and {row["asked"] for row in made} <= {
+        f"fill_{k}" for k in ("noun", "verb", "attribute", "preposition", "quantity")
+    }
+    for row in made:
+        captions = {text.lower() for texts in CAPTIONS.values() for text in texts}
+        assert row["text"].lower() not in captions and row["source"] == "filler" and len(row["fingerprint"]) == 64
+
+
+def test_a_local_model_is_asked_as_a_server_is(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.pipelines.models.test_scorer import causal_model
+
+    causal_model(tmp_path / "tiny", eos_token="</s>", bos_token="<s>")
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "free.txt").write_text("s\n---\nA")
+    flags = ["--local", str(tmp_path / "tiny"), "--kind", "free", "--prompts", str(prompts), "--max-tokens", "4"]
+    assert main(["propose", str(run), *flags, "--sample", "2", "--scheduler", "synchronous", "--quiet"]) == 0
+    assert "malformed" in capsys.readouterr().out
+    assert {row["source"] for row in rows(run, "judged")} == {"tiny"}
