@@ -59,9 +59,10 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
         odds = likely - likely[own]
         likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
         likely[prior == -np.inf] = -np.inf
-        lift = np.log(nouns.lift(slot.contexts[:2]) + 1e-9)
+        open = np.flatnonzero(likely >= FLOOR)
         likely[likely < FLOOR] = -np.inf
-        likely += LIFT * np.minimum(lift, MAX_LIFT)
+        lift = np.log(nouns.lift(slot.contexts[:2])[open] + 1e-9)
+        likely[open] += LIFT * np.minimum(lift, MAX_LIFT)
         weights = weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural)
         candidate = noun_candidates(caption, context, slot)
         choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, weights, odds, candidate))
