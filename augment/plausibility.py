@@ -156,9 +156,10 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
 
     captions, readings, candidates: for each negative, its caption, the cloze model's reading of the caption, and the
     edits. The log-odds are those of the candidate if its operator gave them, else the pseudo-log-likelihood of the
-    negative minus that of the caption. To save time, negatives of a caption that differ only in the number they put in
-    ("three dogs", "four dogs") are read once, with the first number: the log-odds of the others differ by log p(number
-    | rest) alone, and the loss and lowest of the first are used for them.
+    negative minus that of the caption. To save time, equal negatives of a caption (of different operators) are read
+    once, as are those that differ only in the number they put in ("three dogs", "four dogs"). Of the latter the first
+    is read: the log-odds of the others differ by log p(number | rest) alone, and the loss and lowest of the first are
+    used for them.
     """
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
     texts = [one.words for one in edited]
@@ -166,24 +167,26 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     first: dict[tuple, int] = {}
     same = []
     for i, (caption, text, number) in enumerate(zip(captions, texts, numbers, strict=True)):
-        key = (i,) if number is None else (caption.caption_id, *text[:number], None, *text[number + 1 :])
+        key = (caption.caption_id, *text)
+        if number is not None:
+            key = (caption.caption_id, *text[:number], None, *text[number + 1 :])
         same.append(first.setdefault(key, i))
     read_ones = sorted(set(same))
     found: dict[int, Reading] = {}
     if readings:
         made = readings[0].model.read_edited([readings[i] for i in read_ones], [texts[i] for i in read_ones])
         found = dict(zip(read_ones, made, strict=True))
-    measured = {
-        i: (_loss(readings[i], new, edited[i].kept), _lowest(new, edited[i].starts, candidates[i].edits))
-        for i, new in found.items()
-    }
-    changes = []
+    changes: list[Change] = []
     for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
         new, odds = found[own], candidates[i].plausibility
         if odds is None:
             total = sum(new.own) if own == i or number is None else new.own_with(number, texts[i][number])
             odds = total - sum(reading.own)
-        changes.append(Change(odds, *measured[own]))
+        if own != i and number is not None:
+            changes.append(changes[own]._replace(log_odds=odds))
+            continue
+        loss = _loss(reading, new, edited[i].kept)
+        changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidates[i].edits)))
     return changes
 
 

@@ -23,7 +23,8 @@ from negcap.augment.cache import cached, read_only
 from negcap.augment.cloze.states import ROWS, Recurrent, States, Steps, buffer, in_blocks, product, run, transposed
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
-TOGETHER = 2048  # number of units of captions that are read together
+TOGETHER = 2 * ROWS  # number of captions that are read together, if they have at most LONG units
+EDITED = 8 * ROWS  # the same for captions that share states, of which fewer are computed
 ATTENDED = 16  # number of captions whose attention is computed together, if they have at most LONG units
 LONG = 48
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
@@ -92,7 +93,7 @@ class Network:
         size, so that the order in which numbers are added, and with it the rounding, is always the same.
         """
         made: dict[int, tuple[np.ndarray, Read]] = {}
-        for numbers in _groups(captions, [len(own) for own in places]):
+        for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
             own = [captions[i] for i in numbers]
             ahead, behind = [Steps(one[:-1]) for one in own], [Steps(one[:0:-1]) for one in own]
             states = self._empty(0, ahead, behind)
@@ -115,7 +116,7 @@ class Network:
         with another.
         """
         made: dict[int, np.ndarray] = {}
-        for numbers in _groups(captions, [one.start for one in shared]):
+        for numbers in _groups(captions, EDITED):
             own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
             ahead, behind = [], []  # neither the forward state before END nor the backward one after START is needed
             for caption, (read, start, end) in zip(own, known, strict=True):
@@ -256,16 +257,21 @@ def singles(units: int) -> list[Place]:
     return [(i - 1, i + 1) for i in range(1, units - 1)]
 
 
-def _groups(captions: Sequence[Sequence[int]], also: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers of captions in groups of about TOGETHER units, each sorted by number of units and then by `also`."""
+def _groups(captions: Sequence[Sequence[int]], most: int, also: Sequence[int] | None = None) -> Iterator[list[int]]:
+    """The numbers of captions in groups of at most `most`, or fewer if they are long.
+
+    Each group is sorted by the captions' numbers of units and then by `also`.
+    """
     group: list[int] = []
     units = 0
     for i, caption in enumerate(captions):
-        group.append(i)
         units += len(caption)
-        if units >= TOGETHER or i + 1 == len(captions):
-            yield sorted(group, key=lambda i: (len(captions[i]), also[i]))
-            group, units = [], 0
+        if len(group) == most or (group and units > most * LONG):
+            yield sorted(group, key=lambda i: (len(captions[i]), also[i] if also else 0))
+            group, units = [], len(caption)
+        group.append(i)
+    if group:
+        yield sorted(group, key=lambda i: (len(captions[i]), also[i] if also else 0))
 
 
 def _gelu(values: np.ndarray) -> np.ndarray:

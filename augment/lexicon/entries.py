@@ -149,10 +149,20 @@ class Entries:
         weights /= np.add.reduce(weights)
         return weights
 
-    def balanced(self, probabilities: np.ndarray, own: int | None, *, plural: bool = False) -> np.ndarray:
-        """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors."""
+    def balanced(
+        self,
+        probabilities: np.ndarray,
+        own: int | None,
+        *,
+        plural: bool = False,
+        at: np.ndarray | slice = slice(None),
+    ) -> np.ndarray:
+        """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors.
+
+        at: the numbers of the replacements; by default, all entries.
+        """
         factors = self.balance[int(plural)]
-        return probabilities * (factors if own is None else factors / factors[own])
+        return probabilities * (factors[at] if own is None else factors[at] / factors[own])
 
 
 class _Seen(NamedTuple):

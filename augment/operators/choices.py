@@ -49,8 +49,11 @@ def weigh(
     log_probabilities: log p of each entry in the slot, -inf for those that must not replace `entry`. balance: the
     factors in `entries`, see negcap.augment.lexicon.balance; those of plural nouns with `plural`.
     """
-    weights = np.where(log_probabilities >= floor, np.exp(log_probabilities), 0.0)
-    return read_only(entries.balanced(weights, entries.number.get(entry), plural=plural))
+    weights = np.zeros(len(log_probabilities))
+    open = np.flatnonzero(log_probabilities >= floor)
+    likely = np.exp(log_probabilities[open])
+    weights[open] = entries.balanced(likely, entries.number.get(entry), plural=plural, at=open)
+    return read_only(weights)
 
 
 def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:

@@ -73,9 +73,10 @@ def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarr
     odds = likely - likely[own]
     likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
     likely[prior == -np.inf] = -np.inf
-    lift = np.log(nouns.lift(slot.contexts[:2]) + 1e-9)
+    open = np.flatnonzero(likely >= FLOOR)
     likely[likely < FLOOR] = -np.inf
-    likely += LIFT * np.minimum(lift, MAX_LIFT)
+    lift = np.log(nouns.lift(slot.contexts[:2])[open] + 1e-9)
+    likely[open] += LIFT * np.minimum(lift, MAX_LIFT)
     return weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural), odds
 
 
