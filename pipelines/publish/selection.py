@@ -12,7 +12,7 @@ from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.quality.bias import Pick
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
-from negcap.pipelines.tables.denials import NEGATION, Denial, true_denials
+from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denial, true_denials
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
 
@@ -207,6 +207,16 @@ def _with_denial(example: Example, denied: Mapping[str, Denial]) -> Iterator[Exa
     denial = denied.get(example.caption_id)
     if false and denial is not None:
         yield example._replace(caption_id=denial.positive_id, text=denial.text, negatives=false)
+
+
+def source_of(example: Example) -> str:
+    """The id of the caption that an example is, or that its true denial was made of."""
+    return example.caption_id.partition("#")[0] if is_denial(example) else example.caption_id
+
+
+def is_denial(example: Example) -> bool:
+    """Whether an example is a true denial made of a caption."""
+    return f"#{TRUE_NEGATION}:" in example.caption_id
 
 
 def _draw(negative_id: str) -> int:

@@ -1,5 +1,6 @@
 """What is published of a run: the rows, the images, the folder, the card; and what bad input is answered."""
 
+import csv
 import hashlib
 import json
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
 import pytest
 
 from negcap.pipelines.cli import main, negcap
@@ -18,9 +20,19 @@ from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.tables.images import Box, Images, read_boxes, safe_path
+from negcap.schemas.negatives import POSITIVES
 from tests.conftest import ROOT
-from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_images, write_run
-from tests.tables import replace_shard
+from tests.pipelines.publish.fixtures import (
+    IMAGES,
+    PROVENANCE,
+    TESTS,
+    changed,
+    published,
+    rows,
+    write_images,
+    write_run,
+)
+from tests.tables import replace_shard, write_table
 
 
 @pytest.fixture
@@ -310,3 +322,47 @@ def test_without_pillow_the_extra_is_named(images: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r"pip install negcap\[publish\]"):
         Images(images).box("p001.jpg")
+
+
+# denials
+
+
+def test_false_denials_are_published_beside_true_ones(tmp_path: Path) -> None:
+    def add(captions: list[dict], negatives: list[dict]) -> None:
+        of = {row["caption_id"]: row for row in captions}
+        for id in dict.fromkeys(row["caption_id"] for row in negatives):
+            first = next(row for row in negatives if row["caption_id"] == id)
+            text = f"Not {of[id]['text']}"
+            made = {"operator": "negation", "family": "negation", "negative_id": f"{id}#negation:0", "text": text}
+            negatives.append({**first, **made})
+
+    run = changed(tmp_path, add)
+    captions, negatives = rows(IMAGES, TESTS)
+    some = {row["caption_id"] for row in negatives[::3]}
+    positives = [
+        {
+            **dict.fromkeys(POSITIVES.names, ""),
+            **{name: row[name] for name in ("caption_id", "image_id", "split")},
+            **{"positive_id": f"{row['caption_id']}#true_negation:0", "operator": "true_negation", "edits": []},
+            **{"family": "positive", "text": f"Without {row['text']}"},
+        }
+        for row in captions
+        if row["caption_id"] in some
+    ]
+    for number, first in enumerate(range(0, IMAGES, 7)):
+        here = {f"p{i:03d}" for i in range(first, first + 7)}
+        mine = [row for row in positives if row["image_id"] in here]
+        write_table(run, "positives", pa.Table.from_pylist(mine, POSITIVES), number, PROVENANCE)
+    pairs = json.loads(published(run, tmp_path / "out", operators=("negation",))["negation.json"])
+    assert pairs and all(row["caption"].startswith("Without ") for row in pairs.values())
+    assert {row["caption"].removeprefix("Without ") for row in pairs.values()} <= {row["text"] for row in captions}
+    text = published(run, tmp_path / "mcq", "negbench", images=None)["test.csv"].decode()
+    questions = list(csv.DictReader(text.splitlines()))
+    kinds = {row["correct_answer_template"] for row in questions}
+    assert kinds == {"positive", "negative"}
+    for row in questions:
+        options = [row[f"caption_{n}"] for n in range(4)]
+        true = options.pop(int(row["correct_answer"]))
+        assert true.startswith("Without ") is (row["correct_answer_template"] == "negative")
+        if true.startswith("Without "):
+            assert any(option.startswith("Not ") for option in options)
