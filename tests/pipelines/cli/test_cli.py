@@ -23,6 +23,7 @@ from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
 from negcap.pipelines.engine.shards import RECEIPTS, list_shards, shard_path
+from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.build import LEXICON_VERBS
 from tests.conftest import ROOT, SAMPLE
@@ -148,7 +149,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["build", "{sample}", "--output", "{tmp}/out", "--workers", "0"], "workers must be >= 1, was: 0"),
         (
             ["build", "{sample}", "--output", "{tmp}/out", "--scheduler", "dask"],
-            "scheduler must be tcp://host:port, tls://host:port or",
+            "scheduler must be tcp://host:port, tls://host:port, a scheduler file",
         ),
         (
             ["build", "{sample}", "--output", "{tmp}/out", "--spacy-model", "en_none"],
@@ -364,6 +365,8 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
         options = everything if verb == "negatives" else own if verb in LEXICON_VERBS else []
         assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
     assert len(list_shards(whole / "negatives")) == 4
+    assert [path.name for path in (whole / STATISTICS).iterdir() if path.suffix == ".md"] == ["README.md"]
+    shutil.rmtree(whole / STATISTICS)  # the only files of a run with times
     assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {
         path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
     }
