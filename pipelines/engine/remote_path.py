@@ -120,8 +120,12 @@ class RemotePath(PurePosixPath):
         new: raise FileExistsError instead if there is one; this is one step where the store has conditional writes (S3,
         Google Storage, Azure), a question and an answer elsewhere.
         """
-        with self._system() as (system, path):
-            system.pipe_file(path, bytes(data), mode="create" if new else "overwrite")
+        try:
+            with self._system() as (system, path):
+                system.pipe_file(path, bytes(data), mode="create" if new else "overwrite")
+        except FileNotFoundError as error:
+            why = "cannot write: there is no such bucket, or no folder to write into"
+            raise FileNotFoundError(errno.ENOENT, why, str(self)) from error
 
     def upload(self, file: Path) -> None:
         """Write this file with the content of a local one, which may be larger than the memory."""

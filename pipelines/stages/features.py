@@ -13,6 +13,7 @@ from math import prod
 from pathlib import Path
 
 from negcap.pipelines.engine.bounds import at_least
+from negcap.pipelines.engine.places import local_path
 from negcap.pipelines.engine.source import SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.features.source import Source, SourceImage, table_of
@@ -82,7 +83,7 @@ def open_source(source: Path, config: FeaturesConfig) -> Source:
     if config.onnx is None:
         from negcap.pipelines.features.arrays import Arrays
 
-        return Arrays(source, config.array, config.scale, config.dtype, config.backbone)
+        return Arrays(local_path(source, "source"), config.array, config.scale, config.dtype, config.backbone)
     from negcap.pipelines.features.backbone import Backbone
     from negcap.pipelines.features.photos import Extraction, Photos
     from negcap.pipelines.features.preprocess import Crops

@@ -123,7 +123,10 @@ def test_a_model_is_trained_from_s3(bucket: str, tmp_path: Path) -> None:
 
 def test_a_bucket_that_does_not_exist_is_not_made(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BUILD, "s3://other/run"]) == 2
-    assert capsys.readouterr().err == "negcap: s3://other/run/.lock: no such file or folder\n"
+    assert (
+        capsys.readouterr().err
+        == "negcap: s3://other/run/.lock: cannot write: there is no such bucket, or no folder to write into\n"
+    )
 
 
 @pytest.mark.parametrize("url, extra", [("gs://bucket/run", "gs"), ("abfs://bucket/run", "azure")])
