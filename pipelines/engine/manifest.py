@@ -55,8 +55,8 @@ def manifest_path(folder: Path) -> Path:
     return receipts_folder(folder) / MANIFEST
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of a table's folder atomically, as JSON with sorted keys."""
+def write_manifest(folder: Path, manifest: Manifest, old: Manifest | None = None) -> None:
+    """Write the manifest of a table's folder atomically, as JSON with sorted keys; old: the one that it replaces."""
     path = manifest_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     listing = write_listing(path.parent, manifest.shards) if len(manifest.shards) > INLINE else None
@@ -70,7 +70,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         else {"file": listing.file.name, "count": listing.shards, "sha256": listing.sha256},
     }
     write_json(path, value)
-    remove_listings(path.parent, listing)
+    if old is not None and isinstance(old.shards, Listing):
+        remove_listings(path.parent, listing)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -118,12 +119,14 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
 
     Raises ValueError when it is unreadable.
     """
-    found = (read_manifest(run / name) for name in (table, *sorted(names(run / RECEIPTS))))
+    if (own := read_manifest(run / table)) is not None and table in own.identity.schemas:
+        return own
+    found = (read_manifest(run / name) for name in sorted(names(run / RECEIPTS)) if name != table)
     return next((manifest for manifest in found if manifest and table in manifest.identity.schemas), None)
 
 
-def refuse_other(folder: Path, identity: Identity) -> None:
-    """Raise OtherConfigError, naming the first difference, if a table was made with another identity."""
+def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
+    """The manifest of a table. Raises OtherConfigError, naming the first difference, if that has another identity."""
     try:
         old = read_manifest(folder)
         reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
@@ -133,6 +136,7 @@ def refuse_other(folder: Path, identity: Identity) -> None:
         reason = str(error)
     if reason:
         raise OtherConfigError(f"{folder} was made from something else: {reason} ({OVERWRITE})")
+    return old
 
 
 def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
@@ -140,15 +144,15 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
 
     folder: of the stage's primary table. Raises OtherConfigError as `refuse_other`, unless `overwrite`.
     """
-    if not overwrite:
-        refuse_other(folder, identity)
     try:
-        same = (old := read_manifest(folder)) is not None and old.identity == identity
+        old = read_manifest(folder) if overwrite else refuse_other(folder, identity)
+    except OtherConfigError:
+        raise
     except ValueError:
-        same = False
-    if not same:
-        write_manifest(folder, Manifest(identity))
-        for path in old_receipts(folder):
+        old = None
+    if old is None or old.identity != identity:
+        write_manifest(folder, Manifest(identity), old)
+        for path in old_receipts(folder) if overwrite else ():
             path.unlink()
 
 
@@ -179,6 +183,7 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
         for shard in receipts
     )
     manifest = Manifest(identity, True, shards, summed_counts(shard[tables[-1]] for shard in receipts))
+    old = None
     try:
         old = read_manifest(run / tables[-1])
         same = (
@@ -190,7 +195,7 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
     except ValueError:
         same = False
     if not same:
-        write_manifest(run / tables[-1], manifest)
+        write_manifest(run / tables[-1], manifest, old)
     return manifest
 
 

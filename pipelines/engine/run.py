@@ -105,6 +105,7 @@ def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mappi
 
 def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
     """The hash of each table that stage `name` reads. Raises FileNotFoundError if one is missing or unfinished."""
+    hashes = {}
     for table in tables:
         manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
@@ -116,7 +117,8 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
                 lacking = f"which has no manifest in {RECEIPTS}/{table}"
                 state = f"but {OLD_LAYOUT}" if old_receipts(run / table) else lacking
             raise FileNotFoundError(f"{name} needs {run / table}, {state}: run its stage first")
-    return {table: hash_finished(run, table) for table in tables}
+        hashes[table] = hash_finished(run, table, manifest)
+    return hashes
 
 
 def _map(job: Job, execution: Execution, identity: Identity) -> Sequence[Mapping[str, Receipt]]:

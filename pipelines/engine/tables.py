@@ -83,14 +83,15 @@ def has_table(run: Path, name: str) -> bool:
     return bool(list_shards(run / name) or ((run / name).is_dir() and _listed(run, name, manifest_of(run, name))))
 
 
-def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
+def shards_of(run: Path, name: str, *, unfinished: bool = False, manifest: Manifest | None = None) -> list[Shard]:
     """The shards of a table in order: exactly those that its manifest lists.
 
     unfinished: whether to accept a table that is still being made; then its shards are those that have a receipt.
+    manifest: the one that lists the table, if it is known.
     Raises FileNotFoundError when the run has no such table, ValueError when it is unfinished or its manifest is missing
     or unreadable, DamagedShardError when a shard is missing or surplus.
     """
-    manifest = manifest_of(run, name)
+    manifest = manifest or manifest_of(run, name)
     found = list_shards(run / name)
     if not found and (manifest is None or not (run / name).is_dir()):
         raise FileNotFoundError(f"{run} has no {name}: no shards in {run / name}")
@@ -109,12 +110,12 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
     return listed
 
 
-def hash_finished(run: Path, name: str) -> str:
-    """The hash of a finished table, as `hash_table`; no shard is read.
+def hash_finished(run: Path, name: str, manifest: Manifest | None = None) -> str:
+    """The hash of a finished table, as `hash_table`; no shard is read. manifest: the one that lists it, if it is known.
 
     Raises as `shards_of` and `hash_table`, and DamagedShardError when a receipt is not the one in the manifest.
     """
-    shards = shards_of(run, name)
+    shards = shards_of(run, name, manifest=manifest)
     found = receipts(run, name, [shard.path for shard in shards])
     for shard, receipt in zip(shards, found, strict=True):
         if receipt.sha256 != shard.sha256:

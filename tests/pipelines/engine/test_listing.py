@@ -49,7 +49,7 @@ def test_what_was_listed_is_read_when_it_is_asked_for(listed: Path) -> None:
 def test_fewer_shards_leave_no_listing_and_the_manifest_is_as_ever(listed: Path, tmp_path: Path) -> None:
     found = read_manifest(listed)
     assert found is not None
-    write_manifest(listed, replace(found, shards=tuple(found.shards)[:4]))
+    write_manifest(listed, replace(found, shards=tuple(found.shards)[:4]), found)
     assert files(listed) == ["manifest.json"]
     value = json.loads(manifest_path(listed).read_text())
     assert value["format"] == 1 and value["shards"] == list(SHARDS[:4])
