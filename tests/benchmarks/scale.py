@@ -8,7 +8,7 @@ with the columns of img2dataset.
 
 Printed are, for each: records, wall seconds, CPU seconds of all processes together, records per CPU second (the speed
 of a core) beyond the CPU seconds that ten records take (to start processes, to import), and the peaks of the resident
-memory of the driver and of the largest worker; then the ratios large : small. What is small is measured three times.
+memory of the driver and of the largest worker; then the ratios large : small. What is small is measured twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import psutil
 
 NEGCAP = [sys.executable, "-m", "negcap"]
 POOL = 20_000
-REPEATS = 3  # of small sources, whose times vary: the fastest counts
+REPEATS = 2  # of small sources, whose times vary: the fastest counts
 FEW = 10  # records, each in a file of its own: what a command costs besides them
 
 
