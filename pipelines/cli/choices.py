@@ -28,7 +28,7 @@ REASONS = (
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
     *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible", "repeated"),
 )
-READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "lines")
+READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset", "lines")
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
     *("webdataset", "huggingface", "snli", "coco", "clip_benchmark", "triplet", "dpo", "mcq", "lmms-eval", "negbench"),

@@ -165,7 +165,7 @@ def group_range(work: Work, number: int) -> dict[str, Any]:
         refused = reasons(read_range(found, duplicates_schema(), low, high))
         rows = read_range((work.path("rows", part) for part in range(work.parts)), schema, low, high)
         grouped = group(rows, refused)
-        write_blocks(kept, kept_schema(schema), [sort_block(grouped.kept)])
+        write_blocks(kept, kept_schema(schema), grouped.kept.to_batches())
         write_blocks(rejected, rejected_schema(), [sort_block(grouped.rejected)])
         return {"first": first_rejected(rejected)}
 

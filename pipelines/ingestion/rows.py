@@ -68,7 +68,7 @@ class Reader:
         last_image, last_id = None, ""
         for position, record in enumerate(records, first):
             self.rows += 1
-            if type(record) is Rejected:
+            if isinstance(record, Rejected):
                 self._bad.append((position, *record))
                 if len(self._bad) == BLOCK_ROWS:
                     self._flush_rejected()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from negcap.pipelines.ingestion.duplicates import REASONS
 from negcap.pipelines.ingestion.rows import rejections
@@ -39,46 +39,37 @@ def group(rows: pa.Table, refused: Mapping[int, str] | None = None) -> Grouped:
     """
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    repeated, refused = pa.table({}), refused or {}
-    if refused:
-        mask = pa.array(np.isin(rows["position"].to_numpy(), np.fromiter(refused, np.uint64, len(refused))))
-        repeated, rows = rows.filter(mask), rows.filter(pc.invert(mask)).combine_chunks()
-    code = _codes(rows["image_id"])
-    order = np.argsort(code, kind="stable")
-    rows, code = rows.take(pa.array(order)), code[order]
+    code, image = _codes(rows["image_id"]), _codes(rows["image"])
+    position, number = rows["position"].to_numpy(), rows["number"].to_numpy(zero_copy_only=False).astype(float)
+    repeated = (
+        np.isin(position, np.fromiter(refused, np.uint64, len(refused))) if refused else np.zeros(len(code), bool)
+    )
+    bad = [_repetition(row, refused or {}) for row in rows.take(pa.array(np.flatnonzero(repeated))).to_pylist()]
+    order = np.flatnonzero(~repeated)
+    order = order[np.argsort(code[order], kind="stable")]
+    code, image, position, number = code[order], image[order], position[order], number[order]
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]]) if len(code) else code
     of = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(code)]))
-    images = _codes(rows["image"])
-    ambiguous = images != images[starts][of]
-    number = rows["number"].to_numpy(zero_copy_only=False)
-    numbered = ~np.isnan(number.astype(float))
+    ambiguous = image != image[starts][of]
+    numbered = ~np.isnan(number)
     candidate = ~ambiguous & (~numbered | _first_of(of, number, numbered & ~ambiguous))
     before = np.cumsum(candidate) - candidate
     before -= before[starts][of]
     full = ~ambiguous & (before >= MAX_CAPTIONS)
-    kept = candidate & ~full
-    final = np.where(numbered, np.nan_to_num(number.astype(float)), before).astype(np.int64)
-    home = rows["position"].to_numpy()[starts][of]
-    rows = rows.set_column(rows.schema.get_field_index("number"), "number", pa.array(final))
-    bad = [
-        rejection
-        for reason, mask in (
-            ("ambiguous_image", ambiguous),
-            ("too_many_captions", full),
-            ("duplicate_caption_id", ~(ambiguous | full | candidate)),
-        )
-        for rejection in _rejected(rows, starts[of], mask, reason)
-    ]
-    for row in repeated.to_pylist():
-        detail = f"caption must differ from every earlier one in more than {DIFFERENCES[refused[row['position']]]}"
-        where = row["position"], row["source"], row["line"]
-        bad.append((*where, refused[row["position"]], detail, excerpt(row["text"])))
-    rows = rows.append_column("home", pa.array(home)).filter(pa.array(kept))
-    names = ["home", *(name for name in rows.schema.names if name not in ("home", *DROPPED))]
-    order = np.argsort(home[kept], kind="stable")
-    return Grouped(rows.select(names).take(pa.array(order)).combine_chunks(), rejections(bad))
+    home = position[starts][of]
+    for reason, mask in (
+        ("ambiguous_image", ambiguous),
+        ("too_many_captions", full),
+        ("duplicate_caption_id", ~(ambiguous | full | candidate)),
+    ):
+        bad += _rejected(rows, order, starts[of], np.flatnonzero(mask), reason)
+    kept = np.flatnonzero(candidate & ~full)
+    kept = kept[np.argsort(home[kept], kind="stable")]
+    final = np.where(numbered, np.nan_to_num(number), before).astype(np.int64)[kept]
+    table = rows.drop_columns([*DROPPED, "number"]).take(pa.array(order[kept]))  # the only copy of the rows
+    table = table.append_column("home", pa.array(home[kept])).append_column("number", pa.array(final))
+    return Grouped(table.select(kept_schema(rows.schema).names).combine_chunks(), rejections(bad))
 
 
 def kept_schema(schema: pa.Schema) -> pa.Schema:
@@ -105,15 +96,13 @@ def _first_of(of: np.ndarray, number: np.ndarray, asked: np.ndarray) -> np.ndarr
     return first
 
 
-def _rejected(rows: pa.Table, first: np.ndarray, mask: np.ndarray, reason: str) -> list[tuple]:
-    """The rows of a mask as (position, *Rejected); first: for each row, the first row of its image."""
-    import numpy as np
+def _rejected(rows: pa.Table, order: np.ndarray, first: np.ndarray, at: np.ndarray, reason: str) -> list[tuple]:
+    """The rows `order[at]` as (position, *Rejected); first: for each row in order, the first row of its image."""
     import pyarrow as pa
 
-    at = np.flatnonzero(mask)
-    firsts = rows["image"].take(pa.array(first[at])).to_pylist()
+    firsts = rows["image"].take(pa.array(order[first[at]])).to_pylist()
     found = []
-    for row, image in zip(rows.take(pa.array(at)).to_pylist(), firsts, strict=True):
+    for row, image in zip(rows.take(pa.array(order[at])).to_pylist(), firsts, strict=True):
         if reason == "ambiguous_image":
             detail = f"image_id {row['image_id']} must be of one image, {image}, was: {row['image']}"
         elif reason == "too_many_captions":
@@ -122,3 +111,9 @@ def _rejected(rows: pa.Table, first: np.ndarray, mask: np.ndarray, reason: str) 
             detail = f"caption number must be unique in its image, was again: {row['image']}#{row['number']}"
         found.append((row["position"], row["source"], row["line"], reason, detail, excerpt(row["text"])))
     return found
+
+
+def _repetition(row: dict[str, Any], refused: Mapping[int, str]) -> tuple:
+    reason = refused[row["position"]]
+    detail = f"caption must differ from every earlier one in more than {DIFFERENCES[reason]}"
+    return row["position"], row["source"], row["line"], reason, detail, excerpt(row["text"])

@@ -37,8 +37,9 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
     files: dict[str, _File] = {}
     for examples in publication.by_image():
         for split in dict.fromkeys(example.split for example in examples):
-            file = files.setdefault(split, _File(folder / f"{split}.tsv", publication.prefix))
-            file.add([example for example in examples if example.split == split])
+            if split not in files:
+                files[split] = _File(folder / f"{split}.tsv", publication.prefix)
+            files[split].add([example for example in examples if example.split == split])
     for file in files.values():
         file.close()
     return [RecordSet(f"{split}.tsv", "captions, their negatives and similar images", COLUMNS) for split in files]

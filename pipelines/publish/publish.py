@@ -29,7 +29,8 @@ from negcap.pipelines.publish.output import (
 )
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from negcap.pipelines.publish.selection import Draws, select
-from negcap.pipelines.quality.bias import CachedReports, Pair, read_corpus
+from negcap.pipelines.quality.bias import CachedReports, Pair, limit_pairs, read_corpus
+from negcap.pipelines.quality.bias.report import LIMIT
 from negcap.pipelines.report.summary import console_of, print_table
 from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
 from negcap.pipelines.tables.verdicts import accepted, p_true_by_readers
@@ -64,8 +65,9 @@ class Survey:
     """What one pass over a selection found.
 
     counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; pairs: by
-    operator, one pair per caption; leaks: by caption_id, "image" or "caption" (what of it is in the train split too)
-    and the path or text; missing: by caption_id, the path of an image whose file is missing.
+    operator, one pair per caption, of random images if there are more pairs than the gate measures; leaks: by
+    caption_id, "image" or "caption" (what of it is in the train split too) and the path or text; missing: by
+    caption_id, the path of an image whose file is missing.
     """
 
     counts: Counter[tuple[str, str]]
@@ -169,6 +171,8 @@ def survey(publication: Publication, train: TrainSplit | None, seed: int, siblin
                 counts[example.split, negative.operator] += 1
             for operator, pair in pairs_of(example, seed):
                 pairs[operator].append(pair)
+                if len(pairs[operator]) > 2 * LIMIT:
+                    pairs[operator] = limit_pairs(pairs[operator], LIMIT, seed)
     return Survey(counts, {name: rows for name, rows in pairs.items() if rows}, leaks, missing)
 
 

@@ -104,7 +104,7 @@ def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mappi
     return dict.fromkeys(options.keep_columns, pa.string())
 
 
-def content(file: str, format: str) -> dict[str, Any]:
+def content(file: str, format: str = "") -> dict[str, Any]:
     """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Raises as `read`.
 
     Of an archive, what is hashed are the names of its members and the texts.

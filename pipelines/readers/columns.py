@@ -72,21 +72,13 @@ def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
 
 
 def record_of(
-    chosen: Columns,
-    where: tuple[str, int],
-    image: Any,
-    text: Any,
-    split: Any,
-    language: Any,
-    id: Any,
-    status: Any,
-    kept: tuple[Any, ...],
-    usual: str,
+    chosen: Columns, where: tuple[str, int], text: Any, others: Sequence[Any], kept: tuple[Any, ...], usual: str
 ) -> Record | Rejected:
     """The record of a row of the file and line `where`; a row without id or downloaded image is rejected.
 
-    usual: the language of captions if no column has it.
+    others: the values of `chosen.others`. usual: the language of captions if no column has it.
     """
+    image, split, language, id, status = others
     record = Record(*where, image, text, split, language if chosen.language else usual, None, id, kept)
     if id is None and chosen.id:
         return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")

@@ -32,15 +32,15 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     cut = _tsv_rows(url) if delimiter == "\t" else _csv_rows(url, delimiter)
     if not headerless:
         next(cut, None)
-    caption, *others = (at.get(column) for column in (chosen.caption, *chosen.others))
+    caption, others = at[chosen.caption], [at.get(column) for column in chosen.others]
     kept = [at[column] for column in chosen.kept]
     for line, row in cut:
         if isinstance(row, str):
             yield Rejected(name, line, "not_a_record", row, "")
         elif len(row) == len(found):
-            image, *rest = (None if position is None else row[position] for position in others)
+            cells = [None if position is None else row[position] for position in others]
             values = tuple(row[position] for position in kept)
-            yield columns.record_of(chosen, (name, line), image, row[caption], *rest, values, options.language)
+            yield columns.record_of(chosen, (name, line), row[caption], cells, values, options.language)
         elif any(field.strip() for field in row):
             detail = f"a record must have {len(found)} fields, has {len(row)}"
             yield Rejected(name, line, "not_a_record", detail, excerpt(delimiter.join(row)))

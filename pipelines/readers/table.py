@@ -173,9 +173,9 @@ def _object_rows(
             chosen = columns.choose(list(value), options, url)
         captions = value.get(chosen.caption)
         captions = [text(caption) for caption in captions] if isinstance(captions, list) else text(captions)
-        image, *others = (text(value.get(column)) if column else None for column in chosen.others)
+        others = [text(value.get(column)) if column else None for column in chosen.others]
         kept = tuple(text(value.get(column)) for column in chosen.kept)
-        yield columns.record_of(chosen, (name, line), image, captions, *others, kept, options.language)
+        yield columns.record_of(chosen, (name, line), captions, others, kept, options.language)
 
 
 def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -208,9 +208,9 @@ def rows_of(
         cells = {column: _cells(batch.column(column)) for column in chosen.names}
         others = [cells[column] if column else repeat(None) for column in chosen.others]
         kept = zip(*(cells[column] for column in chosen.kept), strict=True) if chosen.kept else repeat(())
-        for text, values, image, *rest in zip(cells[chosen.caption], kept, *others, strict=False):
+        for text, values, *rest in zip(cells[chosen.caption], kept, *others, strict=False):
             line += 1
-            yield columns.record_of(chosen, (name, line), image, text, *rest, values, language)
+            yield columns.record_of(chosen, (name, line), text, rest, values, language)
 
 
 def _cells(column: Any) -> list[Any]:

@@ -5,33 +5,30 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines import readers
 from negcap.pipelines.engine.cluster import Executor, Synchronous
 from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.errors import StageError, TaskError
 from negcap.pipelines.engine.identity import Identity, hash_schema
 from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import describe, finish, finished, prepare, refuse_other
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.remote_path import RemotePath
-from negcap.pipelines.engine.run import cause
-from negcap.pipelines.engine.shards import Receipt, remove_temporary
+from negcap.pipelines.engine.shards import remove_temporary
 from negcap.pipelines.engine.stage import Progress
 from negcap.pipelines.engine.storage import scratch_folder
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.ingestion import duplicates, web_text
-from negcap.pipelines.ingestion.calls import Work, find_range, group_range, pack_range, plan_range, read_part
+from negcap.pipelines.ingestion.calls import Work
 from negcap.pipelines.ingestion.config import IngestConfig
-from negcap.pipelines.ingestion.duplicates import BANDS
-from negcap.pipelines.ingestion.packing import captions, captions_per_shard, in_order
-from negcap.pipelines.ingestion.rows import PART_BITS, Reader, rows_schema
+from negcap.pipelines.ingestion.packing import captions, in_order
+from negcap.pipelines.ingestion.rows import Reader, rows_schema
+from negcap.pipelines.ingestion.shuffle import describe_rejected, each, make_shards
 from negcap.pipelines.ingestion.siblings import group
 from negcap.pipelines.readers.record import MAX_CAPTIONS, Record, Rejected
 from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
@@ -48,8 +45,6 @@ UNSET = (
 )
 MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
 MANY_BYTES = 1 << 28
-KEY_RANGE_ROWS = 1 << 22  # keys of captions that are compared in one call
-RANGE_ROWS = 1 << 17  # rows that are grouped, or packed into shards, in one call
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,7 @@ def ingest(
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
     kept = readers.kept_types(format, files, options)
-    contents = _each(executor, readers.content, [(file, format) for file in files])
+    contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
         if kept:
@@ -136,7 +131,7 @@ def ingest(
             parts=len(parts),
         )
         with in_progress(progress, NAME, None), _spilling(work):
-            made_shards = _make(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
+            made_shards = make_shards(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
         counts = finish(run, tuple(outputs), identity, made_shards).counts
     return Ingested(counts, _warnings(counts, config))
 
@@ -148,105 +143,6 @@ def _share_scratch(executor: Executor, run: Path) -> bool:
     """
     local = getattr(executor, "scheduler", None) is None
     return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
-
-
-def _make(
-    work: Work,
-    parts: Sequence[Sequence[str] | None],
-    executor: Executor,
-    progress: Progress,
-    prepare: Callable[[], None],
-) -> list[dict[str, Receipt]]:
-    """Make all shards; returns their receipts. prepare: called before the first is written."""
-    read = _each(
-        executor,
-        read_part,
-        [(work, number, files) for number, files in enumerate(parts)],
-        _Counter(lambda rows: progress.advance(rows, 0)),
-        lambda part: part["rows"],
-    )
-    total = sum(part["rows"] for part in read)
-    if work.config.duplicates or work.config.near_duplicates:
-        keys = total * (1 + BANDS if work.config.near_duplicates else 1)
-        work = replace(work, key_ranges=max(1, -(-keys // KEY_RANGE_ROWS)))
-        _each(executor, find_range, [(work, number) for number in range(work.key_ranges)])
-    size = captions_per_shard(work.config, total, sum(part["characters"] for part in read))
-    work = replace(work, ranges=max(1, -(-total // RANGE_ROWS)), shard_size=size)
-    grouped = _each(executor, group_range, [(work, number) for number in range(work.ranges)])
-    first = min((call["first"] for call in (*read, *grouped) if call["first"]), default=None)
-    bad = Rejected(*first[1:]) if first else None
-    if bad is not None and work.config.strict:
-        raise ValueError(describe_rejected(work.source, bad))
-    ranges = [
-        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["rows"]))
-        for part, call in enumerate(read)
-        for start in range(0, call["rows"], RANGE_ROWS)
-    ]
-    shards = _each(executor, plan_range, [(work, *positions) for positions in ranges])
-    if not sum(shards):
-        found = f"the first of its bad records: {describe_rejected(work.source, bad)}" if bad else "it has no records"
-        raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
-    prepare()
-    written = _Counter(lambda shards: progress.advance(0, shards))
-    made = _each(executor, pack_range, _pack_calls(work, ranges, shards), written, len)
-    return [shard for call in made for shard in call]
-
-
-class _Counter:
-    """Counts what calls report to have done, and what they have done in the end, each thing once."""
-
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        """advance: called with what is new, never in two threads at once."""
-        self._advance, self._lock = advance, Lock()
-        self._done: dict[int, int] = {}
-
-    def __call__(self, call: int, done: int) -> None:
-        """Take note that a call has done so much so far; what is reported late, or again, is ignored."""
-        with self._lock:
-            new = done - self._done.get(call, 0)
-            if new > 0:
-                self._done[call] = done
-                self._advance(new)
-
-
-def _pack_calls(work: Work, ranges: Sequence[tuple[int, int]], shards: Sequence[int]) -> list[tuple[Any, ...]]:
-    """The calls of `pack_range`: ranges without captions are left out, and their rejected records go to the next one.
-
-    (Those after the last caption go to the last one.)
-    """
-    calls = []
-    start = rejected_from = 0
-    last = max(index for index, count in enumerate(shards) if count)
-    for index, ((low, high), count) in enumerate(zip(ranges, shards, strict=True)):
-        if count:
-            rejected_to = work.parts << PART_BITS if index == last else high
-            calls.append((work, low, high, start, (rejected_from, rejected_to)))
-            start, rejected_from = start + count, high
-    return calls
-
-
-def _each(
-    executor: Executor,
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    counter: _Counter | None = None,
-    done: Callable[[Any], int] = lambda result: 0,
-) -> list[Any]:
-    """The results of function(*call) for each call. Raises the error of a call that fails.
-
-    counter: gets what calls report, and `done` of their results.
-    """
-    results: list[Any] = [None] * len(calls)
-    try:
-        for position, result in executor.map(function, calls, counter):
-            results[position] = result
-            if counter is not None:
-                counter(position, done(result))
-    except TaskError as failed:
-        if isinstance(failed.__cause__, (ValueError, OSError)):
-            raise failed.__cause__ from None
-        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
-    return results
 
 
 def _prepare(run: Path, identity: Identity, overwrite: bool) -> None:
@@ -262,12 +158,6 @@ def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, A
         names = [readers.name_in(source, file) for file in files]
     described = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
     return dict(zip(names, described, strict=True))
-
-
-def describe_rejected(source: str, bad: Rejected) -> str:
-    """A rejected record in one line: where it stands, the reason, the rule and the value."""
-    where = source if source.rstrip("/").endswith(bad.source) else f"{source.rstrip('/')}/{bad.source}"
-    return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
 
 def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config: IngestConfig) -> None:

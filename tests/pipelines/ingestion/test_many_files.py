@@ -12,7 +12,7 @@ from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.ingestion import calls
+from negcap.pipelines.ingestion import calls, shuffle
 from negcap.pipelines.ingestion import rows as rows_of_spill
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested
@@ -71,7 +71,7 @@ def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
     run_ingest(folder, tmp_path / "parts")
     monkeypatch.setattr(stage, "MANY_FILES", 100)
     monkeypatch.setattr(rows_of_spill, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(stage, "RANGE_ROWS", 11)
+    monkeypatch.setattr(shuffle, "RANGE_ROWS", 11)
     run_ingest(folder, tmp_path / "one")
     assert sum(read(tmp_path / "parts", "captions"), []) == sum(read(tmp_path / "one", "captions"), [])
 
@@ -104,7 +104,7 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, mon
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "fresh", shard_size=3)
     made = []
-    step = getattr(stage, stopped)
+    step = getattr(shuffle, stopped)
 
     def interrupted(work, number, *rest):
         if len(made) == (0 if stopped == "group_range" else 5):
@@ -113,7 +113,7 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, mon
         return step(work, number, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage, stopped, interrupted)
+        patch.setattr(shuffle, stopped, interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_ingest(folder, tmp_path / "run", shard_size=3)
     assert (tmp_path / "run/.ingest").is_dir()
@@ -129,7 +129,7 @@ def test_a_damaged_spill_file_is_made_again(tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "fresh")
     with monkeypatch.context() as patch:
-        patch.setattr(stage, "group_range", lambda *_: 1 / 0)
+        patch.setattr(shuffle, "group_range", lambda *_: 1 / 0)
         with pytest.raises(StageError, match="ingest stopped: ZeroDivisionError"):
             run_ingest(folder, tmp_path / "run")
     spilled = tmp_path / "run/.ingest/rows-00004.arrow"

@@ -7,7 +7,7 @@ import pytest
 
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.ingestion import duplicates
+from negcap.pipelines.ingestion import duplicates, shuffle
 from negcap.pipelines.ingestion import web_text as texts
 from negcap.pipelines.readers.record import Record
 from negcap.pipelines.stages import ingest as stage
@@ -77,7 +77,7 @@ LINES = [
 
 @pytest.mark.parametrize("range_keys", [1 << 22, 3])
 def test_duplicates_of_earlier_captions_are_refused(range_keys, tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "KEY_RANGE_ROWS", range_keys)
+    monkeypatch.setattr(shuffle, "KEY_RANGE_ROWS", range_keys)
     kept, bad = run_ingest(LINES, tmp_path, duplicates=True)
     assert kept == [LINES[0], LINES[3], LINES[4]]
     assert bad == [(2, "duplicate_text"), (3, "duplicate_text"), (6, "duplicate_text")]

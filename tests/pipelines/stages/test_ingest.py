@@ -25,11 +25,10 @@ from negcap.pipelines.engine.progress import Lines, Silent
 from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.ingestion import calls
+from negcap.pipelines.ingestion import calls, shuffle
 from negcap.pipelines.ingestion import rows as rows_of_spill
 from negcap.pipelines.ingestion.packing import captions_per_shard, shard_sizes
 from negcap.pipelines.readers import ReadOptions
-from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
 from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
 from negcap.schemas.fields import check
@@ -126,7 +125,7 @@ def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, r
     folder = tmp_path_factory.mktemp("shuffled")
     rows = [ROWS[index] for index in order]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "RANGE_ROWS", range_rows)
+        patch.setattr(shuffle, "RANGE_ROWS", range_rows)
         patch.setattr(rows_of_spill, "BLOCK_ROWS", 4)
         made = run_ingest(csv(folder / "kites.csv", rows), folder / "run", shard_size=shard_size)
     assert made.counts == {"captions": 15, "images": 5}
@@ -152,10 +151,10 @@ def test_spilled_captions_are_those_of_the_grouped_file(tmp_path, monkeypatch):
     shuffled = csv(tmp_path / "shuffled.csv", [rows[row] for row in order])
     run_ingest(grouped, tmp_path / "one", shard_size=100)
     monkeypatch.setattr(rows_of_spill, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(stage, "RANGE_ROWS", 300)
+    monkeypatch.setattr(shuffle, "RANGE_ROWS", 300)
     grouping = []
-    group_range = stage.group_range
-    monkeypatch.setattr(stage, "group_range", lambda *given: (grouping.append(given[1]), group_range(*given))[1])
+    group_range = shuffle.group_range
+    monkeypatch.setattr(shuffle, "group_range", lambda *given: (grouping.append(given[1]), group_range(*given))[1])
     run_ingest(shuffled, tmp_path / "two", shard_size=100)
     assert grouping == [*range(7)]
     assert captions(tmp_path / "one") == captions(tmp_path / "two")
@@ -408,7 +407,7 @@ def test_a_bad_new_source_leaves_the_old_tables_alone(kites, tmp_path):
 
 def test_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
     first = run_ingest(kites, tmp_path / "run")
-    monkeypatch.setattr(stage, "read_part", None)
+    monkeypatch.setattr(shuffle, "read_part", None)
     assert run_ingest(kites, tmp_path / "run") == first
 
 
