@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ CACHE = "_answers"  # folder of a run
 class Asker(Protocol):
     """A language model behind an endpoint, or a local one."""
 
-    def ask(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[int, Answer]]:
         """Yield (position of the request, Answer), in any order."""
         ...
 
@@ -52,15 +52,18 @@ def cache_path(run: Path) -> Path:
     return local_path(run, "the cache of answers (--cache)") / CACHE / "answers.sqlite"
 
 
-def collect(name: str, asker: Asker, requests: Sequence[Request], progress: Progress) -> Answers:
-    """Ask all requests; raises what `asker.ask` raises. name: of the stage, for the progress display."""
+def collect(name: str, asker: Asker, requests: Iterable[Request], total: int, progress: Progress) -> Answers:
+    """Ask all requests, `total` of them, which are made as they are sent (those with images are large).
+
+    name: of the stage, for the progress display. Raises what `asker.ask` raises.
+    """
     before = asker.spent
     found: dict[int, Answer] = {}
-    with in_progress(progress, name, len(requests), unit="requests"):
+    with in_progress(progress, name, total, unit="requests"):
         for position, answer in asker.ask(requests):
             found[position] = answer
             progress.advance(1)
-    answers = tuple(found[position] for position in range(len(requests)))
+    answers = tuple(found[position] for position in range(total))
     digest = sha256()
     for answer in answers:
         digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())

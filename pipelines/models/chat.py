@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class LocalModel:
         """Requests and tokens that were computed for this purpose since the cache was made."""
         return self._cache.spent(self._purpose)
 
-    def ask(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[int, Answer]]:
         """Yield (position, Answer) of each request, in order."""
         for position, request in enumerate(requests):
             body = request.body(self._config)

@@ -11,12 +11,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines import readers
 from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.ingestion.packing import shard_sizes
+from negcap.pipelines.readers.files import content
 from negcap.pipelines.readers.pairs import Foreign, pair_files, read_pairs
 from negcap.pipelines.readers.record import Rejected, image_id
 from negcap.pipelines.readers.remote import check_protocol, naming
@@ -79,6 +79,7 @@ def read_foreign(
     check_protocol(source)
     with naming(source):
         urls = pair_files(source)
+        held = {file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in map(content, urls)}
     described = {name: value for name, value in describe(config).items() if name != "strict"}
 
     def parts() -> Parts:
@@ -93,7 +94,7 @@ def read_foreign(
         module=__name__,
         outputs={"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
         config=described,
-        inputs={file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in map(readers.content, urls)},
+        inputs=held,
         metadata=metadata,
         parts=parts,
     )

@@ -106,15 +106,10 @@ def propose(
     prompts = [load(name, config.prompts) for name in config.kinds]
     shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, "captions")]
     chosen = _chosen([row for shard in shards for row in shard], config)
-    requests, asked = [], []
-    for shard in shards:
-        siblings = _siblings(shard)
-        for row in shard:
-            if row["caption_id"] in chosen:
-                for prompt in prompts:
-                    asked.append((row, prompt))
-                    requests.append(_request(row, prompt, siblings[row["image_id"]], config.k))
-    answers = collect(NAME, asker, requests, progress)
+    asked = [(row, prompt) for shard in shards for row in shard if row["caption_id"] in chosen for prompt in prompts]
+    siblings = _siblings([row for shard in shards for row in shard])
+    requests = (_request(row, prompt, siblings[row["image_id"]], config.k) for row, prompt in asked)
+    answers = collect(NAME, asker, requests, len(asked), progress)
     rows: dict[str, list[dict[str, Any]]] = {}
     counts: Counter[str] = Counter()
     for (row, prompt), answer in zip(asked, answers.answers, strict=True):

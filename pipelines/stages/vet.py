@@ -65,12 +65,26 @@ class VetConfig:
 
 
 class _Question(NamedTuple):
-    """One question: a negative, how it is read, what stands first, and the request; None without its image."""
+    """One question: a negative, how it is read, and what stands first; or with the photo, its file, None if missing."""
 
     row: Row
     prompt: Prompt
     first: str
-    request: Request | None
+    photo: Path | None = None
+
+    @property
+    def askable(self) -> bool:
+        """Whether it can be asked: not without its photo."""
+        return bool(self.first) or self.photo is not None
+
+    def request(self) -> Request:
+        """What the reader is asked."""
+        if not self.first:
+            system, user = self.prompt.filled(text=self.row["text"])
+            return chat(user, system, [] if self.photo is None else [self.photo])
+        texts = {CAPTION: plain(self.row["caption"]), NEGATIVE: plain(self.row["text"])}
+        system, user = self.prompt.filled(a=texts.pop(self.first), b=texts.popitem()[1])
+        return chat(user, system)
 
 
 def vet(
@@ -98,13 +112,10 @@ def vet(
         [one for row in shard if row["negative_id"] in chosen for one in _questions(row, prompts, images)]
         for shard in shards
     ]
-    requests = [one.request for shard in asked for one in shard if one.request is not None]
-    answers = collect(NAME, asker, requests, progress)
+    askable = [one for shard in asked for one in shard if one.askable]
+    answers = collect(NAME, asker, (one.request() for one in askable), len(askable), progress)
     given = iter(answers.answers)
-    made = [
-        list(_verdicts([(one, None if one.request is None else next(given)) for one in shard], model))
-        for shard in asked
-    ]
+    made = [list(_verdicts([(one, next(given) if one.askable else None) for one in shard], model)) for shard in asked]
     described = {
         name: value for name, value in describe(config).items() if name not in ("prompts", "images", "readings")
     }
@@ -193,14 +204,10 @@ def plain(text: str) -> str:
 
 def _questions(row: Row, prompts: Mapping[str, Prompt], images: Mapping[str, Path | None]) -> Iterator[_Question]:
     if (prompt := prompts.get("blind")) is not None:
-        texts = {CAPTION: plain(row["caption"]), NEGATIVE: plain(row["text"])}
-        for first, second in ((CAPTION, NEGATIVE), (NEGATIVE, CAPTION)):
-            system, user = prompt.filled(a=texts[first], b=texts[second])
-            yield _Question(row, prompt, first, chat(user, system))
+        yield _Question(row, prompt, CAPTION)
+        yield _Question(row, prompt, NEGATIVE)
     if (prompt := prompts.get("image")) is not None:
-        system, user = prompt.filled(text=row["text"])
-        photo = images.get(row["image_id"])
-        yield _Question(row, prompt, "", None if photo is None else chat(user, system, [photo]))
+        yield _Question(row, prompt, "", images.get(row["image_id"]))
 
 
 def _verdicts(

@@ -555,5 +555,5 @@ def test_completion_offers_the_choices() -> None:
         return [item.value for item in complete.get_completions(list(words[:-1]), words[-1])]
 
     assert offered("pub") == ["publish"]
-    assert offered("show", "run", "--operator", "n") == ["noun", "numeral"]
+    assert offered("show", "run", "--operator", "n") == ["noun", "numeral", "negation", "negate"]
     assert offered("publish", "run", "--format", "sugar") == ["sugarcrepe", "sugarcrepe++"]

@@ -84,6 +84,8 @@ def propose(run: Path, server: Server, *more: str) -> int:
         "--implausible",
         "--temperature",
         "0.5",
+        "--max-true",
+        "1",
     ]
     return main(["propose", str(run), *flags, "--scheduler", "synchronous", "--quiet", *more])
 
