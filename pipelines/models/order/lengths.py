@@ -17,6 +17,7 @@ from torch import Tensor
 from negcap.pipelines.engine.shards import write_atomically, write_json
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.components import read_caption_rows
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
@@ -29,6 +30,7 @@ from negcap.pipelines.models.order.config import LengthConfig
 from negcap.pipelines.models.similarities import COSINE, Similarity
 from negcap.pipelines.models.texts import Phrase, Texts
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
+from negcap.schemas.captions import LANGUAGE
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
 TOP = 5
@@ -56,15 +58,16 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     model, vocabulary, trained = load_model(model_folder, device)
     if OBJECTIVES[trained.model].needs_components:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
-    captions = read_captions(run)
+    captions = read_captions(run, languages=trained.languages)
+    language = captions.languages[0]
     features = read_features(run, captions.image_ids, trained.table)
     size = model.image.linear.in_features
     if features.values.shape[-1] != size:
         raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
-    chosen = captions.to_evaluate(config.split, features.available, config.limit)
-    corpus = encode_run(run, captions, vocabulary)
+    chosen = captions.to_evaluate(config.split, features.available, config.limit, None, language)
+    corpus = encode_run(run, captions, vocabulary, others=read_vocabularies(model_folder, captions.languages[1:]))
     image, owner = captions.image[chosen].unique(return_inverse=True)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions)
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, None, corpus.language)
     split = Split(
         embed_images(model.image, features.values, image, device),
         embed_sentences(model.sentences, texts, chosen),
@@ -77,7 +80,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     row = [trained.similarity, f"{len(image):,}", str(metrics["pairs"])]
     table = markdown_table(head, [[*row, f"{metrics['image']:.1f}", f"{metrics['longer']:.1f}"]])
     parts = [table, f"Paper, COCO: {PAPER}."]
-    if has_table(run, "components"):
+    if language == LANGUAGE and has_table(run, "components"):
         ids = [captions.ids[n] for n in chosen.tolist()]
         objects = [
             {item["object"] for item in row} for row in read_caption_rows(run, "components", ids)["objects"].to_pylist()
