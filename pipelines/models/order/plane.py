@@ -79,9 +79,9 @@ def draw_plane(taxonomy: Taxonomy, concepts: Sequence[int], path: Path) -> None:
     for label, pairs in (("right", related & told), ("missing", related & ~told), ("spurious", told & ~related)):
         for k, (below, above) in enumerate(pairs.nonzero().tolist()):
             ends = points[[below, above]]
-            style = {"color": COLOURS[label], "linewidth": 0.8, "zorder": 1}
-            axes.plot(ends[:, 0], ends[:, 1], label="" if k else f"{label}: {int(pairs.sum())}", **style)
-    axes.scatter(*points.T, s=14, c="black", zorder=2)
+            shown = "" if k else f"{label}: {int(pairs.sum())}"
+            axes.plot(ends[:, 0], ends[:, 1], label=shown, color=COLOURS[label], linewidth=0.8, zorder=1)
+    axes.scatter(points[:, 0], points[:, 1], s=14, c="black", zorder=2)
     for concept, point in zip(concepts, points.tolist(), strict=True):
         name = taxonomy.names[concept].rsplit(".", 2)[0].replace("_", " ")
         axes.annotate(name, point, xytext=(4, 4), textcoords="offset points", fontsize=9)
