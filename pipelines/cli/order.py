@@ -1,4 +1,4 @@
-"""Commands for order-embeddings: hypernyms and entailment. They read no run."""
+"""Commands for order-embeddings: hypernyms and entailment, which read no run, and lengths of captions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _say(quiet: bool) -> Callable[[str], None]:
 @click.option("--wordnet", type=FOLDER, metavar="FILE", help="Taxonomy in Parquet; default: the shipped WordNet 3.0.")
 @click.option("--held-out", type=int, help="True pairs in each of the held-out parts; default: 4000.")
 @click.option("--dim", type=int, help="Dimensions of a concept's vector; default: 50.")
-@click.option("--epochs", type=int, help="Passes over the true pairs; default: 20.")
+@click.option("--epochs", type=int, help="Passes over the true pairs; default: 12.")
 @click.option("--batch-size", type=int, help="True pairs per batch, each with a false one; default: 500.")
 @click.option("--learning-rate", type=float, help="Learning rate of Adagrad; default: 0.3.")
 @click.option("--margin", type=float, help="Margin of false pairs; default: 1, word2gauss 7.")
@@ -98,3 +98,32 @@ def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool,
         from negcap.pipelines.models.order.entailment import entail as fit
 
         print(fit(train, validation, test, config, output, _say(quiet)))
+
+
+@negcap.command()
+@options.model
+@options.run
+@click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the results; default: MODEL/lengths.")
+@click.option("--split", metavar="NAME", help="Split on which to measure; default: test.")
+@click.option("--limit", type=int, help="Use only the first N images of the split; default: 1000.")
+@click.option("--pairs", type=int, help="Pairs of captions that differ most in length; default: 100.")
+@click.option("--min-images", type=int, help="Images that must have both objects of a composition; default: 5.")
+@options.device
+def lengths(model: Path, run: Path, output: Path | None, **given: Any) -> None:
+    """Measure what a model knows of how general a caption is.
+
+    Vendrov et al. (2016), section 4.6: of the captions that differ most in length, the mean rank of their image, and of
+    the longer one where the shorter one is the query. If the run has components, also retrieval by two objects at once:
+    the maximum of their vectors, or their sum under the cosine. Prints Markdown; writes it to --output with JSON.
+
+    \b
+    Example: negcap lengths outputs/order outputs/mine --split test
+    """
+    from negcap.pipelines.models.order.config import LengthConfig
+
+    given = options.only_set(given)
+    with one_line_errors():
+        config = LengthConfig(**given)
+        from negcap.pipelines.models.order.lengths import measure_lengths
+
+        print(measure_lengths(model, run, config, output or model / "lengths"))

@@ -51,16 +51,14 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
     with Files(folder, lambda file: file.open("w", encoding="utf-8", newline="\n")) as files:
         for example in publication.examples():
             while example.caption_id not in known:
-                known = next(cuts, None) or _missing(example.caption_id)
+                known = next(cuts, {})
+                if not known:
+                    raise ValueError(f"components must have the captions in their order, lack: {example.caption_id}")
             for row in _pairs(example, known[example.caption_id]):
                 files[f"{example.split}.jsonl"].write(json.dumps(row) + "\n")
         if not files:
             raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
     return [RecordSet(name, "captions and what they entail or contradict", COLUMNS) for name in files]
-
-
-def _missing(caption_id: str) -> Mapping[str, list[Span]]:
-    raise ValueError(f"components must have a row for each caption in the order of the captions, lack: {caption_id}")
 
 
 def _pairs(example: Example, cuts: list[Span]) -> Iterator[dict[str, str]]:

@@ -43,7 +43,7 @@ class HypernymConfig:
     wordnet: Path | None = None
     held_out: int = 4000
     dim: int = 50
-    epochs: int = 20
+    epochs: int = 12
     batch_size: int = 500
     learning_rate: float = 0.3
     margin: float | None = None
@@ -106,3 +106,23 @@ class EntailConfig:
     def margins(self, similarity: str) -> tuple[float, ...]:
         """The margins to choose from."""
         return MARGINS[similarity] if self.margin is None else (self.margin,)
+
+
+@dataclass(frozen=True)
+class LengthConfig:
+    """How lengths and compositions are measured. Raises ValueError for a value out of its range.
+
+    split: of the run; limit: only this many first images of it. pairs: the number of pairs of captions that differ most
+    in length. min_images: images whose captions must name both objects of a composition.
+    """
+
+    split: str = "test"
+    limit: int = 1000
+    pairs: int = 100
+    min_images: int = 5
+    device: str = "auto"
+    threads: int = field(default_factory=cores)
+
+    def __post_init__(self) -> None:
+        one_of(self, {"device": ("auto", "cpu", "cuda")})
+        at_least(self, 1, ("limit", "pairs", "min_images", "threads"))

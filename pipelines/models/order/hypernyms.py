@@ -102,6 +102,7 @@ def transitive(split: SplitPairs, test: HeldOut, concepts: int) -> Found:
     return _found(penalties, test.related, 0.5)
 
 
+@torch.sparse.check_sparse_tensor_invariants(False)  # else torch warns that it does not check
 def train_energy(
     row: str,
     split: SplitPairs,

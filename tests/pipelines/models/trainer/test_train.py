@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from negcap.pipelines.cli import main
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.config import EvaluateConfig, TrainConfig, configure
 from negcap.pipelines.models.objective import Batch
@@ -312,3 +313,15 @@ def test_a_model_is_trained_and_evaluated_by_its_similarity(
 def test_univse_has_the_cosine_only(world: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="similarity must be cosine for univse, was: order"):
         configure(world, tmp_path, model="univse", similarity="order")
+
+
+def test_lengths_of_a_trained_model(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"similarity": "order", "epochs": 1, "model": "order"}
+    folder = train(configure(world, tmp_path / "m", **{**SMALL, **given}))
+    assert main(["lengths", str(folder), str(world), "--pairs", "7", "--threads", "1"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("| lengths | images |") and text == (folder / "lengths" / "lengths.md").read_text()
+    made = json.loads((folder / "lengths" / "lengths.json").read_text())
+    assert made["pairs"] == 7 and 1 <= made["longer"] and made["similarity"] == "order"
+    assert main(["lengths", str(folder), str(world), "--split", "dev"]) == 2
+    assert "split must be one of 'train', 'test', was: 'dev'" in capsys.readouterr().err

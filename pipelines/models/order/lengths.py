@@ -1,0 +1,181 @@
+"""What an embedding knows of how general a caption is: lengths and compositions.
+
+Vendrov et al. (2016), section 4.6 and supplement. A longer caption says more, so it lies below a shorter one of the
+same image; what says two things lies below both, so their composition is the coordinate-wise maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.engine.tables import has_table
+from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.checkpoint import read_vocabularies
+from negcap.pipelines.models.components import read_caption_rows
+from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.device import choose_device
+from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
+from negcap.pipelines.models.evaluation.retrieval import TIE, own_scores
+from negcap.pipelines.models.evaluation.unified_retrieval import average_precision
+from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.markdown import markdown_table
+from negcap.pipelines.models.order.config import LengthConfig
+from negcap.pipelines.models.similarities import COSINE, Similarity
+from negcap.pipelines.models.texts import Phrase, Texts
+from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
+from negcap.schemas.captions import LANGUAGE
+
+PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
+TOP = 5
+EXAMPLES = 10  # compositions whose best images are written
+
+
+class Split(NamedTuple):
+    """Embedded captions and images: images (I, d), captions (n, d), the image of each (n,), and its words (n,)."""
+
+    images: Tensor
+    captions: Tensor
+    owner: Tensor
+    words: Tensor
+
+
+def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output: Path) -> str:
+    """Measure lengths, and compositions if the run has components; returns tables as Markdown.
+
+    Writes lengths.md, with the best images of the most frequent compositions, and lengths.json to `output`. Raises
+    FileNotFoundError or ValueError for a folder without a trained model, one that needs components, a run without the
+    split or features of the model's size, or images without two captions of different length.
+    """
+    torch.set_num_threads(config.threads)
+    device = choose_device(config.device)
+    model, vocabulary, trained = load_model(model_folder, device)
+    if OBJECTIVES[trained.model].needs_components:
+        raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
+    captions = read_captions(run, languages=trained.languages)
+    language = captions.languages[0]
+    features = read_features(run, captions.image_ids, trained.table)
+    size = model.image.linear.in_features
+    if features.values.shape[-1] != size:
+        raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
+    chosen = captions.to_evaluate(config.split, features.available, config.limit, None, language)
+    corpus = encode_run(run, captions, vocabulary, others=read_vocabularies(model_folder, captions.languages[1:]))
+    image, owner = captions.image[chosen].unique(return_inverse=True)
+    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, None, corpus.language)
+    split = Split(
+        embed_images(model.image, features.values, image, device),
+        embed_sentences(model.sentences, texts, chosen),
+        owner,
+        corpus.offsets.diff()[chosen] - 2,  # without the start and end marks
+    )
+    metrics: dict[str, Any] = {"model": trained.model, "similarity": trained.similarity, "images": len(image)}
+    metrics |= length_ranks(split, model.similarity, config.pairs)
+    head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
+    row = [trained.similarity, f"{len(image):,}", str(metrics["pairs"])]
+    table = markdown_table(head, [[*row, f"{metrics['image']:.1f}", f"{metrics['longer']:.1f}"]])
+    parts = [table, f"Paper, COCO: {PAPER}."]
+    if language == LANGUAGE and has_table(run, "components"):
+        ids = [captions.ids[n] for n in chosen.tolist()]
+        objects = [
+            {item["object"] for item in row} for row in read_caption_rows(run, "components", ids)["objects"].to_pylist()
+        ]
+        pairs, true = object_pairs(objects, owner.tolist(), len(image), config.min_images)
+        if pairs:
+            names = sorted({name for pair in pairs for name in pair})
+            vectors = model.queries(vocabulary, [Phrase((name,), name) for name in names])
+            scores = composed_scores(pairs, dict(zip(names, vectors, strict=True)), split.images, model.similarity)
+            metrics["compositions"] = len(pairs)
+            metrics["mAP"] = 100 * average_precision(scores, true.to(scores.device)).mean().item()
+            parts.append(f"{len(pairs)} pairs of objects as queries: mAP {metrics['mAP']:.1f} %.")
+            image_ids = [captions.image_ids[n] for n in image.tolist()]
+            parts.append(_examples(pairs, scores, true, image_ids))
+    text = "\n\n".join(parts)
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(output / "lengths.md", (text + "\n").encode())
+    write_json(output / "lengths.json", metrics)
+    return text
+
+
+def length_ranks(split: Split, similarity: Similarity, pairs: int) -> dict[str, Any]:
+    """Mean ranks, from 1, over the `pairs` pairs of captions of one image that differ most in their number of words.
+
+    image: of the image of their captions among all images. longer: of the longer caption among all captions but the
+    shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
+    """
+    device = split.images.device
+    found: list[tuple[int, int, int]] = []
+    order = split.owner.argsort(stable=True)
+    for group in order.split(split.owner.bincount().tolist()):
+        lengths = split.words[group].tolist()
+        rows = group.tolist()
+        for a, b in combinations(range(len(rows)), 2):
+            short, long = (a, b) if lengths[a] < lengths[b] else (b, a)
+            if lengths[short] < lengths[long]:
+                found.append((lengths[short] - lengths[long], rows[short], rows[long]))
+    if not found:
+        raise ValueError("split must have images with two captions of different length, has none")
+    kept = torch.tensor([row[1:] for row in sorted(found)[:pairs]], device=device)
+    shorter, longer = kept.T
+    rows = kept.flatten().unique()
+    at = split.owner.to(device)[rows]
+    own = own_scores(split.images, split.captions[rows], at, similarity)
+    scores = similarity.by_text(split.captions[rows], split.images)
+    scores[torch.arange(len(rows), device=device), at] = -torch.inf
+    image = 1 + (scores > own[:, None] - TIE).sum(1)
+    scores = similarity.by_text(split.captions[shorter], split.captions)
+    every = torch.arange(len(kept), device=device)
+    true = scores[every, longer]
+    scores[every, longer] = -torch.inf
+    scores[every, shorter] = -torch.inf
+    rank = 1 + (scores > true[:, None] - TIE).sum(1)
+    means = {"image": image.double().mean().item(), "longer": rank.double().mean().item()}
+    return {"pairs": len(kept), **means}
+
+
+def object_pairs(
+    objects: Sequence[set[str]], owner: Sequence[int], images: int, least: int
+) -> tuple[list[tuple[str, str]], Tensor]:
+    """Pairs of objects that captions of at least `least` images name, sorted, and (Q, I) bool, which images these are.
+
+    objects: of each caption. owner: the image of each. An image has all objects of its captions.
+    """
+    named: list[set[str]] = [set() for _ in range(images)]
+    for words, at in zip(objects, owner, strict=True):
+        named[at] |= words
+    where: dict[tuple[str, str], list[int]] = {}
+    for at, words in enumerate(named):
+        for pair in combinations(sorted(words), 2):
+            where.setdefault(pair, []).append(at)
+    pairs = sorted(pair for pair, rows in where.items() if len(rows) >= least)
+    true = torch.zeros(len(pairs), images, dtype=torch.bool)
+    for row, pair in enumerate(pairs):
+        true[row, where[pair]] = True
+    return pairs, true
+
+
+def composed_scores(
+    pairs: Sequence[tuple[str, str]], vectors: dict[str, Tensor], images: Tensor, similarity: Similarity
+) -> Tensor:
+    """The scores (Q, I) of images (I, d) with compositions of two words.
+
+    vectors: of the words. Under the order a composition is the coordinate-wise maximum, under the cosine the sum.
+    """
+    one, other = (torch.stack([vectors[pair[k]] for pair in pairs]) for k in (0, 1))
+    composed = COSINE.finish(one + other) if similarity is COSINE else torch.maximum(one, other)
+    return similarity.by_text(composed, images)
+
+
+def _examples(pairs: Sequence[tuple[str, str]], scores: Tensor, true: Tensor, image_ids: Sequence[str]) -> str:
+    """A table of the best images of the most frequent compositions; those that captions say have both are bold."""
+    rows = []
+    for row in true.sum(1).sort(descending=True, stable=True).indices[:EXAMPLES].tolist():
+        best = scores[row].topk(min(TOP, scores.shape[1])).indices.tolist()
+        shown = [f"**{image_ids[n]}**" if true[row, n] else image_ids[n] for n in best]
+        rows.append([" + ".join(pairs[row]), ", ".join(shown)])
+    return markdown_table(["composition", f"best {TOP} images"], rows)
