@@ -23,7 +23,7 @@ from negcap.augment.cloze.attention import Attention
 from negcap.augment.cloze.states import LONG, ROWS, Place, Recurrent, States, Steps, buffer, in_blocks, run
 
 TOGETHER = 2 * ROWS  # number of captions that are read together, if they have at most LONG units
-EDITED = 8 * ROWS  # the same for captions that share states, of which fewer are computed
+EDITED = 4 * ROWS  # the same for captions that share states, of which fewer are computed
 
 
 class Read(NamedTuple):
