@@ -15,7 +15,7 @@ import numpy as np
 Function = TypeVar("Function", bound=Callable[..., Any])
 # Number of captions whose results are kept: enough for those that the cloze model reads together. More cost memory and
 # slow down garbage collection.
-CAPTIONS = 640
+CAPTIONS = 256
 CONTEXTS = 64
 
 

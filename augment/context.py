@@ -15,7 +15,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.plausibility import entry_units, entry_vectors, log_probabilities, read
 
-CAPTIONS = 250  # about as many captions are read by the cloze model together
+CAPTIONS = 125  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True, eq=False)

@@ -180,8 +180,8 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
         new, odds = found[own], candidates[i].plausibility
         if odds is None:
-            total = sum(new.own) if own == i or number is None else new.own_with(number, texts[i][number])
-            odds = total - sum(reading.own)
+            total = sum(new.scores) if own == i or number is None else new.own_with(number, texts[i][number])
+            odds = total - sum(reading.scores)
         if own != i and number is not None:
             changes.append(changes[own]._replace(log_odds=odds))
             continue
@@ -195,8 +195,13 @@ def _loss(old: Reading, new: Reading, kept: Sequence[tuple[int, int]]) -> float:
     loss, last = 0.0, 0
     for token, position in kept:
         before, after = old.place_of[token], new.place_of[position]
-        if after != last and old.units[before] == new.units[after] and before <= len(old.own) and after <= len(new.own):
-            loss += max(0.0, old.own[before - 1] - new.own[after - 1])
+        if (
+            after != last
+            and old.units[before] == new.units[after]
+            and before <= len(old.scores)
+            and after <= len(new.scores)
+        ):
+            loss += max(0.0, old.scores[before - 1] - new.scores[after - 1])
             last = after
     return loss
 
@@ -207,7 +212,7 @@ def _lowest(new: Reading, starts: Sequence[int], edits: Sequence[Edit]) -> float
     for start, edit in zip(starts, edits, strict=True):
         end = max(start, min(start + len(WORD.findall(edit.new)), last + 1) - 1)
         first, final = new.place_of[min(start, last)], new.place_of[min(end, last)]
-        lowest = min(lowest, *new.own[max(first - 1 - WINDOW, 0) : final + WINDOW], 0.0)
+        lowest = min(lowest, *new.scores[max(first - 1 - WINDOW, 0) : final + WINDOW], 0.0)
     return lowest
 
 

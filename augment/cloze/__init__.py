@@ -1,4 +1,5 @@
 """The cloze model of captions: the probability of every word at every place, given the whole rest of the caption.
 
-`units` is its vocabulary, `network` computes vectors, `model` makes log-probabilities of them, `file` reads its file.
+`units` is its vocabulary, `network` (with `states` and `attention`) computes vectors of places, `model` makes
+log-probabilities of them, `file` reads its file.
 """

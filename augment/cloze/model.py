@@ -17,7 +17,8 @@ import numpy as np
 
 from negcap.augment.cache import read_only
 from negcap.augment.cloze.file import read_model
-from negcap.augment.cloze.network import Network, Place, Read, Shared, singles
+from negcap.augment.cloze.network import Network, Read, Shared, singles
+from negcap.augment.cloze.states import Place
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 
@@ -121,16 +122,16 @@ class ClozeModel:
 class Reading:
     """A text as a cloze model has read it, ready to be asked for p(unit | rest) at its places.
 
-    units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. own: log p(unit
-    | rest) of each unit of the text itself, without START and END. vectors: of the places that can be asked for, first
-    those of the units themselves, (places, width). rows: the row in `vectors` of each other place, which is given by
-    the units before and after it. states: what the reading of an edited text shares; None in such a reading itself.
+    units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. scores: log
+    p(unit | rest) of each unit of the text itself, without START and END. vectors: of the places that can be asked for,
+    first those of the units themselves, (places, width). rows: the row in `vectors` of each other place, which is given
+    by the units before and after it. states: for texts that share units with this one; None if it was read so itself.
     """
 
     model: ClozeModel
     units: Sequence[int]
     place_of: Sequence[int]
-    own: Sequence[float]
+    scores: Sequence[float]
     vectors: np.ndarray
     rows: Mapping[Place, int] = field(default_factory=dict)
     states: Read | None = None
@@ -155,15 +156,20 @@ class Reading:
     def log_probability(self, token: int) -> float:
         """log p(unit | rest) of the unit that a token of the text belongs to; 0 for the final full stop."""
         place = self.place_of[token] - 1
-        return self.own[place] if place < len(self.own) else 0.0
+        return self.scores[place] if place < len(self.scores) else 0.0
+
+    @property
+    def own(self) -> np.ndarray:
+        """`scores` as an array: (units without START and END,)."""
+        return np.array(self.scores, np.float32)
 
     def own_with(self, token: int, word: str) -> float:
-        """The sum of `own` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
+        """The sum of `scores` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
         at = self.place_of[token] - 1
         number = self.model.units.of(word)
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])
         new = self.model.scores(self.vectors[at : at + 1], unit)
-        return sum(self.own) - self.own[at] + float(new[0])
+        return sum(self.scores) - self.scores[at] + float(new[0])
 
 
 def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:

@@ -19,15 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.cache import cached, read_only
-from negcap.augment.cloze.states import ROWS, Recurrent, States, Steps, buffer, in_blocks, product, run, transposed
+from negcap.augment.cloze.attention import Attention
+from negcap.augment.cloze.states import LONG, ROWS, Place, Recurrent, States, Steps, buffer, in_blocks, run
 
-Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
 TOGETHER = 2 * ROWS  # number of captions that are read together, if they have at most LONG units
-EDITED = 8 * ROWS  # the same for captions that share states, of which fewer are computed
-ATTENDED = 16  # number of captions whose attention is computed together, if they have at most LONG units
-LONG = 48
-LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
+EDITED = 4 * ROWS  # the same for captions that share states, of which fewer are computed
 
 
 class Read(NamedTuple):
@@ -55,29 +51,14 @@ class Network:
     arrays: Mapping[str, np.ndarray]
 
     @cached_property
-    def heads(self) -> int:
-        """The number of heads of the attention."""
-        return len(self.arrays["distance"])
-
-    @cached_property
-    def size(self) -> int:
-        """The size of a state."""
-        return len(self.arrays["query.bias"])
-
-    @cached_property
     def _sides(self) -> tuple[Recurrent, Recurrent]:
         """The forward and the backward GRU."""
         return Recurrent.of(self.arrays, 0), Recurrent.of(self.arrays, 1)
 
     @cached_property
-    def _found(self) -> np.ndarray:
-        """The weights of the hidden layer for what attention finds: (states, hidden)."""
-        return transposed(self.arrays["hidden.weight"][:, 2 * self.size :])
-
-    @cached_property
-    def _output(self) -> np.ndarray:
-        """The weights of the last layer: (hidden, width)."""
-        return transposed(self.arrays["output.weight"])
+    def _attention(self) -> Attention:
+        """The layers behind the GRUs."""
+        return Attention(self.arrays)
 
     def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
         """For each caption, the vectors of its places, (places, width of the word vectors); see `read`."""
@@ -98,11 +79,8 @@ class Network:
             ahead, behind = [Steps(one[:-1]) for one in own], [Steps(one[:0:-1]) for one in own]
             states = self._empty(0, ahead, behind)
             first, last = self._run(states, 0, ahead, behind)
-            rows = []
-            for caption, start, end in zip(own, first, last, strict=True):
-                steps = range(0, (len(caption) - 1) * ROWS, ROWS)
-                rows.append([*(start + step for step in steps), *(end + step for step in reversed(steps))])
-            vectors = self._vectors(own, [places[i] for i in numbers], states, rows)
+            rows = [[*ahead[i].rows(first[i]), *behind[i].rows(last[i])[::-1]] for i in range(len(own))]
+            vectors = self._attention.vectors(own, [places[i] for i in numbers], states, rows)
             for number, caption, start, end, found in zip(numbers, own, first, last, vectors, strict=True):
                 size = (len(caption) - 1) * ROWS
                 forward, backward = states.every(start, start + size), states.every(end, end + size)
@@ -143,14 +121,16 @@ class Network:
                 after = [*behind[i].rows(last[i])[::-1], *range(backward - end, backward)]
                 unknown = [0] * (len(caption) - 1)
                 rows.append((before + unknown)[: len(unknown)] + (unknown + after)[-len(unknown) :])
-            made |= zip(numbers, self._vectors(own, [singles(len(one)) for one in own], states, rows), strict=True)
+            made |= zip(
+                numbers, self._attention.vectors(own, [singles(len(one)) for one in own], states, rows), strict=True
+            )
         return [made[i] for i in range(len(captions))]
 
     def _empty(self, used: int, ahead: Sequence[Steps], behind: Sequence[Steps], *, again: bool = False) -> States:
         """Room for the states of sequences of both GRUs behind `used` rows; again: in memory that is used again."""
         rows = used + sum(ROWS * len(own[block[0]].units) for own in (ahead, behind) for block in in_blocks(own))
-        hidden = len(self.arrays["hidden.bias"])
-        shapes = {"state": self.size, "memory": 2 * self.size, "around": self.size + hidden}
+        size, hidden = len(self.arrays["query.bias"]), len(self.arrays["hidden.bias"])
+        shapes = {"state": size, "memory": 2 * size, "around": size + hidden}
         if again:
             return States(*(buffer(name, (rows, width)) for name, width in shapes.items()))
         return States(*(np.empty((rows, width), np.float32) for width in shapes.values()))
@@ -164,93 +144,6 @@ class Network:
         last, _ = run(backward, behind, states, row)
         return first, last
 
-    def _vectors(
-        self,
-        captions: Sequence[Sequence[int]],
-        places: Sequence[Sequence[Place]],
-        states: States,
-        rows: Sequence[Sequence[int]],
-    ) -> list[np.ndarray]:
-        """The vectors of the places of captions, each (places, width).
-
-        Captions with the same numbers of units and of places must be consecutive. rows: for each caption of n units,
-        the rows of its n - 1 forward and of its n - 1 backward states.
-        """
-        total = sum(map(len, places))
-        size = self.size
-        room = -(-total // ROWS) * ROWS
-        around = buffer("both", (room, states.around.shape[1]))
-        found = buffer("found", (room, size))
-        around[total:] = 0.0
-        found[total:] = 0.0
-        start = done = 0
-        while start < len(captions):
-            units, count = len(captions[start]), len(places[start])
-            end = start + 1
-            most = max(1, ATTENDED * LONG**2 // max(units, count, LONG) ** 2)
-            while end < min(len(captions), start + most) and (len(captions[end]), len(places[end])) == (units, count):
-                end += 1
-            own, at = np.array(rows[start:end]), np.array(places[start:end], int).reshape(end - start, count, 2)
-            here = slice(done, done + (end - start) * count)
-            if count:
-                self._look(own, at, states, around[here], found[here])
-            start, done = end, here.stop
-        hidden = product(found, self._found, buffer("hidden", (room, self._found.shape[1])))
-        hidden += around[:, size:]
-        vectors = product(_gelu(hidden), self._output, buffer("output", (room, self._output.shape[1])))
-        vectors += self.arrays["output.bias"]
-        bounds = np.cumsum([0, *map(len, places)]).tolist()
-        return [vectors[a:b].copy() for a, b in zip(bounds, bounds[1:], strict=False)]
-
-    def _look(self, rows: np.ndarray, at: np.ndarray, states: States, around: np.ndarray, found: np.ndarray) -> None:
-        """Write what the places of captions get from the states next to them, and what their attention finds.
-
-        rows: (captions, 2 (units - 1)) numbers of states, forward and then backward ones. at: (captions, places, 2).
-        around: (captions * places, states + hidden). found: (captions * places, states).
-        """
-        count, places, _ = at.shape
-        units, size = rows.shape[1] // 2 + 1, self.size
-        heads, width = self.heads, size // self.heads
-        number = np.arange(count)[:, None]
-        np.take(states.around, rows[number, at[..., 0]].ravel(), axis=0, out=around, mode="clip")
-        behind = rows[number, units - 2 + at[..., 1]].ravel()
-        around += np.take(states.around, behind, axis=0, out=buffer("behind", around.shape), mode="clip")
-        memory = buffer("seen", (count, 2 * units - 2, 2 * size))
-        np.take(states.memory, rows, axis=0, out=memory, mode="clip")
-        memory = memory.reshape(count, 2 * units - 2, heads, 2 * width)
-        query = around[:, :size].reshape(count, places, heads, width).transpose(0, 2, 1, 3)
-        weights = buffer("weights", (count, heads, places, 2 * units - 2))
-        np.matmul(query, memory[..., :width].transpose(0, 2, 3, 1), out=weights)
-        weights += self._biases(at, units)
-        weights -= weights.max(-1, keepdims=True)
-        np.exp(weights, out=weights)
-        weights /= weights.sum(-1, keepdims=True)
-        out = found.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
-        np.matmul(weights, memory[..., width:].transpose(0, 2, 1, 3), out=out)
-
-    def _biases(self, at: np.ndarray, units: int) -> np.ndarray:
-        """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, states)."""
-        before, after = self._near(units)
-        if (at == at[:1]).all():
-            at = at[:1]
-        made = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
-        return made.transpose(1, 0, 2, 3)
-
-    @cached(LENGTHS)
-    def _near(self, units: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each place and state, by the unit before (after) the place: (heads, units - 1, units - 1), read-only.
-
-        -inf for states that have seen the place.
-        """
-        table = self.arrays["distance"]
-        distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
-        before, after = (
-            table[:, side][:, np.clip(own, 0, table.shape[2] - 1)] for side, own in enumerate((distance, -distance))
-        )
-        before[:, distance < 0] = -np.inf
-        after[:, distance > 0] = -np.inf
-        return read_only(before), read_only(after)
-
 
 def singles(units: int) -> list[Place]:
     """The places of the units of a caption with this number of units, without START and END."""
@@ -263,25 +156,12 @@ def _groups(captions: Sequence[Sequence[int]], most: int, also: Sequence[int] | 
     Each group is sorted by the captions' numbers of units and then by `also`.
     """
     group: list[int] = []
-    units = 0
+    units = 0  # without START and END
     for i, caption in enumerate(captions):
-        units += len(caption)
-        if len(group) == most or (group and units > most * LONG):
+        units += len(caption) - 2
+        if len(group) == most or (group and units > most * (LONG - 2)):
             yield sorted(group, key=lambda i: (len(captions[i]), also[i] if also else 0))
-            group, units = [], len(caption)
+            group, units = [], len(caption) - 2
         group.append(i)
     if group:
         yield sorted(group, key=lambda i: (len(captions[i]), also[i] if also else 0))
-
-
-def _gelu(values: np.ndarray) -> np.ndarray:
-    """The tanh approximation of the Gaussian error linear unit, in place."""
-    inner = np.square(values, out=buffer("inner", values.shape))
-    inner *= np.float32(0.7978845608 * 0.044715)
-    inner += np.float32(0.7978845608)
-    inner *= values
-    np.tanh(inner, out=inner)
-    inner += np.float32(1.0)
-    values *= inner
-    values *= np.float32(0.5)
-    return values

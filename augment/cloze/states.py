@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
+LONG = 48  # number of units of a caption that counts as long, of which fewer are read together
 ROWS = 64  # number of rows that are multiplied at once: rounding may depend on it, so it is always the same
 
 

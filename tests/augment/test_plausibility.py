@@ -104,14 +104,14 @@ def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch)
     other = [replaced(text, ("two", number), change="quantity") for number in ("four", "three")]
     candidates, captions = [*several, *other], [one] * 5
     model, asked = cloze_model(), list[int]()
-    plain = type(model).read
+    plain = type(model).read_edited
 
-    def counting(self: object, texts: Sequence[Sequence[str]], *spans: object) -> list[Reading]:
+    def counting(self: object, own: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
         asked.append(len(texts))
-        return plain(model, texts, *spans)  # type: ignore[arg-type]
+        return plain(model, own, texts)
 
     readings = read([one]) * 5
-    monkeypatch.setattr(type(model), "read", counting)
+    monkeypatch.setattr(type(model), "read_edited", counting)
     changes = compare(captions, readings, candidates)
     monkeypatch.undo()
     assert asked == [2]
@@ -124,6 +124,25 @@ def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch)
         likely = own.log_probabilities(0, 1, units)
         assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
         assert change.loss == changes[0].loss
+
+
+def test_equal_negatives_of_a_caption_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "A dog runs past two cats."
+    one = caption(text)
+    edits = [("dog", "horse")], [("dog", "bear")], [("dog", "horse")]
+    candidates, captions = [replaced(text, *own) for own in edits], [one] * 3
+    expected = compare(captions[:2], read([one]) * 2, candidates[:2])
+    model, asked = cloze_model(), list[int]()
+    plain = type(model).read_edited
+
+    def counting(self: object, own: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
+        asked.append(len(texts))
+        return plain(model, own, texts)
+
+    readings = read([one]) * 3
+    monkeypatch.setattr(type(model), "read_edited", counting)
+    assert compare(captions, readings, candidates) == [*expected, expected[0]]
+    assert asked == [2]
 
 
 def test_loss_is_what_the_words_lose_that_both_texts_have() -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.network import LONG, Network, Place, Shared
-from negcap.augment.cloze.states import _buffers
+from negcap.augment.cloze.network import TOGETHER, Network, Shared
+from negcap.augment.cloze.states import LONG, Place, _buffers
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
 LENGTHS = (1, 2, 5, 11, 23, 90)  # of captions, without START and END
@@ -93,7 +93,7 @@ def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
         assert all(np.array_equal(vectors, found[0]) for vectors in found)
         return {name: buffer.size for name, buffer in vars(_buffers).items()}
 
-    largest = read(LONG - 2, 40)
+    largest = read(LONG - 2, TOGETHER)
     for length in (400, 60, 7, 150):
         assert read(length, 40) == largest, length
 
