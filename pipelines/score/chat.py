@@ -68,6 +68,8 @@ def score_endpoint(
     url, sharp, name = rest.rpartition("#")
     if not sharp or not url or not name:
         raise ValueError(f"endpoint must be endpoint:URL#MODEL, was: endpoint:{rest}")
+    if not isinstance(place, Path):
+        raise ValueError(f"{model}: the answers of an endpoint are kept beside the run, which must be on a local disk")
     if any(file is None for file in tests.files):
         raise ValueError(f"{model} needs the image files: --images FOLDER")
     if not tests.first.any():
