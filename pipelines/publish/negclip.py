@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from negcap.pipelines.publish.publication import Column, Publication, RecordSet, TableRows
-from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.tables.examples import Example
 
 COLUMNS = (
     Column("title", "the true caption"),
@@ -37,8 +37,9 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
     files: dict[str, _File] = {}
     for examples in publication.by_image():
         for split in dict.fromkeys(example.split for example in examples):
-            file = files.setdefault(split, _File(folder / f"{split}.tsv", publication.prefix))
-            file.add([example for example in examples if example.split == split])
+            if split not in files:
+                files[split] = _File(folder / f"{split}.tsv", publication.prefix)
+            files[split].add([example for example in examples if example.split == split])
     for file in files.values():
         file.close()
     return [RecordSet(f"{split}.tsv", "captions, their negatives and similar images", COLUMNS) for split in files]

@@ -28,9 +28,9 @@ from negcap.pipelines.publish.output import (
     staging_folder,
 )
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
-from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import CachedReports, Pair, read_corpus
 from negcap.pipelines.report.summary import console_of, print_table
+from negcap.pipelines.tables.examples import Draws, select
 from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
 from negcap.pipelines.tables.verdicts import accepted, p_true_by_readers
 
