@@ -17,7 +17,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train clip reproduce test lint type docs golden bench scale faults parser wordnet reference cloze clean
+.PHONY: help setup negatives train clip reproduce test consumers lint type docs golden bench scale faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -72,6 +72,10 @@ reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in th
 
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+consumers: $(VENV)/installed-dev ## read what is published with the programs that it is for, which are installed first
+	$(PIP) --editable '.[consumers]'
+	$(BIN)/python -m pytest -m consumer $(ARGS)
 
 lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff check .

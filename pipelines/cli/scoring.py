@@ -10,11 +10,11 @@ import click
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import DEVICES, PRECISIONS
 from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER
+from negcap.pipelines.cli.options import FOLDER, PLACE
 
 
 @negcap.command()
-@click.argument("source", type=FOLDER, metavar="RUN")
+@click.argument("source", type=PLACE, metavar="RUN")
 @click.option(
     "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score; see above. May be repeated."
 )

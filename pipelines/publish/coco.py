@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from negcap.pipelines.publish.publication import FLOAT, INTEGER, TEXT, Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.publish.selection import MEASURES
+from negcap.pipelines.tables.examples import MEASURES
 
 CHANGE = ("operator", "replaced", "replacement")
 COLUMNS = (

@@ -22,7 +22,7 @@ from negcap.pipelines.publish import (
     webdataset,
 )
 from negcap.pipelines.publish.publication import Format
-from negcap.pipelines.publish.selection import all_captions
+from negcap.pipelines.tables.examples import all_captions
 
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(

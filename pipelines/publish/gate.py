@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.publish.selection import Example
-from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, one_per_caption, with_all
+from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, most_telling, one_per_caption, with_all
 from negcap.pipelines.report.summary import plain_table
+from negcap.pipelines.tables.examples import Example
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 CUES = 3
-FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
 LEAST_PAIRS = 100
 REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
 Measure = Callable[[str, Sequence[Pair]], BlindReport]
@@ -69,22 +68,9 @@ def finding(report: BlindReport, limit: float) -> Finding:
 
     The outcome is REFUSED if that bound is above `limit` (%), else TOO_FEW for fewer than 100 pairs, else PASSED.
     """
-    name, accuracy, turned = max(_both_ways(report), key=lambda found: (found[1].low, found[1].percent))
+    name, accuracy, turned = most_telling(report)
     few = TOO_FEW if accuracy.pairs < LEAST_PAIRS else PASSED
     return Finding(report.name, name, accuracy, turned, REFUSED if accuracy.low > limit else few)
-
-
-def _both_ways(report: BlindReport) -> Iterator[tuple[str, Accuracy, bool]]:
-    """Each baseline's name, accuracy and whether it is inverted.
-
-    Those that are not trained on negatives are inverted if they are wrong more often than right: 30 % for "the shorter
-    is true" is 70 % for "the longer is true".
-    """
-    for name, found in report.baselines.items():
-        turned = name in FIXED and found.percent < 50
-        if turned:
-            found = Accuracy(100 - found.percent, 100 - found.high, 100 - found.low, found.pairs)
-        yield name, found, turned
 
 
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.publish.selection import Example
 from negcap.pipelines.tables.columns import read_columns
+from negcap.pipelines.tables.examples import Example
 
 TRAIN = ("train", "restval")
 WORDS = re.compile(r"\w+|[^\w\s]")

@@ -11,8 +11,8 @@ from random import Random
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.publish.publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
-from negcap.pipelines.publish.selection import Example, is_denial, source_of
 from negcap.pipelines.tables.denials import NEGATION
+from negcap.pipelines.tables.examples import Example, is_denial, source_of
 
 OPTIONS = 4
 COLUMNS = (

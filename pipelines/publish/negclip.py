@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from negcap.pipelines.publish.publication import Column, Publication, RecordSet, TableRows
-from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.tables.examples import Example
 
 COLUMNS = (
     Column("title", "the true caption"),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.publish.publication import Publication
-from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.tables.examples import Example
 
 LETTERS = "ABCD"
 QUESTION = "Which caption describes the image?"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.publish.publication import FLOAT, IMAGE, INTEGER, MESSAGES, TEXT, Column, Publication
-from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.tables.examples import Example
 
 if TYPE_CHECKING:
     import pyarrow as pa

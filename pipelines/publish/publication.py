@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple
 
-from negcap.pipelines.publish.selection import Example, Prepare, Selection, with_negatives
+from negcap.pipelines.tables.examples import Example, Prepare, Selection, with_negatives
 from negcap.pipelines.tables.images import Box, Images, safe_path
 
 IMAGES = "images"

@@ -28,10 +28,10 @@ from negcap.pipelines.publish.output import (
     staging_folder,
 )
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
-from negcap.pipelines.publish.selection import Draws, select
 from negcap.pipelines.quality.bias import CachedReports, Pair, limit_pairs, read_corpus
 from negcap.pipelines.quality.bias.report import LIMIT
 from negcap.pipelines.report.summary import console_of, print_table
+from negcap.pipelines.tables.examples import Draws, select
 from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
 from negcap.pipelines.tables.verdicts import accepted, p_true_by_readers
 

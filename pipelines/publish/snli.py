@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.publish.publication import Column, Files, Publication, RecordSet
-from negcap.pipelines.publish.selection import Example
 from negcap.pipelines.tables.columns import columns_of
+from negcap.pipelines.tables.examples import Example
 
 COLUMNS = (
     Column("gold_label", "entailment or contradiction"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from negcap.pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.publish.selection import Negative
+from negcap.pipelines.tables.examples import Negative
 
 PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the caption are in `add_…` instead
     "noun": "replace_obj",

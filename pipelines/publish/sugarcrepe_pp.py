@@ -9,8 +9,8 @@ from pathlib import Path
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.publish.selection import Example, with_negatives
 from negcap.pipelines.publish.sugarcrepe import part_of
+from negcap.pipelines.tables.examples import Example, other_wordings, with_negatives
 
 COLUMNS = (
     Column("id", "number of the row, from 0", "sc:Integer", "$[*].id"),
@@ -19,11 +19,6 @@ COLUMNS = (
     Column("caption2", "another true caption of the image", path="$[*].caption2"),
     Column("negative_caption", "a negative of caption", path="$[*].negative_caption"),
 )
-
-
-def other_wordings(example: Example) -> list[str]:
-    """The other captions of the image whose text differs (ignoring case)."""
-    return [text for _, text in example.siblings if text.casefold() != example.text.casefold()]
 
 
 def with_another(examples: list[Example]) -> list[Example]:

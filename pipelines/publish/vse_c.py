@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from negcap.pipelines.publish.publication import INTEGER, Column, FileSet, Publication, RecordSet
-from negcap.pipelines.publish.selection import Example
+from negcap.pipelines.tables.examples import Example
 
 CAPTIONS_PER_IMAGE = 5
 LINES = (Column("captions", "all captions, one per line, five lines per image", property="content"),)

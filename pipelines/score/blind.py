@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.pipelines.publish.gate import finding
-from negcap.pipelines.quality.bias import CachedReports, Pair, format_rule, read_corpus, shorter
+from negcap.pipelines.quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
 from negcap.pipelines.score.items import is_run
 from negcap.pipelines.score.test_set import TestSet
 
@@ -42,10 +41,8 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
             continue
         pairs = _pairs(tests, inside)
         try:
-            best = finding(measured(group, pairs), 100.0)
-            found["pairs", group] = Baseline(
-                best.baseline, best.accuracy.percent, best.accuracy.low, best.accuracy.high, best.reversed
-            )
+            name, best, turned = most_telling(measured(group, pairs))
+            found["pairs", group] = Baseline(name, best.percent, best.low, best.high, turned)
         except ValueError:  # too few
             found["pairs", group] = _by_rules(pairs)
         half = inside & tests.adds

@@ -68,13 +68,21 @@ def score_endpoint(
     url, sharp, name = rest.rpartition("#")
     if not sharp or not url or not name:
         raise ValueError(f"endpoint must be endpoint:URL#MODEL, was: endpoint:{rest}")
+    if not isinstance(place, Path):
+        raise ValueError(f"{model}: the answers of an endpoint are kept beside the run, which must be on a local disk")
     if any(file is None for file in tests.files):
         raise ValueError(f"{model} needs the image files: --images FOLDER")
     if not tests.first.any():
         raise ValueError(f"{model} is asked about captions and negatives of one image, there are none")
-    given = {"concurrency": config.concurrency, "timeout": config.timeout, "attempts": config.attempts}
     about = EndpointConfig(
-        url, name, temperature=0.0, max_tokens=config.max_tokens, max_requests=config.max_requests, **given
+        url,
+        name,
+        temperature=0.0,
+        max_tokens=config.max_tokens,
+        concurrency=config.concurrency,
+        timeout=config.timeout,
+        attempts=config.attempts,
+        max_requests=config.max_requests,
     )
     rows = np.flatnonzero(tests.first)
     with Endpoint(about, cache_path(place), "score") as endpoint:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.publish.selection import Draws, Example, select
-from negcap.pipelines.publish.sugarcrepe_pp import other_wordings
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.published import read_published
 from negcap.pipelines.score.test_set import Foil, Item, Quad, TestSet, build
+from negcap.pipelines.tables.examples import Draws, Example, other_wordings, select
 from negcap.pipelines.tables.images import Images, abbreviate
 
 

@@ -24,6 +24,7 @@ from negcap.pipelines.quality.bias.report import (
     blind,
     measure,
     measure_run,
+    most_telling,
     ngram_regression,
     with_all,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "format_rule",
     "measure",
     "measure_run",
+    "most_telling",
     "ngram_regression",
     "one_per_caption",
     "read_all",

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.tables.columns import read_columns
 from negcap.pipelines.tables.denials import NEGATION, true_denials
+from negcap.pipelines.tables.examples import Pick
 
-Pick = Literal["first", "random"]
 Row = TypeVar("Row")
 CORPUS = 1_000_000  # captions that the language model is trained on, at most
 COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")

@@ -146,8 +146,8 @@ def test_what_cannot_be_asked_is_named(
     ("text", "read"),
     [
         ("A", "A"), ("b.", "B"), ("(A) The dog", "A"), ("**B**", "B"), ("The answer is B.", "B"), ("Option A", "A"),
-        ("<think>B?</think>\nA", "A"), ("Answer: B", "B"), ("A. A dog runs.", "A"), ("Both", ""), ("", ""),
-        ("An image of", ""), ("A dog runs.", ""), ("B is right", "B"), ("Neither A nor B", ""), ("I cannot tell", ""),
+        ("<think>B?</think>\nA", "A"), ("Answer: B", "B"), ("A. A dog runs.", "A"), ("B is right", "B"), ("Both", ""),
+        ("", ""), ("An image of", ""), ("A dog runs.", ""), ("Neither A nor B", ""), ("I cannot tell", ""),
         ("Aren't they equal?", ""),
     ],
 )  # fmt: skip

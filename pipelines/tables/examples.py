@@ -1,4 +1,4 @@
-"""The rows of a run to publish: captions of some splits with some of their negatives, image by image."""
+"""The rows of a run to publish or to score models on: captions of some splits with some negatives, image by image."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
-from negcap.pipelines.quality.bias import Pick
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
 from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denial, true_denials
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
 
+Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
 MEASURES = ("p_true", "plausibility", "concreteness")  # of a negative; older runs lack some
@@ -59,6 +59,11 @@ class Example(NamedTuple):
     text: str
     siblings: tuple[Sibling, ...]
     negatives: tuple[Negative, ...]
+
+
+def other_wordings(example: Example) -> list[str]:
+    """The other captions of the image whose text differs (ignoring case)."""
+    return [text for _, text in example.siblings if text.casefold() != example.text.casefold()]
 
 
 Prepare = Callable[[list[Example]], list[Example]]
