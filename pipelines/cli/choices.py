@@ -55,6 +55,7 @@ DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 DTYPES = ("float16", "float32")
 PHASES = ("mle", "gan")
+TASKS = ("words", "blanks")
 DECODINGS = ("sample", "greedy", "beam")
 
 

@@ -249,37 +249,6 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
 
 
 @negcap.command()
-@options.model
-@options.run
-@click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the pictures; default: MODEL/pictures.")
-@click.option(
-    "--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png and heads.png."
-)
-@click.option(
-    "--query", "queries", multiple=True, metavar="TEXT", help="What to look for, e.g. 'a black dog'. May be repeated."
-)
-@click.option("--best", type=int, help="Photos shown per query, or in heads.png; default: 6.")
-@options.spacy_model
-@click.option("--seed", type=int, help="Seed of t-SNE; default: 0.")
-def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
-    """Draw pictures of what a UniVSE or MHA-D model has learned.
-
-    UniVSE: relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation;
-    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE. MHA-D:
-    heads.png: the regions and words to which each head attends; views.png: images and captions in the plane.
-
-    \b
-    Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
-    """
-    from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures
-
-    given = options.only_set(given)
-    with one_line_errors():
-        for file in draw_pictures(model, run, photos, output or model / "pictures", PictureConfig(**given)):
-            print(file)
-
-
-@negcap.command()
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the models and the tables.")
 @options.several(

@@ -517,6 +517,7 @@ CHOICES = [
     *((name, f"negcap.pipelines.models.config:{name}") for name in
       ("MODELS", "RECIPES", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
        "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
+    ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
 
