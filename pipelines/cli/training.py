@@ -70,6 +70,12 @@ composing = options.together(
         empty="none",
     ),
     click.option("--alpha", type=float, help="UniVSE: weight of the sentence in that vector, 0 to 1; default: 0.75."),
+    click.option(
+        "--drop-components",
+        type=float,
+        metavar="SHARE",
+        help="UniVSE: leave out this share of the attributes and of the relations, at random; default: 0.",
+    ),
 )
 training = options.together(
     options.one_of(
@@ -164,6 +170,18 @@ training = options.together(
     options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
+    click.option(
+        "--weights",
+        type=float,
+        nargs=4,
+        metavar="COMP OBJ ATTR REL",
+        help="UniVSE: weights η of ℓ_comp, ℓ_obj, ℓ_attr and ℓ_rel; default: 0.5 0.5 0.5 1.",
+    ),
+    click.option(
+        "--learn-alpha/--fixed-alpha",
+        default=None,
+        help="UniVSE: train the weight of the sentence, or not; default: fixed.",
+    ),
     click.option("--heads", type=int, help="mha-d: attention heads, each of --joint dimensions; default: 3."),
     click.option("--attention-dim", type=int, help="mha-d: rows of the heads' matrices; default: as --joint."),
     click.option("--region-tanh/--no-region-tanh", default=None, help="mha-d: tanh over mapped regions; default: no."),
