@@ -14,8 +14,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from negcap.pipelines.engine.shards import write_atomically, write_json
+from negcap.pipelines.models.attention import TextShape
 from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.encoders import GruShape, TextEncoder, word_embedding
+from negcap.pipelines.models.encoders import TextEncoder, word_embedding
 from negcap.pipelines.models.markdown import markdown_table
 from negcap.pipelines.models.order.config import EntailConfig
 from negcap.pipelines.models.order.nli import LabelledPairs, read_pairs
@@ -63,7 +64,7 @@ class SentencePairs(nn.Module):
         super().__init__()
         self.highest = 1.0 if similarity == "cosine" else 0.0  # score of equal vectors
         self.similarity = SIMILARITIES[similarity]
-        shape = GruShape(config.word_dim, config.joint, bidirectional=False, pooling="last")
+        shape = TextShape(config.word_dim, config.joint, bidirectional=False, pooling="last")
         with torch.random.fork_rng(devices=[]):
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
             self.text = TextEncoder(embedding, shape, generator, self.similarity.finish)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Generator
 
-from negcap.pipelines.models.encoders import TextShape, ImageEncoder, TextEncoder, word_embedding
+from negcap.pipelines.models.attention import TextShape
+from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, word_embedding
 from negcap.pipelines.models.probe.saliency import SalientNegative, edited_words, gradients, summarize
 from negcap.pipelines.models.probe.saliency_figure import choose_shown, draw_saliency
 from negcap.pipelines.models.similarities import SIMILARITIES
