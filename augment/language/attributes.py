@@ -20,6 +20,7 @@ class Attributes:
     """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words.
 
     univse: the attributes of UniVSE's attack in its paper. univse_groups: pairs that do not replace each other in it.
+    vague_relations: relations about which its Table 4 does not ask.
     """
 
     dimensions: dict[str, frozenset[str]]
@@ -27,6 +28,7 @@ class Attributes:
     vague: frozenset[str]
     univse: tuple[str, ...] = ()
     univse_groups: frozenset[tuple[str, str]] = frozenset()
+    vague_relations: frozenset[str] = frozenset()
 
     @property
     def words(self) -> frozenset[str]:
@@ -54,6 +56,7 @@ def attributes() -> Attributes:
         frozenset(table["vague"]["words"]),
         tuple(table["univse"]["words"]),
         frozenset(pair for group in table["univse"]["groups"] for pair in permutations(group, 2)),
+        frozenset(table["univse"]["vague_relations"]),
     )
 
 

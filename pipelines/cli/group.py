@@ -44,6 +44,7 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "scoring": "Score models",
     "images": "Image features, synthetic scenes",
     "training": "Train and evaluate models",
+    "probing": "See what models have learned",
     "order": "Order-embeddings of concepts and sentences",
     "clip": "Train a CLIP",
     "captioner": "Write captions",

@@ -70,6 +70,12 @@ composing = options.together(
         empty="none",
     ),
     click.option("--alpha", type=float, help="UniVSE: weight of the sentence in that vector, 0 to 1; default: 0.75."),
+    click.option(
+        "--drop-components",
+        type=float,
+        metavar="SHARE",
+        help="UniVSE: leave out this share of the attributes and of the relations, at random; default: 0.",
+    ),
 )
 training = options.together(
     options.one_of(
@@ -164,6 +170,18 @@ training = options.together(
     options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
+    click.option(
+        "--weights",
+        type=float,
+        nargs=4,
+        metavar="COMP OBJ ATTR REL",
+        help="UniVSE: weights η of ℓ_comp, ℓ_obj, ℓ_attr and ℓ_rel; default: 0.5 0.5 0.5 1.",
+    ),
+    click.option(
+        "--learn-alpha/--fixed-alpha",
+        default=None,
+        help="UniVSE: train the weight of the sentence, or not; default: fixed.",
+    ),
     click.option("--heads", type=int, help="mha-d: attention heads, each of --joint dimensions; default: 3."),
     click.option("--attention-dim", type=int, help="mha-d: rows of the heads' matrices; default: as --joint."),
     click.option("--region-tanh/--no-region-tanh", default=None, help="mha-d: tanh over mapped regions; default: no."),
@@ -246,37 +264,6 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
         from negcap.pipelines.models.trainer.evaluate import evaluate as measure
 
         print(measure(model, run, config, output))
-
-
-@negcap.command()
-@options.model
-@options.run
-@click.option("--output", type=FOLDER, metavar="DIR", help="Folder of the pictures; default: MODEL/pictures.")
-@click.option(
-    "--images", "photos", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for relevance.png and heads.png."
-)
-@click.option(
-    "--query", "queries", multiple=True, metavar="TEXT", help="What to look for, e.g. 'a black dog'. May be repeated."
-)
-@click.option("--best", type=int, help="Photos shown per query, or in heads.png; default: 6.")
-@options.spacy_model
-@click.option("--seed", type=int, help="Seed of t-SNE; default: 0.")
-def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **given: Any) -> None:
-    """Draw pictures of what a UniVSE or MHA-D model has learned.
-
-    UniVSE: relevance.png: the regions of photos that are relevant to an object, an attributed object or a relation;
-    neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE. MHA-D:
-    heads.png: the regions and words to which each head attends; views.png: images and captions in the plane.
-
-    \b
-    Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
-    """
-    from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures
-
-    given = options.only_set(given)
-    with one_line_errors():
-        for file in draw_pictures(model, run, photos, output or model / "pictures", PictureConfig(**given)):
-            print(file)
 
 
 @negcap.command()

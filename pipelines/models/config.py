@@ -20,7 +20,7 @@ TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")
 SELECTIONS = ("rsum", "attacked")
 IMAGE_POOLINGS = ("average", "max", "max-k")
-COMPOSITIONS = ("average", "sum", "max")
+COMPOSITIONS = ("average", "sum", "max", "self-attention", "gru")
 COMPONENTS = ("obj", "attr", "rel")
 SIMILARITIES = ("cosine", "order", "order-reversed")
 REDUCTIONS = ("hardest", "mean", "sum")
@@ -31,7 +31,7 @@ POSITIVE = (
     *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim"),
     *("min_count", "decay_every", "threads", "heads"),
 )
-SHARES = ("average", "dropout")
+SHARES = ("average", "dropout", "drop_components")
 # Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
@@ -154,9 +154,13 @@ class TrainConfig:
             of a kind: the hardest, their mean, or their sum. The kinds are added. "sum" is the letter of the paper's
             supplement for ℓ_attr and ℓ_rel, but needs other weights, as there are up to 127 negatives of a kind.
         temperature: τ of the softmax that weights regions by relevance. composition: average, sum or max of a caption's
-            component vectors.
+            component vectors, their mean weighted by self-attention, or the last state of a GRU that reads them (in
+            training in random order).
         alpha: α, the sentence's weight in the caption's vector u_cap = Norm(α u_sent + (1 - α) u_comp), where u_sent is
-            the sentence's vector.
+            the sentence's vector. learn_alpha: begin with it, and train it with a loss of its own, of u_cap with the
+            image.
+        drop_components: the share of the attributes and of the relations of train captions that is left out, chosen at
+            random (supplement, Table 1).
     MHA-D
         heads: K, the attention heads of each encoder. Here `joint` is the size of one head's vector; the vector of an
             image or a sentence has heads · joint numbers. (With text_encoder attention, other models' heads share
@@ -219,6 +223,8 @@ class TrainConfig:
     temperature: float = 1.0
     composition: str = "average"
     alpha: float = 0.75
+    learn_alpha: bool = False
+    drop_components: float = 0.0
     heads: int = 3
     attention_dim: int = 0
     region_tanh: bool = False
@@ -244,6 +250,8 @@ class TrainConfig:
             raise ValueError(f"weights must be 4 numbers >= 0, were: {self.weights}")
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must be in [0, 1], was: {self.alpha}")
+        if self.learn_alpha and (self.model != "univse" or not 0 < self.alpha < 1 or not self.components):
+            raise ValueError("learn_alpha is for univse with components and an alpha between 0 and 1")
         below_one(self, SHARES)
         if self.grounded_dim and self.model in ("univse", "mha-d"):
             raise ValueError(f"grounded_dim is for models with one vector per word, the model was: {self.model}")
@@ -311,8 +319,9 @@ class EvaluateConfig:
     negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
     attacks. complete: evaluate only images all of whose captions have at least this many negatives of each family of
     VSE-C's attacks, as the 1,000 images of its Tables 2 and 3, which have 20; None: all images. components, alpha: see
-    TrainConfig; used instead of the values of the training unless None (UniVSE only). spacy_model: the pipeline that
-    parsed the run, needed if the run's manifest names none that can be loaded. seed: of the bootstrap.
+    TrainConfig; used instead of the values of the training unless None (UniVSE only). drop_components: the share of the
+    attributes and of the relations of captions and negatives that is left out (UniVSE only). spacy_model: the pipeline
+    that parsed the run, needed if the run's manifest names none that can be loaded. seed: of the bootstrap.
     """
 
     split: str = "test"
@@ -323,6 +332,7 @@ class EvaluateConfig:
     complete: int | None = None
     components: tuple[str, ...] | None = None
     alpha: float | None = None
+    drop_components: float = 0.0
     spacy_model: str | None = None
     seed: int = 0
     device: str = "auto"

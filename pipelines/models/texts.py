@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
+from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 
 
@@ -46,6 +47,21 @@ class SceneGraphs(NamedTuple):
     objects: ComponentLists
     pairs: ComponentLists
     triples: ComponentLists
+
+    def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
+        """These scene graphs without a share of the pairs and of the triples of some texts, chosen at random by `seed`.
+
+        texts: (B,). What is left out stays in its place, as an unknown word, which `known_components` leaves out.
+        """
+        generator = Generator().manual_seed(seed)
+        parts = {}
+        for kind in ("pairs", "triples"):
+            words, offsets = getattr(self, kind)
+            inside = torch.zeros(len(words), dtype=torch.bool)
+            inside[ragged_rows(offsets, texts)[0]] = True
+            out = inside & (torch.rand(len(words), generator=generator) < share)
+            parts[kind] = ComponentLists(torch.where(to_device(out, words.device)[:, None], UNKNOWN_ID, words), offsets)
+        return self._replace(**parts)
 
 
 class Texts(NamedTuple):

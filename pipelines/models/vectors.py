@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,21 @@ def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
             known = parts[~parts.isnan().any(1)]
             found[number] = known.mean(0)  # NaN if none is known
     return found
+
+
+def vector_size(path: Path) -> int:
+    """How many numbers the vectors of a file have. Raises ValueError for a file of another format."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"PK"
+    if zipped:
+        with np.load(path, allow_pickle=False) as arrays:
+            sizes = [arrays[name].shape[1] for name in arrays.files if arrays[name].ndim == 2]
+    else:
+        with path.open(encoding="utf-8", errors="replace") as text:
+            sizes = [len(line.split()) - 1 for line in islice(text, 1, 10)]
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"{path}: must hold words with their vectors, holds none")
+    return min(sizes)
 
 
 def _text(path: Path, size: int) -> Vectors:

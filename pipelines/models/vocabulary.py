@@ -7,6 +7,7 @@ thus yields the same words in every context, and every distinct piece is tokeniz
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,24 @@ def _tokenize_piece(piece: str) -> tuple[str, ...]:
 def tokenize(text: str) -> list[str]:
     """The lower-cased words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
     return [word for piece in text.lower().split() for word in _tokenize_piece(piece)]
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive.
+
+    A word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
+    """
+    spans, lower = [], text.lower()
+    if len(lower) != len(text):
+        lower = "".join(one if len(one) == 1 else char for char, one in ((char, char.lower()) for char in text))
+    for found in re.finditer(r"\S+", lower):
+        piece, at = found[0], 0
+        for word in _tokenize_piece(piece):
+            start = piece.find(word, at)
+            start, end = (start, start + len(word)) if start >= 0 else (at, len(piece))
+            spans.append((found.start() + start, found.start() + end))
+            at = end if piece.find(word, at) >= 0 else at
+    return spans
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:

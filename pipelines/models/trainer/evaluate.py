@@ -27,6 +27,7 @@ from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
 from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.negative_components import with_negatives
+from negcap.pipelines.models.evaluation.parsing import phrase_parsing
 from negcap.pipelines.models.evaluation.protocols import RankList, plain_retrieval, run_protocols
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit
 from negcap.pipelines.models.evaluation.unified_retrieval import (
@@ -93,10 +94,11 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     device = choose_device(config.device)
     model, vocabulary, trained = load_model(model_folder, device, **config.changes)
     components = OBJECTIVES[trained.model].needs_components
-    if config.changes and not components:
-        raise ValueError(
-            f"{', '.join(config.changes)} can only be set for a univse model, {model_folder} is: {trained.model}"
-        )
+    changes = [*config.changes, *(["drop_components"] if config.drop_components else [])]
+    if changes and not components:
+        raise ValueError(f"{', '.join(changes)} can only be set for a univse model, {model_folder} is: {trained.model}")
+    if config.alpha is not None and trained.learn_alpha:
+        raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {float(model.alpha):.2f}")
     captions = read_captions(run, languages=trained.languages)
     features = read_features(run, captions.image_ids, trained.table)
     size = model.image.linear.in_features
@@ -115,6 +117,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     if components:
         graphs = read_graphs(run, captions, vocabulary, device)
         graphs = with_negatives(run, graphs, attacks.negatives, corpus, vocabulary, config.spacy_model)
+        if config.drop_components:
+            every = torch.arange(len(graphs.pairs.offsets) - 1)
+            graphs = graphs.thinned(every, config.drop_components, config.seed)
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
 
     def embedded(chosen: Tensor) -> EmbeddedSplit:
@@ -151,12 +156,14 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             image = captions.image[chosen].unique()
             split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
+        else:
+            metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,
         "language": captions.languages[0],
         "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
-        **({"caption": {"components": trained.components, "alpha": trained.alpha}} if components else {}),
+        **({"caption": {"components": trained.components, "alpha": float(model.alpha)}} if components else {}),
         "trained_with_seed": trained.seed,
         "split": config.split,
         "images": len(split.images),

@@ -77,7 +77,7 @@ def draw_pictures(
         return [output / NEIGHBOURS]
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, trained.table)
-    files = {image: file for image, file in _photo_files(run, photos).items() if bool(features.available[image])}
+    files = {image: file for image, file in photo_files(run, photos).items() if bool(features.available[image])}
     if not files:
         raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
     queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
@@ -114,7 +114,7 @@ def _draw_heads(
     whole = {image: its for image, its in of_image.items() if len(its) == len(trained.languages)}
     if not whole:
         raise ValueError(f"{run} must have images with features and captions in every language, has none")
-    files = _photo_files(run, photos) if photos is not None else dict.fromkeys(whole)
+    files = photo_files(run, photos) if photos is not None else dict.fromkeys(whole)
     shown = [image for image in whole if image in files][: config.best]
     if not shown:
         raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
@@ -154,7 +154,7 @@ def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: 
     return phrases
 
 
-def _photo_files(run: Path, photos: Path) -> dict[int, Path]:
+def photo_files(run: Path, photos: Path) -> dict[int, Path]:
     """The photo of each image that has one, by the image's index in the run."""
     folder, files = Images(photos), {}
     rows = read_whole_table(run, "captions")

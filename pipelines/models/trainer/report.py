@@ -79,7 +79,7 @@ def _alpha(metrics: Mapping[str, Any]) -> str:
 
 
 def _parsing(metrics: Mapping[str, Any]) -> str:
-    """UniVSE's Table 4, whose relation score is the mean of the rows for the subject and the object of the relation."""
+    """UniVSE's Table 4, whose score of relations is that of `either`, half a point for each of subject and object."""
     rows = []
     for word, entry in metrics.get("parsing", {}).items():
         for name in [name for name in entry if f"{name}, random" in entry]:

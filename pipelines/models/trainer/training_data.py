@@ -80,6 +80,8 @@ def read_training_data(config: TrainConfig) -> TrainingData:
         attack = first_negatives(corpus, validation, wanted, EvaluateConfig.per_family)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
+    if graphs and config.drop_components:
+        graphs = graphs.thinned(train, config.drop_components, config.seed)
     texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
     return TrainingData(
         texts,

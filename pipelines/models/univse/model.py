@@ -14,6 +14,7 @@ from negcap.pipelines.models.device import to_device
 from negcap.pipelines.models.encoders import build_encoders
 from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.texts import Phrase, SceneGraphs, Texts, ragged_rows
+from negcap.pipelines.models.univse.composition import Composition
 from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
 from negcap.pipelines.models.vocabulary import WordVocabulary
 
@@ -30,14 +31,21 @@ class UniVSE(nn.Module):
         super().__init__()
         self.similarity = COSINE
         self.components = config.components
-        self.composition = config.composition
-        self.alpha = config.alpha
+        self.fixed_alpha = config.alpha
+        self.composition = Composition(config.composition, config.joint, Generator().manual_seed(config.seed))
+        if config.learn_alpha:
+            self.alpha_logit = nn.Parameter(torch.tensor(config.alpha).logit())
 
         def embedding(generator: Generator) -> nn.Module:
             shape = WordEncoderShape(words, config.word_dim, config.modifier_dim, config.joint)
             return WordEncoder(shape, generator, vectors, config.tune_vectors)
 
         self.image, self.text = build_encoders(config, features, embedding, config.joint)
+
+    @property
+    def alpha(self) -> Tensor | float:
+        """α, the weight of the sentence in a caption's vector: a learned scalar, or that of the config."""
+        return self.alpha_logit.sigmoid() if hasattr(self, "alpha_logit") else self.fixed_alpha
 
     @property
     def word_encoder(self) -> WordEncoder:
@@ -79,25 +87,26 @@ class UniVSE(nn.Module):
         owners = {"obj": of_objects, "attr": of_pairs, "rel": of_triples}
         return sentences, *self.compose(vectors, owners, len(rows))
 
-    def compose(self, vectors: dict[str, Tensor], owners: dict[str, Tensor], captions: int) -> tuple[Tensor, Tensor]:
-        """u_comp of B captions: the L2-normalized average (or sum, or maximum) of the vectors of their components.
+    def compose(
+        self,
+        vectors: dict[str, Tensor],
+        owners: dict[str, Tensor],
+        captions: int,
+        order: dict[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """u_comp of B captions, composed of the vectors of their components as `Composition` says.
 
         vectors: (m, d) per kind (obj, attr, rel). owners: (m,) per kind, the caption of each component. captions: B.
-        Returns (B, d), 0 for a caption without components of the kinds that the model composes, and a mask (B,), False
-        for those.
+        order: (m,) per kind, see Composition. Returns (B, d), 0 for a caption without components of the kinds that the
+        model composes, and a mask (B,), False for those.
         """
         owner = torch.cat([owners[kind] for kind in self.components] or [torch.empty(0, dtype=torch.long)])
         first = next(iter(vectors.values()))
         every = torch.cat([vectors[kind] for kind in self.components] or [first[:0]])
+        keys = torch.cat([order[kind] for kind in self.components]) if order and self.components else None
         present = torch.zeros(captions, dtype=torch.bool)
         present[owner] = True
-        at = to_device(owner, every.device)
-        sums = every.new_zeros(captions, every.shape[1])
-        if self.composition == "max":
-            composed = sums.scatter_reduce(0, at[:, None].expand_as(every), every, "amax", include_self=False)
-        else:
-            composed = sums.index_add(0, at, every)
-        return functional.normalize(composed, dim=-1), to_device(present, every.device)
+        return self.composition(every, owner, captions, keys), to_device(present, every.device)
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """The caption vectors u_cap (B, d) of texts `rows` (B,), see `blend`."""
@@ -113,7 +122,7 @@ class UniVSE(nn.Module):
             return self.word_encoder(ids[:, -1], ids[:, 0])
 
 
-def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: float) -> Tensor:
+def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:
     """Caption vectors u_cap = Norm(α u_sent + (1 - α) u_comp), (B, d); u_sent for captions without components.
 
     sentences, components: u_sent and u_comp, both (B, d). present: (B,) bool, captions with components. alpha: α.

@@ -17,7 +17,7 @@ from negcap.pipelines.models.univse.losses import (
     sum_over_kinds,
     triple_hinges,
 )
-from negcap.pipelines.models.univse.model import UniVSE, require_graphs
+from negcap.pipelines.models.univse.model import UniVSE, blend, require_graphs
 from negcap.pipelines.models.univse.sampling import (
     FALSE_ATTRIBUTES,
     FALSE_NOUNS,
@@ -34,7 +34,8 @@ def univse_losses(
 ) -> dict[str, Tensor]:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
-    `sent`, `comp`: of sentence vectors and of composed component vectors with images; `obj`, `attr`, `rel`: of objects,
+    `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
+    images, if α is learned; `obj`, `attr`, `rel`: of objects,
     attributed objects and triples against false ones. sampled: the components. epoch: from 1.
     """
     graphs, device, size = require_graphs(batch.texts), batch.features.device, len(batch.captions)
@@ -55,9 +56,13 @@ def univse_losses(
     if config.components:
         kinds = {"obj": nouns, "attr": attributed, "rel": relations}
         owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
-        composed, present = model.compose(kinds, owners, size)
+        order = dict(zip(kinds, sampled.order.split([len(owner) for owner in owners.values()]), strict=True))
+        composed, present = model.compose(kinds, owners, size, order)
         without = ~(present[:, None] & present)  # a caption without components neither has negatives nor is one
         terms["comp"] = comp_weight * pair_loss(images @ composed.T, config.margin, batch.same_image | without)
+        if config.learn_alpha:
+            captions = blend(sentences, composed, present, model.alpha)
+            terms["cap"] = pair_loss(images @ captions.T, config.margin, batch.same_image)
     if "obj" in config.contrast:
         absent = absent.view(size, FALSE_NOUNS, vectors.shape[1])
         costs = relevance_hinges(

@@ -58,7 +58,8 @@ class ComponentBatch(NamedTuple):
     """All objects, pairs (attributed objects) and triples of a batch's captions, with false ones.
 
     absent: (B, 16) nouns that are not in the captions' images. one_each: (b,) a random triple of each caption that has
-    any, as an index into `triples`: those that are negatives of the other captions' triples.
+    any, as an index into `triples`: those that are negatives of the other captions' triples. order: a random number for
+    each object, pair and triple, in this order.
     """
 
     objects: SampledComponents
@@ -66,6 +67,7 @@ class ComponentBatch(NamedTuple):
     pairs: SampledComponents
     triples: SampledComponents
     one_each: Tensor
+    order: Tensor
 
 
 def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
@@ -106,7 +108,9 @@ def sample_components(
     )
     false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng))
     triples = _sampled(at, owner, false_subjects, false_relations, false_objects)
-    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, _choose_one_each(owner, rng))
+    one_each = _choose_one_each(owner, rng)
+    order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
+    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, one_each, order)
 
 
 def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:

@@ -82,9 +82,10 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     looking = ["info", "show", "graph", "verify"]
     quality = ["refine", "blind", "audit", "sheet", "agree", "publish"]
     images = ["features", "scenes", "judge"]
-    training = ["train", "evaluate", "picture", "compare"]
+    training = ["train", "evaluate", "compare"]
+    probing = ["picture", "saliency", "probe"]
     captioner = ["captioner", "caption", "enlarge", "assess"]
-    assert shown == [*tables, *looking, *quality, *images, *training, *captioner] == list(negcap.commands)
+    assert shown == [*tables, *looking, *quality, *images, *training, *probing, *captioner] == list(negcap.commands)
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -520,6 +521,7 @@ CHOICES = [
     *((name, f"negcap.pipelines.models.config:{name}") for name in
       ("MODELS", "RECIPES", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
        "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
+    ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
 

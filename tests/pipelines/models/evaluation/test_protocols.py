@@ -40,6 +40,7 @@ def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
         negative_caption=torch.tensor(caption),
         operator=torch.tensor([OPERATORS.index(name) for name in operator]),
         family=torch.tensor([OPERATORS.index(name) for name in operator]),
+        language=torch.zeros(texts, dtype=torch.long),
         draw=torch.arange(len(negatives), dtype=torch.int32),
         was_plural=torch.tensor(was),
         is_plural=torch.tensor(becomes),

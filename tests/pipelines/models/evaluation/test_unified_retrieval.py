@@ -1,6 +1,7 @@
 """Queries of objects, attributes and relations, their average precision, and parsing with visual cues."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
+from negcap.pipelines.models.evaluation.parsing import Question, accuracy, phrase_parsing, read_questions
 from negcap.pipelines.models.evaluation.unified_retrieval import (
     Queries,
     average_precision,
@@ -17,8 +19,8 @@ from negcap.pipelines.models.evaluation.unified_retrieval import (
     unified_retrieval,
     written_forms,
 )
+from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.texts import Phrase
-from negcap.pipelines.models.univse.parsing import Question, _accuracy
 
 Names = tuple[str, ...]
 
@@ -95,7 +97,7 @@ def test_unified_retrieval() -> None:
 
 def test_accuracy_of_answers_and_of_chance() -> None:
     ends = [(one, other) for one in (True, False, False) for other in (True, False)]
-    questions = [Question(0, [(0, 0, 0)] * 6, ends), Question(0, [(0, 0, 0)] * 2, [(True, True), (False, False)])]
+    questions = [Question(0, [("", "", "")] * 6, ends), Question(0, [("", "", "")] * 2, [(True, True), (False, False)])]
     scores = [
         0.1,
         0.9,
@@ -106,10 +108,40 @@ def test_accuracy_of_answers_and_of_chance() -> None:
         0.5,
         0.4,
     ]  # chosen: the second (only its subject is right) and the first of the other two (both right)
-    made = _accuracy(questions, scores)
+    made = accuracy(questions, scores)
     assert (made["subject"], made["object"], made["both"]) == (100, 50, 50)
+    assert made["either"] == 75 and made["either, random"] == (made["subject, random"] + made["object, random"]) / 2
     assert made["subject, random"] == pytest.approx(100 * (2 / 6 + 1 / 2) / 2)
     assert made["object, random"] == pytest.approx(100 * (3 / 6 + 1 / 2) / 2)
     assert made["both, random"] == pytest.approx(100 * (1 / 6 + 1 / 2) / 2)
-    (alone,) = [_accuracy([Question(0, [(0, 0)] * 4, [(False,), (True,), (False,), (False,)])], [0, 1, 0, 0.5])]
+    (alone,) = [accuracy([Question(0, [("", "")] * 4, [(False,), (True,), (False,), (False,)])], [0, 1, 0, 0.5])]
     assert alone == {"questions": 1, "noun": 100, "noun, random": 25}
+
+
+def test_any_model_may_read_candidates_as_phrases() -> None:
+    """UniVSE, Table 4: the first image has a red dog on grass, the second a red ball in front of a dog."""
+    graphs = [
+        graph(["dog", "grass"], [("red", "dog")], [("dog", "run on", "grass"), ("dog", "have", "grass")]),
+        graph(["ball", "dog", "dog"], [("red", "ball")], [("ball", "be of", "ball")]),
+    ]
+    questions = read_questions(graphs, [0, 1], lambda name: True)
+    assert [q.candidates for q in questions["attribute"]] == [
+        [("red", "dog"), ("red", "grass")],
+        [("red", "ball"), ("red", "dog")],
+    ]
+    (relation,) = questions["relation"]  # neither of a vague relation, nor of a thing with itself
+    assert relation.candidates == [("dog", "run on", "grass"), ("grass", "run on", "dog")]
+    assert relation.right == [(True, True), (False, False)]
+    assert "relation" not in read_questions(graphs, [0, 1], lambda name: name != "grass")
+    read: list[str] = []
+
+    def embed(phrases: Sequence[Phrase]) -> torch.Tensor:
+        read.extend(phrase.text for phrase in phrases)
+        liked = {"red dog": [1, 0.2], "red ball": [0, 1.0], "grass running on dog": [1, 0]}
+        return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
+
+    split = SimpleNamespace(owner=torch.tensor([0, 1]), images=torch.eye(2))
+    found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"})  # type: ignore[arg-type]
+    assert found["attribute"]["noun"] == 100 and found["attribute"]["noun, random"] == 50
+    assert found["relation"]["either"] == 0
+    assert sorted(read) == ["dog running on grass", "grass running on dog", "red ball", "red dog", "red grass"]

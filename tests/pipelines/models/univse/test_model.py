@@ -15,6 +15,7 @@ from negcap.pipelines.models.components import component_ids
 from negcap.pipelines.models.config import TrainConfig, configure
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.texts import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
+from negcap.pipelines.models.univse.composition import Composition
 from negcap.pipelines.models.univse.losses import (
     REDUCTIONS,
     relevance_hinges,
@@ -126,6 +127,58 @@ def test_components_of_a_caption_are_composed(components: tuple[str, ...], compo
     assert torch.allclose(captions[0], blended, atol=1e-6) and torch.allclose(captions[1], sentences[1], atol=1e-6)
 
 
+def component_vectors(n: int) -> tuple[Tensor, Tensor]:
+    """Vectors (n, 6) of components, in turn of captions 0, 2, 0, 2 …, of 3 captions."""
+    return torch.randn(n, 6, generator=Generator().manual_seed(5)), 2 * (torch.arange(n) % 2)
+
+
+def test_self_attention_weights_the_components_of_each_caption() -> None:
+    vectors, owner = component_vectors(7)
+    made = Composition("self-attention", 6, Generator().manual_seed(0))
+    composed = made(vectors, owner, 3)
+    for caption in (0, 2):
+        own = vectors[owner == caption]
+        weights = made.weight(torch.tanh(made.hidden(own)))[:, 0].softmax(0)
+        assert torch.allclose(composed[caption], functional.normalize(weights @ own, dim=0), atol=1e-6)
+    assert composed[1].abs().max() == 0 and composed.isfinite().all()
+    assert Composition("self-attention", 6, Generator().manual_seed(0)).weight.weight.equal(made.weight.weight)
+
+
+def test_a_gru_reads_the_components_of_each_caption_in_the_given_order() -> None:
+    vectors, owner = component_vectors(5)  # 0, 2 and 4 are of caption 0
+    made = Composition("gru", 6, Generator().manual_seed(0))
+    for order, read in ((None, [0, 2, 4]), (torch.tensor([0.9, 0.1, 0.2, 0.3, 0.4]), [2, 4, 0])):
+        composed = made(vectors, owner, 3, order)
+        state = made.gru(vectors[read][None])[1][0, 0]
+        assert torch.allclose(composed[0], functional.normalize(state, dim=0), atol=1e-6)
+        assert composed[1].abs().max() == 0
+
+
+def test_alpha_is_learned_by_a_loss_of_the_caption_vectors() -> None:
+    made = model(learn_alpha=True, alpha=0.75)
+    assert isinstance(made.alpha, Tensor) and made.alpha.item() == pytest.approx(0.75)
+    made.sentences(texts(), torch.tensor([0])).sum().backward()
+    assert made.alpha_logit.grad is not None and made.alpha_logit.grad.abs() > 0
+    assert model().alpha == 0.75
+    with pytest.raises(ValueError, match="learn_alpha is for univse"):
+        replace(CONFIG, model="vse++", learn_alpha=True)
+
+
+def test_pairs_and_triples_are_dropped_but_keep_their_numbers() -> None:
+    graphs = texts().graphs
+    assert graphs is not None
+    for share, pairs, triples in ((1.0, 0, 0), (0.0, 1, 1)):
+        thinned = graphs.thinned(torch.tensor([0]), share, 0)
+        assert len(thinned.pairs.known_components(torch.tensor([0]))[0]) == pairs
+        assert len(thinned.triples.known_components(torch.tensor([0]))[0]) == triples
+        assert thinned.pairs.words.shape == graphs.pairs.words.shape and thinned.objects is graphs.objects
+    assert torch.equal(graphs.thinned(torch.tensor([1]), 1.0, 0).triples.words, graphs.triples.words)
+    many = ComponentLists(torch.full((4000, 2), RED), torch.tensor([0, 4000]))
+    drawn = [SceneGraphs(many, many, many).thinned(torch.tensor([0]), 0.3, seed).pairs.words for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    assert (drawn[0][:, 0] == UNKNOWN_ID).float().mean().item() == pytest.approx(0.3, abs=0.03)
+
+
 def test_a_caption_without_components_is_its_sentence() -> None:
     one, other, row = model(), model(components=()), torch.tensor([0])
     assert torch.allclose(blend(*one.sentences_and_components(texts(), row), 1.0), other.sentences(texts(), row))
@@ -214,7 +267,7 @@ def test_relevance_gradients() -> None:
     [
         ({"components": ("obj", "verb")}, "components must be of obj, attr, rel, was: obj, verb"),
         ({"contrast": ("all",)}, "contrast must be of obj, attr, rel, was: all"),
-        ({"composition": "mean"}, "composition must be one of average, sum, max, was: mean"),
+        ({"composition": "mean"}, "composition must be one of average, sum, max, self-attention, gru, was: mean"),
         ({"image_pooling": "last"}, "image_pooling must be one of average, max, max-k, was: last"),
         ({"reduce_rel": "max"}, "reduce_rel must be one of hardest, mean, sum, was: max"),
         ({"alpha": 1.5}, r"alpha must be in \[0, 1\], was: 1.5"),

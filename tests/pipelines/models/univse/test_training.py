@@ -267,13 +267,28 @@ def test_evaluation(world: Path, trained: Path) -> None:
     assert accuracy["both"] > accuracy["both, random"] and accuracy["subject"] >= accuracy["both"] <= accuracy["object"]
 
 
+def test_the_ablations_of_the_paper_train(world: Path, tmp_path: Path) -> None:
+    """UniVSE's aggregations, learned α and dropped components."""
+    given = {"composition": "gru", "learn_alpha": True, "drop_components": 0.3, "text_encoder": "lstm"}
+    settings = replace(config(world, tmp_path / "m"), epochs=1, **given)
+    train(settings)
+    terms = json.loads((tmp_path / "m" / "metrics.jsonl").read_text().splitlines()[0])["terms"]
+    assert terms.keys() == {"sent", "comp", "cap", "obj", "attr", "rel"} and terms["cap"] > 0
+    metrics = measure(tmp_path / "m", world, EvaluateConfig(threads=1, drop_components=0.5, limit=20)).metrics
+    assert metrics["caption"]["alpha"] != 0.75 and 0.5 < metrics["caption"]["alpha"] < 0.9
+    with pytest.raises(ValueError, match="alpha cannot be set, as .* has learned it"):
+        measure(tmp_path / "m", world, EvaluateConfig(threads=1, alpha=0.5))
+
+
 def test_train_and_evaluate_commands(
     world: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--features", "grid", "--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10"]
     options = ["--contrast", "obj,rel", "--components", "none", "--alpha", "0.5", "--threads", "1"]
+    options += ["--weights", "1", "0.1", "0.2", "2"]
     assert main(["train", str(world), "--model", "univse", "--output", str(tmp_path / "m"), *given, *options]) == 0
     settings = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert settings["config"]["weights"] == [1.0, 0.1, 0.2, 2.0]
     assert settings["config"]["components"] == [] and settings["config"]["contrast"] == ["obj", "rel"]
     assert {"components", "component_vocabulary", "component_exclusions", "features_grid"} <= settings["inputs"].keys()
     capsys.readouterr()

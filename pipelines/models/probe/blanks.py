@@ -1,0 +1,217 @@
+"""Fill in the blank: which word stands here, given the rest of the caption and the image? (VSE-C, Table 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+
+from negcap.augment.language.prepositions import prepositions
+from negcap.pipelines.models.components import read_caption_rows
+from negcap.pipelines.models.sampling import pack_sentences
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary, word_spans
+
+KINDS = ("noun", "preposition")
+TOP = (1, 10)
+
+
+@dataclass(frozen=True)
+class BlanksConfig:
+    """How blanks are filled; the defaults are VSE-C's, whose paper does not say the size of the hidden layer.
+
+    states: units of each of the two GRUs. hidden: units of the hidden layer. epochs: in each, a caption has one random
+    blank. AdamW at learning_rate, with weight_decay. image: whether the image is read, too. seed: of the initial
+    weights and of what is drawn.
+    """
+
+    states: int = 512
+    hidden: int = 1024
+    epochs: int = 10
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    image: bool = True
+    seed: int = 0
+
+
+class Blanks(NamedTuple):
+    """The n captions of some images as word ids, and the m words of theirs that may be blanked.
+
+    tokens: (total,), offsets: (n + 1,), as in EncodedTexts. image: (n,) the row of each caption's features. starts: (n
+    + 1,); the blanks of caption c are starts[c] to starts[c + 1]. position: (m,) the position of each blank in its
+    caption, 0 being <start>. kind: (m,) an index into KINDS.
+    """
+
+    tokens: Tensor
+    offsets: Tensor
+    image: Tensor
+    starts: Tensor
+    position: Tensor
+    kind: Tensor
+
+    @property
+    def caption(self) -> Tensor:
+        """(m,) the caption of each blank."""
+        return torch.repeat_interleave(torch.arange(len(self.starts) - 1), self.starts.diff())
+
+    @property
+    def words(self) -> Tensor:
+        """(m,) the ids of the blanked words."""
+        return self.tokens[self.offsets[self.caption] + self.position].long()
+
+
+def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVocabulary, known: Tensor) -> Blanks:
+    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8.
+
+    ids: caption_ids. image: (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if
+    they are in the vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without
+    parses.
+    """
+    parses = read_caption_rows(run, "parses", ids)
+    tokens, offsets = map(torch.from_numpy, vocabulary.encode(parses["text"]))
+    caption, start, kind = _blanked(parses)
+    texts = parses["text"].to_pylist()
+    places = [{span[0]: n for n, span in enumerate(word_spans(text), 1)} for text in texts]
+    ends = [{span[0]: span[1] for span in word_spans(text)} for text in texts]
+    found = [
+        (row, places[row][begin], which)
+        for row, (begin, end), which in zip(caption, start, kind, strict=True)
+        if ends[row].get(begin) == end
+    ]
+    row, position, which = (torch.tensor(values, dtype=torch.long) for values in zip(*sorted(found), strict=True))
+    word = tokens[offsets[row] + position].long()
+    good = known[word] & (word != UNKNOWN_ID)
+    row, position, which = row[good], position[good], which[good]
+    captions, owner = row.unique(return_inverse=True)
+    starts = torch.zeros(len(captions) + 1, dtype=torch.long)
+    starts[1:] = torch.bincount(owner, minlength=len(captions)).cumsum(0)
+    lengths = offsets.diff()[captions]
+    new = torch.zeros(len(captions) + 1, dtype=torch.long)
+    new[1:] = lengths.cumsum(0)
+    at = torch.arange(int(new[-1])) + torch.repeat_interleave(offsets[captions] - new[:-1], lengths)
+    return Blanks(tokens[at], new, image[captions], starts, position, which)
+
+
+def _blanked(parses: pa.Table) -> tuple[list[int], list[tuple[int, int]], list[int]]:
+    """The row, the span in characters, and the kind of each noun head and preposition of a table of parses."""
+    sets = prepositions().sets
+    rows, spans, kinds = [], [], []
+    for row, (text, tokens, chunks) in enumerate(
+        zip(*(parses[name].to_pylist() for name in ("text", "tokens", "chunks")), strict=True)
+    ):
+        heads = {chunk["root"] for chunk in chunks}
+        for n, token in enumerate(tokens):
+            word = text[token["start"] : token["end"]]
+            noun = n in heads and token["tag"] in ("NN", "NNS") and word.isalpha()
+            if noun or (token["pos"] == "ADP" and word.lower() in sets):
+                rows.append(row)
+                spans.append((token["start"], token["end"]))
+                kinds.append(0 if noun else 1)
+    return rows, spans, kinds
+
+
+class BlankFiller(nn.Module):
+    """Predicts the vector of a blanked word from the words before it, those after it, and the image.
+
+    A GRU reads the words before the blank, another those after it from the end; their last states and the features of
+    the image go through a layer of `hidden` rectified units to a vector as long as a word's. words: (V, e), not
+    trained.
+    """
+
+    words: Tensor
+
+    def __init__(self, words: Tensor, features: int, config: BlanksConfig) -> None:
+        super().__init__()
+        self.register_buffer("words", words)
+        self.image = config.image
+        self.gru = nn.GRU(words.shape[1], config.states, bidirectional=True)
+        self.hidden = nn.Linear(2 * config.states + features * config.image, config.hidden)
+        self.out = nn.Linear(config.hidden, words.shape[1])
+
+    def forward(self, blanks: Blanks, captions: Tensor, which: Tensor, owner: Tensor, features: Tensor) -> Tensor:
+        """Vectors (b, e) for the blanks `which` (b,), of captions (B,); owner: (b,) the index of each one's caption.
+
+        features: (I, D) of all images. The state of either GRU beside the blank does not depend on the blank itself.
+        """
+        packed = pack_sentences(blanks.offsets, captions)
+        states, _ = self.gru(PackedSequence(self.words[blanks.tokens[packed.positions].long()], packed.sizes))
+        padded = pad_packed_sequence(states)[0][:, packed.inverse]
+        before, after = padded.chunk(2, 2)
+        at = blanks.position[which]
+        parts = [before[at - 1, owner], after[at + 1, owner]]
+        if self.image:
+            parts.append(features[blanks.image[captions[owner]]])
+        return self.out(torch.relu(self.hidden(torch.cat(parts, 1))))
+
+
+def train_filler(words: Tensor, features: Tensor, blanks: Blanks, config: BlanksConfig) -> BlankFiller:
+    """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine; features: (I, D)."""
+    generator = Generator().manual_seed(config.seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        filler = BlankFiller(words, features.shape[1], config)
+    trained = [parameter for parameter in filler.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    counts = blanks.starts.diff()
+    for _ in range(config.epochs):
+        for captions in torch.randperm(len(counts), generator=generator).split(config.batch_size):
+            drawn = torch.rand(len(captions), generator=generator) * counts[captions]
+            which = blanks.starts[captions] + drawn.long()
+            found = filler(blanks, captions, which, torch.arange(len(captions)), features)
+            loss = 1 - functional.cosine_similarity(found, words[blanks.words[which]], dim=1).mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+    return filler
+
+
+def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor, size: int = 256) -> Tensor:
+    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction.
+
+    size: captions at a time. A word as near as the right one counts as nearer.
+    """
+    vectors = functional.normalize(filler.words[choices], dim=1)
+    place = torch.full((len(filler.words),), -1)
+    place[choices] = torch.arange(len(choices))
+    ranks = []
+    with torch.inference_mode():
+        for captions in torch.arange(len(blanks.starts) - 1).split(size):
+            which = torch.arange(int(blanks.starts[captions[0]]), int(blanks.starts[captions[-1] + 1]))
+            owner = blanks.caption[which] - captions[0]
+            found = functional.normalize(filler(blanks, captions, which, owner, features), dim=1)
+            right = place[blanks.words[which]]
+            scores = found @ vectors.T
+            own = scores.gather(1, right[:, None])
+            scores.scatter_(1, right[:, None], -torch.inf)
+            ranks.append(1 + (scores >= own).sum(1))
+    return torch.cat(ranks)
+
+
+def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
+    """The rank (m,), from 1, of each test blank's word by how often train blanks of its kind hold it.
+
+    A tie counts against it. A baseline that reads neither caption nor image.
+    """
+    size = int(max(train.words.max(), test.words.max())) + 1
+    ranks = []
+    for kind in range(len(KINDS)):
+        counts = torch.bincount(train.words[train.kind == kind], minlength=size)
+        ranks.append((counts[None, :] >= counts[:, None]).sum(1))
+    return torch.stack(ranks)[test.kind, test.words]
+
+
+def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
+    """R@1 and R@10 in % of blanks with these ranks (m,): nouns, prepositions, both; kind: (m,) indices into KINDS."""
+    chosen = {**{name: kind == n for n, name in enumerate(KINDS)}, "both": torch.ones_like(kind, dtype=torch.bool)}
+    return {
+        name: {f"R@{k}": 100 * (ranks[which] <= k).double().mean().item() for k in TOP}
+        for name, which in chosen.items()
+        if which.any()
+    }

@@ -1,0 +1,234 @@
+"""Saliency: which words of a negative, and which regions of the image, its score depends on (VSE-C, eq. 4, Figure 2).
+
+J = ∇ s(i, c') for an image i and a negative c' of one of its captions: of a word, the mean of |J| over the numbers of
+its vector, as a share of the sum over the words of the negative; of a region, the sum of |J| over its features.
+
+As the edits of a negative are known, so is the share of the saliency that is on the words they put in, to compare with
+the share of the words that these are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.models.captions import Captions, read_captions
+from negcap.pipelines.models.config import cores
+from negcap.pipelines.models.encoders import run_packed
+from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, interval
+from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.sampling import pack_sentences
+from negcap.pipelines.models.similarities import SIMILARITIES, Similarity
+from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.vocabulary import WordVocabulary, word_spans
+
+AT_ONCE = 512  # negatives whose gradients are computed together
+
+
+@dataclass(frozen=True)
+class SaliencyConfig:
+    """Which negatives are looked at: the first of each caption and operator of a split.
+
+    limit: only of this many first images of the split; None: all. operators: only these; empty: all. seed: of the
+    bootstrap.
+    """
+
+    split: str = "test"
+    limit: int | None = 500
+    operators: tuple[str, ...] = ()
+    seed: int = 0
+    threads: int = field(default_factory=cores)
+
+
+class SalientNegative(NamedTuple):
+    """A negative with the saliency of its words.
+
+    words: as the model reads them. shares: one per word, which sum to 1. edited: one per word, whether an edit put it
+    in. score: its similarity with the image; regions: the saliency of the regions, (R,), or None without a grid.
+    """
+
+    negative_id: str
+    operator: str
+    image: int
+    words: list[str]
+    shares: list[float]
+    edited: list[bool]
+    score: float
+    regions: Tensor | None
+
+    @property
+    def share(self) -> float:
+        """The share of the saliency that is on the edited words."""
+        return sum(share for share, edited in zip(self.shares, self.edited, strict=True) if edited)
+
+    @property
+    def chance(self) -> float:
+        """The share of the words that were edited."""
+        return sum(self.edited) / len(self.edited)
+
+
+class Saliency(NamedTuple):
+    """The salient negatives of a split, and the metrics by operator; see `summarize`."""
+
+    negatives: list[SalientNegative]
+    captions: Captions
+    metrics: dict[str, dict[str, Any]]
+    table: str
+
+
+def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Saliency:
+    """The saliency of the words of negatives of a run under a model.
+
+    Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
+    or a model that does not read its captions with a recurrent net.
+    """
+    torch.set_num_threads(config.threads)
+    model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
+    if recurrent_net(model.text) is None:
+        raise ValueError(f"saliency needs a model with a recurrent text encoder, {model_folder} is: {trained.model}")
+    captions = read_captions(run)
+    features = read_features(run, captions.image_ids, trained.table)
+    chosen = captions.to_evaluate(config.split, features.available, config.limit)
+    image_of = {captions.ids[n]: int(captions.image[n]) for n in chosen.tolist()}
+    rows = first_rows(run, image_of, config.operators)
+    found, similarity = [], SIMILARITIES[trained.similarity]
+    for start in range(0, len(rows), AT_ONCE):
+        part = rows.slice(start, AT_ONCE)
+        images = torch.tensor([image_of[caption] for caption in part["caption_id"].to_pylist()])
+        found += salient_negatives(model, similarity, vocabulary, part, features.values[images], images)
+    return Saliency(found, captions, summarize(found, config.seed), trained.table)
+
+
+def first_rows(run: Path, captions: Any, operators: tuple[str, ...]) -> pa.Table:
+    """The first negative of each operator of these caption_ids. Raises ValueError if there is none."""
+    import pyarrow.compute as pc
+
+    columns = ["negative_id", "caption_id", "operator", "text", "edits"]
+    wanted = pa.array(list(captions), pa.string())
+    parts = []
+    for table in read_table(run, "negatives", columns):
+        kept = pc.and_(pc.is_in(table["caption_id"], wanted), pc.ends_with(table["negative_id"], ":0"))
+        if operators:
+            kept = pc.and_(kept, pc.is_in(table["operator"], pa.array(operators)))
+        parts.append(table.filter(kept))
+    rows = pa.concat_tables(parts)
+    if not len(rows):
+        raise ValueError(f"{run} must have negatives of these captions, has none")
+    return rows
+
+
+def salient_negatives(
+    model: Any, similarity: Similarity, vocabulary: WordVocabulary, rows: pa.Table, features: Tensor, images: Tensor
+) -> list[SalientNegative]:
+    """The saliency of the words of n negatives.
+
+    rows: of the table negatives. features: (n, …), and images: (n,) the number, of the image of each.
+    """
+    texts = rows["text"].to_pylist()
+    tokens, offsets = map(torch.from_numpy, vocabulary.encode(texts))
+    scores, words, regions = gradients(model, similarity, tokens, offsets, features)
+    found = []
+    keys = (rows[name].to_pylist() for name in ("negative_id", "operator", "edits"))
+    for n, (negative, operator, edits) in enumerate(zip(*keys, strict=True)):
+        own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
+        spans = word_spans(texts[n])
+        shares = (own / own.sum().clamp(min=1e-12)).tolist()
+        on_grid = None if regions is None else regions[n]
+        written = [texts[n][start:end] for start, end in spans]
+        edited = edited_words(spans, edits)
+        if any(edited):
+            about = (negative, operator, int(images[n]), written, shares, edited, float(scores[n]), on_grid)
+            found.append(SalientNegative(*about))
+    return found
+
+
+def gradients(
+    model: Any, similarity: Similarity, tokens: Tensor, offsets: Tensor, features: Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The similarity of n texts with n images, and how much it depends on each word and on each region.
+
+    tokens, offsets: the texts, as in EncodedTexts. features: (n, D), or (n, R, D) on a grid. Returns the similarities
+    (n,); the mean absolute gradient to the vector of each word (n, T), 0 behind a text's end; and the sum of the
+    absolute gradients to the features of each region (n, R), None without a grid.
+    """
+    fed: list[Tensor] = []
+
+    def keep(module: Any, inputs: Any, output: Tensor) -> Tensor:
+        fed.append(output.detach().requires_grad_())
+        return fed[0]
+
+    hook = model.text.embedding.register_forward_hook(keep)
+    try:
+        with torch.enable_grad():
+            seen = features.float().requires_grad_()
+            rows = torch.arange(len(features))
+            net, embedding, pooling = recurrent_net(model.text), model.text.embedding, model.text.pooling
+            texts = model.text.finish(run_packed(net, embedding, pooling, tokens, offsets, rows))
+            scores = similarity.pairs(model.image(seen), texts)
+            of_words, of_features = torch.autograd.grad(scores.sum(), [fed[0], seen])
+    finally:
+        hook.remove()
+    words = _unpacked(of_words.abs().mean(1), offsets)
+    regions = of_features.nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
+    return scores.detach(), words, regions
+
+
+def recurrent_net(text: Any) -> Any:
+    """The GRU or LSTM of a text encoder; None if it has none."""
+    return getattr(text, "gru", None) or getattr(text, "lstm", None)
+
+
+def _unpacked(values: Tensor, offsets: Tensor) -> Tensor:
+    """Values (total,) in the packed layout of n texts as (n, T), 0 behind a text's end."""
+    packed = pack_sentences(offsets, torch.arange(len(offsets) - 1))
+    flat = torch.empty_like(values)
+    flat[packed.positions] = values
+    lengths = offsets.diff()
+    padded = values.new_zeros(len(lengths), int(lengths.max()))
+    padded[torch.arange(padded.shape[1]) < lengths[:, None]] = flat
+    return padded
+
+
+def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
+    """For each word of a negative, whether an edit put it in.
+
+    spans: of the words, as (start, end) in the negative. edits: of the negative; their places are in the caption.
+    """
+    put, shift = [], 0
+    for edit in edits:
+        start = edit["start"] + shift
+        put.append((start, start + len(edit["new"])))
+        shift += len(edit["new"]) - (edit["end"] - edit["start"])
+    return [any(start < stop and begin < end for begin, stop in put) for start, end in spans]
+
+
+def summarize(negatives: list[SalientNegative], seed: int) -> dict[str, dict[str, Any]]:
+    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %.
+
+    With the number of negatives, and the 95 % bootstrap intervals, over images, of the share and of its difference from
+    chance.
+    """
+    metrics = {}
+    for name in sorted({one.operator for one in negatives}):
+        own = [one for one in negatives if one.operator == name]
+        image = torch.tensor([one.image for one in own]).unique(return_inverse=True)[1]
+        sums = torch.zeros(int(image.max()) + 1, 4, dtype=torch.double)
+        values = [[one.share, one.chance, one.share - one.chance, 1.0] for one in own]
+        sums.index_add_(0, image, torch.tensor(values, dtype=torch.double))
+        (samples,) = bootstrap_samples([sums[None]], seed)
+        share, chance, beyond, _ = (100 * sums.sum(0) / len(own)).tolist()
+        metrics[name] = {
+            "negatives": len(own),
+            "share": share,
+            "share interval": list(interval(samples[:, 0])),
+            "chance": chance,
+            "beyond chance": beyond,
+            "beyond chance interval": list(interval(samples[:, 2])),
+        }
+    return metrics

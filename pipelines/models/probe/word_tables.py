@@ -1,0 +1,54 @@
+"""The word vectors under test: those of a file alone, or joined with what a model has learned of the words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor, nn
+
+from negcap.pipelines.models.encoders import TwoPartEmbedding, WordEmbedding
+from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.univse.word_encoder import WordEncoder
+from negcap.pipelines.models.vectors import read_vectors, vector_size
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
+
+FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
+
+
+def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
+    """The vectors (W, e) of W words, by the name of the row of a table; words that the file lacks are left NaN.
+
+    The first are the file's own. Those of each model are joined to them: its grounded vectors (`--grounded-dim`), or
+    else its whole table. As a control the file's are also joined with as many random numbers as the first model adds,
+    since a longer vector alone makes words easier to tell apart. Raises ValueError for a file without any of the words.
+    """
+    vocabulary = WordVocabulary(tuple(dict.fromkeys(("<pad>", "<start>", "<end>", "<unk>", *words))))
+    rows = torch.tensor([vocabulary.ids[word] for word in words])
+    fixed = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
+    tables = {FILE: fixed}
+    for folder in models:
+        model, known, _ = load_model(folder, torch.device("cpu"))
+        learned = learned_vectors(model.text.embedding)
+        ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
+        if RANDOM not in tables:
+            noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
+            tables[RANDOM] = torch.cat([fixed, learned.std() * noise], 1)
+        tables[folder.name] = torch.cat([fixed, learned[ids]], 1)
+    return tables
+
+
+def learned_vectors(embedding: nn.Module) -> Tensor:
+    """The vectors (V, e) that a model has learned for the words of its vocabulary.
+
+    The grounded part of two-part vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for
+    an embedding of another kind.
+    """
+    if isinstance(embedding, TwoPartEmbedding):
+        return embedding.learned.weight.detach()
+    if isinstance(embedding, WordEncoder):
+        return embedding.basic.weight.detach()
+    if isinstance(embedding, WordEmbedding):
+        return embedding.weight.detach()
+    raise ValueError(f"the model must have a table of word vectors, has: {type(embedding).__name__}")

@@ -1,0 +1,154 @@
+"""VSE-C's word-level tasks on made data where the answer is known."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from negcap.augment.language.parse import parse_table
+from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
+from negcap.pipelines.models.probe.blanks import Blanks, BlanksConfig, blank_ranks, read_blanks, recalls, train_filler
+from negcap.pipelines.models.probe.image_to_word import (
+    ImageToWordConfig,
+    mean_average_precision,
+    most_frequent,
+    train_classifier,
+)
+from negcap.pipelines.models.probe.objects import Objects, direct_relatives, frequent_objects
+from negcap.pipelines.models.probe.word_tables import learned_vectors
+from negcap.pipelines.models.vectors import vector_size
+from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
+from tests.tables import write_table
+
+TEXTS = [
+    ("a", "A dog runs on the grass."),
+    ("a", "Two dogs."),
+    ("b", "A cat and a puppy."),
+    ("b", "An animal under a table."),
+]
+
+
+def write_parses(run: Path, texts: list[tuple[str, str]]) -> pa.Table:
+    images, written = zip(*texts, strict=True)
+    ids = [f"x:{n}" for n in range(len(texts))]
+    columns = {"caption_id": ids, "image_id": images, "split": ["train"] * len(ids), "origin": ["human"] * len(ids)}
+    parses = parse_table(pa.table({**columns, "text": written}))
+    write_table(run, "parses", parses)
+    return parses
+
+
+def test_direct_relatives_are_one_step_apart_in_wordnet() -> None:
+    near = direct_relatives(["dog", "puppy", "animal", "cat", "table"])
+    assert near[0, 1] and near[1, 0]  # a puppy is a dog
+    assert not near[0, 2] and not near[0, 3] and not near[:, 4].any()  # animal is several steps above dog
+
+
+def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -> None:
+    write_parses(tmp_path, TEXTS)
+    objects = frequent_objects(tmp_path, ["a", "b", "without captions"], 1)
+    assert objects.words == ["animal", "cat", "dog", "grass", "puppy", "table"]
+    shown = [[w for w, has in zip(objects.words, row.tolist(), strict=True) if has] for row in objects.present]
+    assert shown == [["dog", "grass"], ["animal", "cat", "puppy", "table"], []]
+    assert not objects.absent[0, 4] and objects.absent[0, 1]  # puppy is a kind of the dog in the first image
+    assert frequent_objects(tmp_path, ["a", "b"], 2).words == ["dog"]
+    with pytest.raises(ValueError, match="objects must occur 9 times"):
+        frequent_objects(tmp_path, ["a"], 9)
+
+
+def made_world(images: int) -> tuple[torch.Tensor, torch.Tensor, Objects]:
+    """Images whose feature k is 1 if object k is there, and one-hot words."""
+    generator = torch.Generator().manual_seed(0)
+    present = torch.rand(images, 6, generator=generator) < torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    return torch.eye(6), present.float(), Objects(list("abcdef"), present, ~present)
+
+
+def test_the_classifier_learns_which_objects_an_image_shows() -> None:
+    words, features, objects = made_world(100)
+    config = ImageToWordConfig(epochs=40, learning_rate=1.0, dropout=0.2)
+    classifier = train_classifier(words, features, objects, config)
+    found = mean_average_precision(lambda x: classifier.scores(words, x), features, objects, 0)
+    frequent = most_frequent(objects)
+    baseline = mean_average_precision(lambda x: frequent.expand(len(x), -1), features, objects, 0)
+    assert found.mean > 96 > 90 > baseline.mean
+    assert baseline.interval[0] < baseline.mean < baseline.interval[1]
+    pairs = classifier(words, features[:6])[:, 1]
+    assert torch.allclose(pairs, classifier.scores(words, features[:6]).diagonal(), atol=1e-5)
+
+
+def test_objects_that_are_neither_shown_nor_absent_do_not_count_and_ties_count_against() -> None:
+    present = torch.tensor([[True, False, False]])
+    scores = torch.tensor([[1.0, 2.0, 1.0]])
+    excluded = Objects(["a", "b", "c"], present, torch.tensor([[False, False, True]]))
+    of = mean_average_precision(lambda x: scores, torch.zeros(1, 1), excluded, 0)
+    assert of.mean == 50.0  # only the tie with c is above; b would make it a third
+
+
+def test_word_spans_are_where_the_tokens_are() -> None:
+    text = "Two dogs' owner says \"it isn't  RED\", ok."
+    spans = word_spans(text)
+    assert len(spans) == len(tokenize(text))
+    written = [text[start:end].lower() for start, end in spans]
+    assert [w for w, t in zip(written, tokenize(text), strict=True) if w != t] == ['"it', '",']
+    plain = "A man-made lake, isn't it?"
+    assert [plain[a:b].lower() for a, b in word_spans(plain)] == tokenize(plain)
+
+
+def test_blanks_are_noun_heads_and_prepositions_of_table_8(tmp_path: Path) -> None:
+    texts = [("a", "A dog runs on the grass."), ("b", "He sleeps."), ("c", "A cat of gold under a table.")]
+    write_parses(tmp_path, texts)
+    vocabulary = build_vocabulary((text for _, text in texts), 1)
+    known = torch.ones(len(vocabulary), dtype=torch.bool)
+    known[vocabulary.ids["grass"]] = False
+    blanks = read_blanks(tmp_path, ["x:0", "x:1", "x:2"], torch.tensor([5, 6, 7]), vocabulary, known)
+    assert [vocabulary.words[n] for n in blanks.words.tolist()] == ["dog", "on", "cat", "of", "gold", "under", "table"]
+    assert blanks.kind.tolist() == [0, 1, 0, 1, 0, 1, 0] and blanks.image.tolist() == [5, 7]
+    assert blanks.starts.tolist() == [0, 2, 7] and blanks.caption.tolist() == [0, 0, 1, 1, 1, 1, 1]
+
+
+def shown_words(n: int) -> tuple[torch.Tensor, torch.Tensor, Blanks]:
+    """Captions `<start> word k <end>` with k = 5 … 8 blanked, and only the image says which k it is."""
+    kinds = torch.arange(n) % 4
+    tokens = torch.stack([torch.ones(n), torch.full((n,), 4), 5 + kinds, torch.full((n,), 2)], 1).int().flatten()
+    words = torch.cat([torch.zeros(4, 5), torch.eye(5)])
+    starts = torch.arange(n + 1)
+    blanks = Blanks(tokens, 4 * starts, torch.arange(n), starts, torch.full((n,), 2), kinds % 2)
+    return words, torch.eye(4)[kinds], blanks
+
+
+def test_blanks_are_filled_from_the_image() -> None:
+    words, features, blanks = shown_words(64)
+    choices = torch.arange(4, 9)
+    found = {}
+    for image in (True, False):
+        config = BlanksConfig(states=4, hidden=16, epochs=60, batch_size=32, learning_rate=0.01, image=image)
+        filler = train_filler(words, features, blanks, config)
+        found[image] = recalls(blank_ranks(filler, features, blanks, choices, 24), blanks.kind)
+    assert found[True]["both"]["R@1"] == found[True]["noun"]["R@1"] == 100
+    assert found[False]["both"]["R@1"] <= 50
+
+
+def test_a_prediction_does_not_depend_on_the_blanked_word() -> None:
+    words, features, blanks = shown_words(8)
+    filler = train_filler(words, features, blanks, BlanksConfig(states=4, hidden=4, epochs=1))
+    changed = blanks._replace(tokens=torch.where(blanks.tokens == 5, 6, blanks.tokens))
+    every = torch.arange(8)
+    with torch.inference_mode():
+        assert torch.equal(*(filler(one, every, every, every, features) for one in (blanks, changed)))
+
+
+def test_the_learned_part_of_word_vectors() -> None:
+    generator = torch.Generator().manual_seed(0)
+    two = TwoPartEmbedding(6, 3, 2, generator, None)
+    assert torch.equal(learned_vectors(two), two.learned.weight)
+    assert learned_vectors(word_embedding(6, 3, generator, None, True)).shape == (6, 3)
+    with pytest.raises(ValueError, match="must have a table of word vectors, has: Linear"):
+        learned_vectors(torch.nn.Linear(2, 2))
+
+
+def test_the_size_of_vectors_in_a_file(tmp_path: Path) -> None:
+    text, arrays = tmp_path / "glove.txt", tmp_path / "glove.npz"
+    text.write_text("dog 0.1 0.2 0.3\nice cream 1 2 3\ncat 1 2 3\n")
+    np.savez(arrays, words=np.array(["dog"]), vecs=np.zeros((1, 7), np.float32))
+    assert vector_size(text) == 3 and vector_size(arrays) == 7
