@@ -158,7 +158,7 @@ def write_winoground(run: Path, folder: Path) -> int:
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)
-    lines = []
+    lines: list[dict[str, Any]] = []
     for table in read_table(run, NAME):
         for row in table.to_pylist():
             names = f"{row['image_id']}.png", row["image"]

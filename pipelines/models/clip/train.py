@@ -46,7 +46,8 @@ class Encoded:
         self.pixels = read_pixels(pairs.files, processor)
         self.captions = tokenize(tokenizer, pairs.texts, longest)
         self.negatives = tokenize(tokenizer, pairs.negatives, longest)
-        self.other_owner, self.other_pixels, self.other_texts = None, self.pixels[:0], self.captions[:0]
+        self.other_owner: Tensor | None = None
+        self.other_pixels, self.other_texts = self.pixels[:0], self.captions[:0]
 
     def add(self, others: Counterparts, tokenizer: Any, processor: Any, longest: int) -> None:
         """Add pictures in which negatives are true: their captions (N,), pixels (N, 3, h, w) and token ids (N, T)."""
