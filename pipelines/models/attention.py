@@ -16,8 +16,6 @@ from negcap.pipelines.models.sampling import pack_sentences
 from negcap.pipelines.models.similarities import unit
 
 MAX_WORDS = 100  # of a sentence that are read, besides <start>
-
-
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
 
 
@@ -49,7 +47,7 @@ class Attended(NamedTuple):
 
 
 class AttentionHeads(nn.Module):
-    """K attention heads, each with a learned context vector c and two matrices W_c and W (MHA-D, section 2.1).
+    """K attention heads, each with a learned context vector c and two matrices W_c and W (Huang et al. 2019).
 
     A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and context vectors.
     width: the number of rows of the matrices.
