@@ -68,8 +68,9 @@ class Negatives(IterableDataset[Batch]):
         seed: equal seeds give equal batches.
         shuffle: whether each epoch has its own random order; otherwise it is the order of the run.
         drop_last: leave out a last batch that is smaller, and batches that not every rank would get one of.
-        rank, ranks: the number of this process, from 0, and of all; None: those of torch.distributed if it is
-            initialized, else 0 and 1. A rank gets every batch whose number is `rank` modulo `ranks`.
+        rank: the number of this process, from 0; None: that of torch.distributed if it is initialized, else 0. A rank
+            gets every batch whose number is `rank` modulo `ranks`.
+        ranks: the number of all processes; None: that of torch.distributed if it is initialized, else 1.
 
     Raises:
         FileNotFoundError: the run has no captions or negatives, or an image file is missing.
