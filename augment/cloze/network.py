@@ -96,7 +96,8 @@ class Network:
         made: dict[int, np.ndarray] = {}
         for numbers in _groups(captions, EDITED):
             own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
-            ahead, behind = [], []  # neither the forward state before END nor the backward one after START is needed
+            # Neither the forward state before END nor the backward one after START is needed.
+            ahead, behind = list[Steps](), list[Steps]()
             for caption, (read, start, end) in zip(own, known, strict=True):
                 ahead.append(Steps(caption[start:-2], read.forward.state[start - 1]))
                 behind.append(Steps(caption[2 : len(caption) - end][::-1], read.backward.state[-end]))
