@@ -60,10 +60,6 @@ class Network:
         """The layers behind the GRUs."""
         return Attention(self.arrays)
 
-    def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
-        """For each caption, the vectors of its places, (places, width of the word vectors); see `read`."""
-        return [vectors for vectors, _ in self.read(captions, places)]
-
     def read(
         self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
     ) -> list[tuple[np.ndarray, Read]]:
