@@ -164,10 +164,10 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
     texts = [one.words for one in edited]
     numbers = [_number_at(one.starts, candidate) for one, candidate in zip(edited, candidates, strict=True)]
-    first: dict[tuple, int] = {}
+    first: dict[tuple[str | None, ...], int] = {}
     same = []
     for i, (caption, text, number) in enumerate(zip(captions, texts, numbers, strict=True)):
-        key = (caption.caption_id, *text)
+        key: tuple[str | None, ...] = (caption.caption_id, *text)
         if number is not None:
             key = (caption.caption_id, *text[:number], None, *text[number + 1 :])
         same.append(first.setdefault(key, i))

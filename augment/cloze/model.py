@@ -82,12 +82,14 @@ class ClozeModel:
         """Read texts that differ in a few words from others that have been read; the result is that of `read`.
 
         readings: for each text, the reading of the other. What they have in common is not computed again, so it takes
-        half the time. No spans of tokens can be asked for.
+        half the time. No spans of tokens can be asked for. Raises ValueError for readings that were made here.
         """
         encoded = [self.units.read(words) for words in texts]
         every = [units for units, _ in encoded]
         shared = []
         for units, reading in zip(every, readings, strict=True):
+            if reading.states is None:
+                raise ValueError("readings must be made by `read`, was one of an edited text")
             start, end = _common(reading.units, units)
             shared.append(Shared(reading.states, start, end))
         found = self.network.read_edited(every, shared)

@@ -60,10 +60,6 @@ class Network:
         """The layers behind the GRUs."""
         return Attention(self.arrays)
 
-    def contexts(self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]) -> list[np.ndarray]:
-        """For each caption, the vectors of its places, (places, width of the word vectors); see `read`."""
-        return [vectors for vectors, _ in self.read(captions, places)]
-
     def read(
         self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
     ) -> list[tuple[np.ndarray, Read]]:
@@ -96,7 +92,8 @@ class Network:
         made: dict[int, np.ndarray] = {}
         for numbers in _groups(captions, EDITED):
             own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
-            ahead, behind = [], []  # neither the forward state before END nor the backward one after START is needed
+            # Neither the forward state before END nor the backward one after START is needed.
+            ahead, behind = list[Steps](), list[Steps]()
             for caption, (read, start, end) in zip(own, known, strict=True):
                 ahead.append(Steps(caption[start:-2], read.forward.state[start - 1]))
                 behind.append(Steps(caption[2 : len(caption) - end][::-1], read.backward.state[-end]))

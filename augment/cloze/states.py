@@ -118,7 +118,7 @@ def run(side: Recurrent, sequences: Sequence[Steps], states: States, row: int) -
     Returns the row of the first state of each sequence, whose next ones are in every ROWS-th row after it, and the row
     behind all that were written.
     """
-    first = [row] * len(sequences)
+    first, start = [row] * len(sequences), row
     for block in in_blocks(sequences):
         steps = len(sequences[block[0]].units)
         units, state = np.zeros((steps, ROWS), np.int64), np.zeros((ROWS, states.state.shape[1]), np.float32)
@@ -133,8 +133,7 @@ def run(side: Recurrent, sequences: Sequence[Steps], states: States, row: int) -
             side.step(state, step, now.state)
             state = now.state
             row += ROWS
-    begin = min(first, default=row)
-    new = states.every(begin, row, 1)
+    new = states.every(start, row, 1)
     product(new.state, side.memory, new.memory)
     product(new.state, side.around, new.around)
     np.add(new.memory, side.memory_bias, out=new.memory)

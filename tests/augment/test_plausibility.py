@@ -126,6 +126,16 @@ def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch)
         assert change.loss == changes[0].loss
 
 
+def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
+    model = cloze_model()
+    words, edited = "a dog runs past two cats .".split(), "a large dog runs past three cats .".split()
+    (alone,), (shared,) = model.read([edited]), model.read_edited(model.read([words]), [edited])
+    assert shared.scores == alone.scores
+    assert np.array_equal(shared.vectors, alone.vectors)
+    with pytest.raises(ValueError, match="made by `read`"):
+        model.read_edited([shared], [words])
+
+
 def test_equal_negatives_of_a_caption_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "A dog runs past two cats."
     one = caption(text)
