@@ -8,6 +8,7 @@ from negcap.schemas.audit import AUDIT
 from negcap.schemas.balance import BALANCE
 from negcap.schemas.captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
 from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from negcap.schemas.counterparts import COUNTERPARTS
 from negcap.schemas.embeddings import EMBEDDINGS
 from negcap.schemas.features import FEATURES, REJECTED_IMAGES
 from negcap.schemas.fields import description
@@ -41,6 +42,7 @@ TABLES = (
     FEATURES,
     REJECTED_IMAGES,
     SCENES,
+    COUNTERPARTS,
     RANKS,
     EMBEDDINGS,
     GENERATED,
