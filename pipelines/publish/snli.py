@@ -17,7 +17,7 @@ from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.publish.publication import Column, Files, Publication, RecordSet
 from negcap.pipelines.tables.columns import columns_of
-from negcap.pipelines.tables.examples import Example
+from negcap.pipelines.tables.examples import Example, is_denial
 
 COLUMNS = (
     Column("gold_label", "entailment or contradiction"),
@@ -50,6 +50,8 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
     known: Mapping[str, list[Span]] = {}
     with Files(folder, lambda file: file.open("w", encoding="utf-8", newline="\n")) as files:
         for example in publication.examples():
+            if is_denial(example):
+                continue  # it has no parse
             while example.caption_id not in known:
                 known = next(cuts, {})
                 if not known:

@@ -47,6 +47,7 @@ def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
     return max(tried, key=lambda found: int((found[1] == related).sum()))
 
 
+@torch.sparse.check_sparse_tensor_invariants(False)  # else torch warns that it does not check
 def _fit(related: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     n = len(related)
     model = Order(n, 2, Generator().manual_seed(seed))

@@ -111,7 +111,7 @@ def split_pairs(closure: Pairs, held_out: int, rng: np.random.Generator) -> Spli
 def false_pairs(pairs: Pairs, closure: Pairs, concepts: int, rng: np.random.Generator) -> Pairs:
     """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
 
-    Draws again what is in the closure (P, 2), which is in ascending order.
+    Draws again what is in the closure (P, 2), which is in ascending order, or relates a concept to itself.
     """
     known = keys(closure, concepts)
     made = pairs.copy()
@@ -119,5 +119,6 @@ def false_pairs(pairs: Pairs, closure: Pairs, concepts: int, rng: np.random.Gene
     while len(left):
         made[left] = pairs[left]
         made[left, rng.integers(0, 2, len(left))] = rng.integers(0, concepts, len(left))
-        left = left[contains(known, keys(made[left], concepts))]
+        below, above = made[left].T
+        left = left[contains(known, keys(made[left], concepts)) | (below == above)]
     return made

@@ -117,7 +117,11 @@ def test_the_command_learns_made_pairs(tmp_path: Path, capsys: pytest.CaptureFix
     assert text.startswith("800 / 60 / 200 pairs to train on, validate and test; entailed: 50 / 50 / 50 %.")
     assert text == (output / "entailment.md").read_text()
     made = json.loads((output / "entailment.json").read_text())
-    assert made["order"]["test"][0] > 85 and made["most frequent class"]["test"] == [50.0]
+    assert (
+        made["order"]["test"][0] > 65
+        and made["cosine"]["test"][0] > 65
+        and made["most frequent class"]["test"] == [50.0]
+    )
     assert made["order"]["margin"] == 0.2 and made["order"]["epoch"][0] >= 1
     assert {path.name for path in output.glob("*.safetensors")} == {"order-0.safetensors", "cosine-0.safetensors"}
 

@@ -70,7 +70,7 @@ def test_false_pairs_replace_either_end_and_are_not_true() -> None:
     changed = made != pairs
     assert not changed.all(1).any()
     below = pairs[:, 1] > 0  # what lies below the root, all do; its pairs can only be made false at the other end
-    assert 0.4 < changed[below, 0].mean() / changed[below].mean() / 2 < 0.6 and not changed[~below, 0].any()
+    assert 0.3 < changed[below, 0].sum() / changed[below].sum() < 0.6 and not changed[~below, 0].any()
 
 
 def test_a_split_has_every_pair_once() -> None:
@@ -127,7 +127,7 @@ def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None
         assert table.weight.grad is not None and weights.grad is not None
         assert torch.allclose(table.weight.grad.to_dense(), weights.grad)
     energy.constrain(torch.arange(6))
-    assert energy.logs.weight.exp().min() >= 0.05 - 1e-9 and energy.logs.weight.exp().max() <= 5 + 1e-9
+    assert energy.logs.weight.exp().min() >= 0.05 - 1e-6 and energy.logs.weight.exp().max() <= 5 + 1e-5
 
 
 def test_penalties_of_the_other_models() -> None:

@@ -16,10 +16,10 @@ def test_the_longer_caption_lies_below_the_shorter() -> None:
     split = Split(images, captions, torch.tensor([0, 0, 1, 1]), torch.tensor([2, 9, 3, 5]))
     assert length_ranks(split, ORDER, 100) == {"pairs": 2, "image": 1.0, "longer": 1.0}
     assert length_ranks(split, ORDER, 1) == {"pairs": 1, "image": 1.0, "longer": 1.0}
-    turned = length_ranks(split._replace(words=-split.words), ORDER, 100)  # the shorter does not lie below the longer
-    assert turned["longer"] > 1
     far = split._replace(images=images.flip(0))
     assert length_ranks(far, ORDER, 100)["image"] == 2
+    captions[1] = torch.tensor([0, 0, 0.9, 0.9])  # as far from caption 0 as the others; below caption 2
+    assert length_ranks(split, ORDER, 100)["longer"] == 2.5
     with pytest.raises(ValueError, match="two captions of different length, has none"):
         length_ranks(split._replace(words=torch.ones(4, dtype=torch.long)), ORDER, 100)
 
