@@ -98,7 +98,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     if changes and not components:
         raise ValueError(f"{', '.join(changes)} can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and trained.learn_alpha:
-        raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {float(model.alpha):.2f}")
+        raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
     captions = read_captions(run, languages=trained.languages)
     features = read_features(run, captions.image_ids, trained.table)
     size = model.image.linear.in_features
@@ -163,7 +163,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         "model": trained.model,
         "language": captions.languages[0],
         "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
-        **({"caption": {"components": trained.components, "alpha": float(model.alpha)}} if components else {}),
+        **({"caption": {"components": trained.components, "alpha": model.alpha_value}} if components else {}),
         "trained_with_seed": trained.seed,
         "split": config.split,
         "images": len(split.images),
