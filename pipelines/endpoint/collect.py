@@ -52,11 +52,17 @@ def cache_path(run: Path) -> Path:
     return local_path(run, "the cache of answers (--cache)") / CACHE / "answers.sqlite"
 
 
-def collect(name: str, asker: Asker, requests: Iterable[Request], total: int, progress: Progress) -> Answers:
-    """Ask all requests, `total` of them, which are made as they are sent (those with images are large).
+def collect(
+    name: str, asker: Asker, requests: Iterable[Request], progress: Progress, total: int | None = None
+) -> Answers:
+    """Ask all requests.
 
-    name: of the stage, for the progress display. Raises what `asker.ask` raises.
+    name: of the stage, for the progress display. total: the number of requests, which are then made as they are sent
+    (those with images are large); None: they are counted, in memory. Raises what `asker.ask` raises.
     """
+    if total is None:
+        requests = list(requests)
+        total = len(requests)
     before = asker.spent
     found: dict[int, Answer] = {}
     with in_progress(progress, name, total, unit="requests"):

@@ -109,7 +109,7 @@ def propose(
     asked = [(row, prompt) for shard in shards for row in shard if row["caption_id"] in chosen for prompt in prompts]
     siblings = _siblings([row for shard in shards for row in shard])
     requests = (_request(row, prompt, siblings[row["image_id"]], config.k) for row, prompt in asked)
-    answers = collect(NAME, asker, requests, len(asked), progress)
+    answers = collect(NAME, asker, requests, progress, len(asked))
     rows: dict[str, list[dict[str, Any]]] = {}
     counts: Counter[str] = Counter()
     for (row, prompt), answer in zip(asked, answers.answers, strict=True):

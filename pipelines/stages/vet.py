@@ -113,7 +113,7 @@ def vet(
         for shard in shards
     ]
     askable = [one for shard in asked for one in shard if one.askable]
-    answers = collect(NAME, asker, (one.request() for one in askable), len(askable), progress)
+    answers = collect(NAME, asker, (one.request() for one in askable), progress, len(askable))
     given = iter(answers.answers)
     made = [list(_verdicts([(one, next(given) if one.askable else None) for one in shard], model)) for shard in asked]
     described = {

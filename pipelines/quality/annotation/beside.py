@@ -84,18 +84,15 @@ def _compare(
     if not units:
         return None
     pairs = [(2 * sum(votes) > len(votes), own) for votes, own in units]
-    both, people, only_reader, neither = (
-        pairs.count(pair) for pair in ((True, True), (True, False), (False, True), (False, False))
-    )
     return Beside(
         reader,
         reading,
         question,
         len(units),
-        both,
-        people,
-        only_reader,
-        neither,
+        pairs.count((True, True)),
+        pairs.count((True, False)),
+        pairs.count((False, True)),
+        pairs.count((False, False)),
         alpha([[str(one), str(other)] for one, other in pairs]),
         alpha(_padded([[*votes, own] for votes, own in units])),
         alpha(_padded([votes for votes, _ in units])),
