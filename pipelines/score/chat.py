@@ -86,7 +86,7 @@ def score_endpoint(
     )
     rows = np.flatnonzero(tests.first)
     with Endpoint(about, cache_path(place), "score") as endpoint:
-        found = collect("score", endpoint, _requests(tests, rows), ASKED * len(rows), progress)
+        found = collect("score", endpoint, _requests(tests, rows), progress, ASKED * len(rows))
     measured = _measured(rows, found.answers)
     if not len(measured.rows):
         raise ValueError(f"{model}: the budget is spent before any pair was asked: raise max_requests")
