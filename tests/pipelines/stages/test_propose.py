@@ -244,7 +244,7 @@ def test_readers_beside_people(proposed: Path, tmp_path: Path, capsys: pytest.Ca
         assert vet(run, server) == 0
     sheet = tmp_path / "sheet.csv"
     assert main(["sheet", str(run), "--output", str(sheet), "--n", "3"]) == 0
-    lines = list(csv.DictReader(sheet.open()))
+    lines = list(csv.DictReader(sheet.read_text().splitlines()))
     for line in lines:  # people: all negatives are false, and all texts fluent, but "camels" is neither
         caption = "a" if line["text_a"] in {text for texts in CAPTIONS.values() for text in texts} else "b"
         odd = "camel" in line["text_a"] + line["text_b"]
