@@ -56,7 +56,7 @@ class RefineConfig:
     splits: tuple[str, ...] = ()
     candidates: int = 10
     rounds: int = 8
-    flows: tuple[str, ...] = ("numeral",)
+    flows: tuple[str, ...] = ("numeral", "negation")
     min_plausibility: float | None = None
     most_plausible: float = 1.0
     vetted: bool = False
@@ -219,7 +219,8 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
     shards: which shards of the table to read.
 
-    False denials are selected beside a true denial of the same caption, as in `negcap.pipelines.quality.bias.read_all`.
+    False denials are selected beside a true denial in the same place of their caption, as in
+    `negcap.pipelines.quality.bias.read_all`, and their flow is from the word of the caption to what that one denies.
     """
     import pyarrow.compute as pc
 
@@ -237,9 +238,10 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
         for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
             negative_id, caption_id, image, caption, text, old, new, odds = row
             if denied is not None:
-                if caption_id not in denied:
+                denial = denied.get((caption_id, old))
+                if denial is None:
                     continue
-                caption = denied[caption_id].text
+                caption, new = denial.text, denial.replacement
             draw = int(negative_id.rpartition(":")[2])
             found.append((caption_id, (caption, image), (draw, first + number, text, (old, new), odds)))
         first += table.num_rows

@@ -14,14 +14,18 @@ TRUE_NEGATION = "true_negation"
 
 
 class Denial(NamedTuple):
-    """A true caption that denies something, as in the table positives."""
+    """A true caption that denies something, as in the table positives; replacement: what it denies."""
 
     positive_id: str
     text: str
+    replacement: str
 
 
-def true_denials(run: Path) -> Callable[[Shard], dict[str, Denial]] | None:
-    """A function from a shard of negatives to the first true denial of each caption, by caption_id.
+Denials = dict[tuple[str, str], Denial]  # by caption_id and the word in whose place something is denied
+
+
+def true_denials(run: Path) -> Callable[[Shard], Denials] | None:
+    """A function from a shard of negatives to the true denials of its captions, the first for each word of a caption.
 
     A false denial differs from its caption in the word "not" or "without", which says nothing about a reader of images;
     a true denial has such a word as well. None if the run has no true denials: then negatives are compared with their
@@ -31,19 +35,20 @@ def true_denials(run: Path) -> Callable[[Shard], dict[str, Denial]] | None:
         return None
     shards = {shard.path.name: shard for shard in shards_of(run, "positives")}
 
-    def of_shard(negatives: Shard) -> dict[str, Denial]:
+    def of_shard(negatives: Shard) -> Denials:
         positives = shards.get(negatives.path.name)
         return {} if positives is None else _first(positives)
 
     return of_shard if any(map(_first, shards.values())) else None
 
 
-def _first(positives: Shard) -> dict[str, Denial]:
+def _first(positives: Shard) -> Denials:
     import pyarrow.compute as pc
 
-    rows = read_columns(positives, ("positive_id", "caption_id", "operator", "text"))
+    rows = read_columns(positives, ("positive_id", "caption_id", "operator", "text", "replaced", "replacement"))
     rows = rows.filter(pc.field("operator") == TRUE_NEGATION).to_pydict()
-    found: dict[str, Denial] = {}
-    for positive_id, caption_id, text in zip(rows["positive_id"], rows["caption_id"], rows["text"], strict=True):
-        found.setdefault(caption_id, Denial(positive_id, text))
+    found: Denials = {}
+    columns = (rows[name] for name in ("caption_id", "replaced", "positive_id", "text", "replacement"))
+    for caption_id, replaced, *denial in zip(*columns, strict=True):
+        found.setdefault((caption_id, replaced), Denial(*denial))
     return found

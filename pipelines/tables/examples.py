@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
-from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denial, true_denials
+from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, true_denials
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
 
@@ -205,13 +205,14 @@ class Selection:
         return wanted & (pc.field("family") != POSITIVE)
 
 
-def _with_denial(example: Example, denied: Mapping[str, Denial]) -> Iterator[Example]:
-    """An example without its false denials; and its true denial, if it has one, as an example that has them."""
+def _with_denial(example: Example, denied: Denials) -> Iterator[Example]:
+    """An example without its false denials; and each true denial in the place of one, as an example that has it."""
     false = tuple(negative for negative in example.negatives if negative.operator == NEGATION)
     yield example._replace(negatives=tuple(one for one in example.negatives if one.operator != NEGATION))
-    denial = denied.get(example.caption_id)
-    if false and denial is not None:
-        yield example._replace(caption_id=denial.positive_id, text=denial.text, negatives=false)
+    for negative in false:
+        denial = denied.get((example.caption_id, negative.replaced))
+        if denial is not None:
+            yield example._replace(caption_id=denial.positive_id, text=denial.text, negatives=(negative,))
 
 
 def source_of(example: Example) -> str:

@@ -58,10 +58,10 @@ def read_all(
     """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
 
     splits: only rows of these, all if empty. limit: of each operator at most so many pairs, as by `limit_pairs`; then
-    memory does not grow with the run. Paraphrases, which are true, are left out. A false denial is paired with a
-    true denial of the same caption, if the run has true denials (see `negcap.pipelines.tables.denials`), and left out
-    if the caption has none. Raises FileNotFoundError if the run has no such table, ValueError for a missing column or a
-    split without rows.
+    memory does not grow with the run. Paraphrases, which are true, are left out. If the run has true denials
+    (see `negcap.pipelines.tables.denials`), a false denial is paired with a true one in the same place of its caption,
+    and left out if there is none. Raises FileNotFoundError if the run has no such table, ValueError for a missing
+    column or a split without rows.
     """
     from negcap.schemas.negatives import POSITIVE  # imports pyarrow
 
@@ -69,18 +69,18 @@ def read_all(
     seen: set[str] = set()
     denials = true_denials(run)
     for shard in shards_of(run, table):
-        rows = read_columns(shard, COLUMNS)
+        rows = read_columns(shard, COLUMNS, ("replaced",))
         denied = None if denials is None else denials(shard)
         seen.update(rows["split"].unique().to_pylist())
         columns = rows.to_pydict()
         by_operator: dict[str, list[tuple[str, Pair]]] = {}
-        for negative_id, operator, family, true, text, image, split in zip(
-            *(columns[name] for name in COLUMNS), strict=True
+        for negative_id, operator, family, true, text, image, split, replaced in zip(
+            *(columns[name] for name in (*COLUMNS, "replaced")), strict=True
         ):
             if family == POSITIVE or (splits and split not in splits):
                 continue
             if operator == NEGATION and denied is not None:
-                denial = denied.get(negative_id.rpartition("#")[0])
+                denial = denied.get((negative_id.rpartition("#")[0], replaced))
                 if denial is None:
                     continue
                 true = denial.text

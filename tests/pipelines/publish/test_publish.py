@@ -334,6 +334,7 @@ def test_false_denials_are_published_beside_true_ones(tmp_path: Path) -> None:
             first = next(row for row in negatives if row["caption_id"] == id)
             text = f"Not {of[id]['text']}"
             made = {"operator": "negation", "family": "negation", "negative_id": f"{id}#negation:0", "text": text}
+            made["replaced"] = of[id]["text"].split()[2]
             negatives.append({**first, **made})
 
     run = changed(tmp_path, add)
@@ -344,7 +345,7 @@ def test_false_denials_are_published_beside_true_ones(tmp_path: Path) -> None:
             **dict.fromkeys(POSITIVES.names, ""),
             **{name: row[name] for name in ("caption_id", "image_id", "split")},
             **{"positive_id": f"{row['caption_id']}#true_negation:0", "operator": "true_negation", "edits": []},
-            **{"family": "positive", "text": f"Without {row['text']}"},
+            **{"family": "positive", "text": f"Without {row['text']}", "replaced": row["text"].split()[2]},
         }
         for row in captions
         if row["caption_id"] in some

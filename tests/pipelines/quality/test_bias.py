@@ -226,7 +226,8 @@ def test_false_denials_are_paired_with_true_denials_of_their_captions(tmp_path: 
     negatives = [
         row("negative_id", number, "negation", "negation", f"A dog does not run {number}.") for number in ("1", "2")
     ]
-    positives = [row("positive_id", "1", "true_negation", "positive", "A dog does not sit 1.")]
+    other = row("positive_id", "2", "true_negation", "positive", "A dog without a ball 2.") | {"replaced": "hat"}
+    positives = [row("positive_id", "1", "true_negation", "positive", "A dog does not sit 1."), other]
     write_table(tmp_path, "negatives", pa.Table.from_pylist(negatives, schema=NEGATIVES))
     assert [pair.true for pair in read_all(tmp_path)["negation"]] == ["A dog runs 1.", "A dog runs 2."]
     write_table(tmp_path, "positives", pa.Table.from_pylist(positives, schema=POSITIVES))
