@@ -22,7 +22,10 @@ from negcap.pipelines.cli.options import FOLDER, PLACE
 @options.splits
 @click.option("--candidates", type=int, help="Negatives to choose from, per caption and operator; default: 10.")
 @options.several(
-    "--flows", "flows", "Operator that must replace A by B as often as B by A; default: numeral, negation.", choices=OPERATORS
+    "--flows",
+    "flows",
+    "Operator that must replace A by B as often as B by A; default: numeral, negation.",
+    choices=OPERATORS,
 )
 @click.option("--min-plausibility", type=float, help="Lowest plausibility to choose from, in nats; default: no limit.")
 @click.option(
