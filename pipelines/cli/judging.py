@@ -73,8 +73,8 @@ def import_(source: str, run: Path, report: bool, **given: Any) -> None:
 def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progress: Any) -> dict[str, int]:
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.lock import locked
+    from negcap.pipelines.stages.build import judge_proposals
     from negcap.pipelines.stages.imports import STAGE, ImportConfig, read_foreign
-    from negcap.pipelines.stages.proposals import judge_proposals
 
     overwrite = given.pop("overwrite")
     own = {name: given.pop(name) for name in ("source_name", "limit", "shard_size", "strict")}
@@ -214,7 +214,8 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
         return
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.lock import locked
-    from negcap.pipelines.stages.proposals import judge_proposals
+    from negcap.pipelines.engine.tables import has_table
+    from negcap.pipelines.stages.build import configure, judge_proposals, make
     from negcap.pipelines.stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
 
     with with_workers(given) as (executor, progress), locked(run):
@@ -226,7 +227,9 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
         if filler is not None:
             from negcap.pipelines.models.filler import Filler
 
-            made = propose_words(run, config, Filler(filler), given, executor, **common)
+            if not has_table(run, "parses"):
+                make("parse", run, configure("parse", given), executor, progress, overwrite)
+            made = propose_words(run, config, Filler(filler), **common)
         else:
             asker, model = _asker(run, given, "propose")
             with asker:

@@ -41,9 +41,13 @@ def judge(text: str, scene: Scene) -> Judgement:
     """
     asserted = assertion(text)
     if asserted is not None:
-        verdict, reason, agrees = judge(asserted, scene)
+        verdict, reason, agrees = _judge_assertion(asserted, scene)
         opposite = {Answer.FALSE: Answer.TRUE, Answer.UNDECIDED: Answer.UNDECIDED}.get(verdict, Answer.FALSE)
         return Judgement(opposite, reason, agrees)
+    return _judge_assertion(text, scene)
+
+
+def _judge_assertion(text: str, scene: Scene) -> Judgement:
     try:
         readings, agrees = read(text)
     except UnreadError as error:

@@ -175,6 +175,32 @@ def build(
         return warnings
 
 
+def judge_proposals(
+    stage: Stage,
+    run: Path,
+    options: Mapping[str, Any],
+    executor: Executor,
+    progress: Progress,
+    *,
+    anew: bool,
+    overwrite: bool = False,
+) -> dict[str, int]:
+    """Run the stages that a stage which judges proposals reads, then that stage; returns its counters.
+
+    options: of these stages, as flags; those that are not set are None. anew: whether to bring tables up to date that
+    the run has already, else they are taken as they are. Raises as `run_stage`.
+    """
+    for verb in ("parse", "lexicon", "truth"):
+        if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
+            make(verb, run, configure(verb, options), executor, progress, overwrite)
+    from negcap.augment.recovery.judge import Judging
+
+    known = {item.name for item in fields(Judging)}
+    config = Judging(**{name: value for name, value in options.items() if name in known and value is not None})
+    metadata = provenance.of_stage(run, (stage.input, *stage.whole), config)
+    return run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that no stage of a build has."""
     known = {"components", "preset"}

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.augment.caption import by_image, from_parses
@@ -18,13 +16,9 @@ from negcap.augment.edits import Accepted
 from negcap.augment.language.parse import parse
 from negcap.augment.recovery.judge import Judged, Judging, judge
 from negcap.augment.rows import Rows
-from negcap.pipelines.engine import provenance
-from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.stage import Progress, Stage, StageResult
-from negcap.pipelines.engine.tables import WholeTable, has_table
+from negcap.pipelines.engine.stage import Stage, StageResult
+from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.models.scorer import load_scorer
-from negcap.pipelines.stages import build
 from negcap.pipelines.tables.cloze import load_cloze
 from negcap.pipelines.tables.corpus import load_lexicon, load_truth
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
@@ -139,30 +133,6 @@ def _shards(proposals: WholeTable) -> dict[str, int]:
 @lru_cache(maxsize=2)
 def _shard(proposals: WholeTable, number: int) -> list[Row]:
     return proposals.shards()[number].read().to_pylist()
-
-
-def judge_proposals(
-    stage: Stage,
-    run: Path,
-    options: Mapping[str, Any],
-    executor: Executor,
-    progress: Progress,
-    *,
-    anew: bool,
-    overwrite: bool = False,
-) -> dict[str, int]:
-    """Run the stages that a `judging` stage reads, then that stage; returns its counters, see `make`.
-
-    options: of these stages, as flags; those that are not set are None. anew: whether to bring tables up to date that
-    the run has already, else they are taken as they are. Raises as `run_stage`.
-    """
-    for verb in ("parse", "lexicon", "truth"):
-        if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
-            build.make(verb, run, build.configure(verb, options), executor, progress, overwrite)
-    known = {item.name for item in fields(Judging)}
-    config = Judging(**{name: value for name, value in options.items() if name in known and value is not None})
-    metadata = provenance.of_stage(run, (stage.input, *stage.whole), config)
-    return run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
 
 
 def judging(name: str) -> Stage:

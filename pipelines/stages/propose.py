@@ -15,7 +15,6 @@ from negcap.pipelines.endpoint.json_answers import negatives_in
 from negcap.pipelines.endpoint.messages import Answer, Request, chat
 from negcap.pipelines.engine import provenance
 from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.manifest import describe, read_manifest
 from negcap.pipelines.engine.run import hash_inputs
@@ -24,7 +23,6 @@ from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.prompts import PROPOSALS as KINDS
 from negcap.pipelines.prompts import Prompt, load
-from negcap.pipelines.stages import build
 from negcap.pipelines.stages.proposals import judging
 from negcap.pipelines.tables.columns import UNSPLIT
 from negcap.schemas.captions import LANGUAGE
@@ -125,20 +123,15 @@ def propose_words(
     run: Path,
     config: ProposeConfig,
     filler: Filler,
-    options: Mapping[str, Any],
-    executor: Executor,
     *,
     progress: Progress,
     overwrite: bool = False,
 ) -> Proposed:
     """Propose other words for single words of the captions by a masked language model, as NegCLIP and CE-CLIP do.
 
-    Writes the table proposals as `propose`; k: words per place. options, executor: for the stage parse, which is run
-    if the run has no parses.
+    Writes the table proposals as `propose`; k: words per place. Raises FileNotFoundError without parses.
     """
     check_negatives(run, overwrite)
-    if not has_table(run, "parses"):
-        build.make("parse", run, build.configure("parse", options), executor, progress, overwrite)
     shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, "captions")]
     chosen = _chosen([row for shard in shards for row in shard], config)
     rows: dict[str, list[dict[str, Any]]] = {}

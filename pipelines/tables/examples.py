@@ -12,8 +12,6 @@ from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
 from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, true_denials
-from negcap.schemas.captions import LANGUAGE
-from negcap.schemas.negatives import POSITIVE
 
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
@@ -141,6 +139,8 @@ class Selection:
             raise ValueError(f"{self.table}/{name} has no captions/{name} beside it: build the run again")
 
     def _examples(self, rows: Sequence[Mapping[str, Any]], found: Mapping[str, list[Negative]]) -> list[Example]:
+        from negcap.schemas.captions import LANGUAGE  # imports pyarrow
+
         kept = [
             {**row, "split": row["split"] or UNSPLIT}
             for row in rows
@@ -200,6 +200,8 @@ class Selection:
     def _wanted(self) -> Any:
         import pyarrow.compute as pc
 
+        from negcap.schemas.negatives import POSITIVE
+
         splits = ["" if name == UNSPLIT else name for name in self.splits]
         wanted = pc.field("split").isin([*splits, *self.splits]) & pc.field("operator").isin(self.operators)
         return wanted & (pc.field("family") != POSITIVE)
@@ -246,6 +248,8 @@ def select(
     the fields of `Selection`. Raises ValueError for a split the run lacks or whose name cannot be a file name, for an
     operator that makes true captions or has no rows in the splits, and what `operators_of` and `splits_of` raise.
     """
+    from negcap.schemas.negatives import POSITIVE
+
     there = splits_of(run)
     for name in splits:
         if name not in there:

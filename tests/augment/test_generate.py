@@ -124,10 +124,11 @@ def test_bad_configs_are_named(config: dict, message: str) -> None:
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     tables, counts = generate_tables(sample_parses(), sample_lexicon(), Settings(operators=PRESETS["all"]))
     check(tables["positives"], POSITIVES)
-    assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase"}
+    assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase", "true_negation"}
     assert set(tables["positives"]["family"].to_pylist()) == {"positive"}
-    assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase"}
-    assert counts["paraphrase.rows"] == tables["positives"].num_rows > 5
+    assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase", "true_negation"}
+    assert counts["paraphrase.rows"] + counts["true_negation.rows"] == tables["positives"].num_rows
+    assert counts["paraphrase.rows"] > 5
 
 
 def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,8 @@ def _values(run: Path, table: str, column: str) -> list[str]:
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and if there are too few, two captions of the same image."""
     only = {"split": config.splits} if config.splits else {}
-    made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, only))
+    paraphrases = {**only, "operator": (PARAPHRASE,)}
+    made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, paraphrases))
     positives = [row for rows in made.values() for row in rows][: config.n]
     for row in positives:
         yield _item(row, row["positive_id"], PARAPHRASE, config.seed)

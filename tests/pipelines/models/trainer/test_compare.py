@@ -41,7 +41,8 @@ def test_variants() -> None:
     wrong_names = ("clip", "vse-c+colour", "vse+++", "univse+noun", "", "vse@", "vse@mine", "@paper")
     for wrong in (*wrong_names, "vse~", "vse~l1", "vse@paper~order"):
         message = (
-            "vse-c with .noun, .numeral, .relation, and may end with ~cosine or ~order or ~order-reversed, "
+            "vse-c, negclip, ce-clip with .noun, .numeral, .relation, "
+            "and may end with ~cosine or ~order or ~order-reversed, "
             f"then with @house or @paper, was: {wrong}$"
         )
         with pytest.raises(ValueError, match=message.replace("+", ".")):

@@ -127,7 +127,7 @@ def test_pictures_that_cannot_be_drawn(world: Path, model: Path, photos: Path, t
     with pytest.raises(FileNotFoundError, match="must have photos of images with features"):
         draw_pictures(model, world, tmp_path / "empty", tmp_path / "q", PictureConfig())
     other = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 1}))
-    with pytest.raises(ValueError, match=r"pictures need a univse model, .* is: vse\+\+"):
+    with pytest.raises(ValueError, match=r"pictures need a univse or mha-d model, .* is: vse\+\+"):
         draw_pictures(other, world, None, tmp_path / "r", PictureConfig())
     with pytest.raises(ValueError, match="best must be >= 1, was: 0"):
         PictureConfig(best=0)

@@ -215,7 +215,11 @@ def test_grids_are_averaged(world: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "vse-d"}, "model must be one of vse, vse++, vse-c, univse, was: vse-d"),
+        (
+            {"model": "vse-d"},
+            "model must be one of vse, vse++, vse-c, univse, order, mha-d, infonce, siglip, negclip, ce-clip, "
+            "was: vse-d",
+        ),
         ({"epochs": 0}, "epochs must be >= 1, was: 0"),
         ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),
         ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
