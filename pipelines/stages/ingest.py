@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 NAME = "ingest"
 TEMPORARY = ".ingest"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
 # settings that are part of what a run was made from only if they are used: runs were made before there were such
 UNSET = (
     *("language_column", "id_column", "keep_columns", "languages", "boilerplate", "duplicates", "near_duplicates"),
@@ -216,9 +217,11 @@ def _spilling(work: Work) -> Iterator[None]:
     except OSError as error:
         if work.parts == 1:
             shutil.rmtree(work.folder, ignore_errors=True)
-        if error.errno == errno.ENOSPC and not str(error.strerror).startswith("cannot write"):
-            message = "cannot write: disk full, free some space and run again"
-            raise OSError(error.errno, message, str(work.folder)) from error
+        if error.errno in NO_ROOM and not str(error.strerror).startswith("cannot write"):
+            why = (
+                "disk full, free some space and run again" if error.errno == errno.ENOSPC else os.strerror(error.errno)
+            )
+            raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
         raise
     except BaseException as error:
         if work.parts == 1 or isinstance(error, ValueError):

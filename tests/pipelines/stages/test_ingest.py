@@ -465,17 +465,24 @@ stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize("where", ["spool", "shard"])
-def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, kites, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("where", "number", "message"),
+    [
+        ("spool", errno.ENOSPC, "cannot write: disk full, free some space and run again"),
+        ("spool", errno.EFBIG, "cannot write: File too large"),
+        ("shard", errno.ENOSPC, "cannot write: disk full, free some space and run again"),
+    ],
+)
+def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, number, message, kites, tmp_path, monkeypatch):
     def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, "it failed")
 
     with monkeypatch.context() as patch:
         if where == "spool":
             patch.setattr(rows_of_spill, "sort_block", full)
         else:
             patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="disk full, free some space and run again"):
+        with pytest.raises(OSError, match=message):
             run_ingest(kites, tmp_path / "run")
     left = [path for path in tmp_path.rglob("run/**/*") if path.is_file()]
     assert left == []
