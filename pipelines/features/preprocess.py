@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,6 +74,17 @@ def decode(data: bytes) -> Image:
     except Exception as error:  # for broken files, decoders raise errors of many types
         first = str(error).partition("<_io")[0].strip().split("\n")[0]
         raise UnreadableError("unreadable", f"must be an image, {type(error).__name__}: {first}") from None
+
+
+def open_images(files: Sequence[Path]) -> list[Image]:
+    """The images in RGB, upright. Raises ValueError naming a file that is no image."""
+    found = []
+    for file in files:
+        try:
+            found.append(decode(file.read_bytes()))
+        except UnreadableError as error:
+            raise ValueError(f"{file}: {error.detail}") from error
+    return found
 
 
 def _check_size(width: int, height: int, has: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from negcap.pipelines.scenes.judge import Answer, judge
+from negcap.pipelines.scenes.judge import OPINIONS, Answer, judge
 from negcap.pipelines.scenes.layout import regrouped
 from negcap.pipelines.scenes.world import ANCHORS, KINDS, MOST, PATTERNS, PEOPLE, SIZES, Scene, Thing
 
@@ -19,7 +19,8 @@ def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene
     The judge decides both. Of several such scenes, `rng` chooses one; None if there is none, as for a negative with a
     word that no scene can show.
     """
-    if judge(negative, scene).verdict is Answer.UNDECIDED and _unreadable(negative, scene):
+    now = judge(negative, scene)
+    if now.verdict is Answer.UNDECIDED and now.reason != OPINIONS:
         return None
     changed = list(variations(scene, rng))
     rng.shuffle(changed)
@@ -119,7 +120,3 @@ def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) 
     inside = any(thing.slot == "in" for thing in made)
     made[0] = made[0]._replace(open=inside)
     yield scene._replace(things=tuple(made))
-
-
-def _unreadable(text: str, scene: Scene) -> bool:
-    return judge(text, scene).reason != "opinions differ"

@@ -13,6 +13,8 @@ from negcap.pipelines.scenes.truth import Verdict, does, does_to, has, holds
 from negcap.pipelines.scenes.words import Entity, UnreadError
 from negcap.pipelines.scenes.world import Scene
 
+OPINIONS = "opinions differ"  # the reason if the words of a sentence are a matter of opinion
+
 
 class Answer(Enum):
     """A judge's answer: true, false, miscounted (true in logic but not in usage: "a dog" of three), or undecided."""
@@ -57,7 +59,7 @@ def _judge_assertion(text: str, scene: Scene) -> Judgement:
         return Judgement(Answer.TRUE, "", agrees)
     for verdict in (Answer.UNDECIDED, Answer.MISCOUNTED):
         if verdict in verdicts:
-            return Judgement(verdict, "opinions differ" if verdict is Answer.UNDECIDED else "", agrees)
+            return Judgement(verdict, OPINIONS if verdict is Answer.UNDECIDED else "", agrees)
     return Judgement(Answer.FALSE, "", agrees)
 
 

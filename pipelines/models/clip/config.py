@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from negcap.augment.operators import PRESETS
@@ -51,7 +51,7 @@ class ClipConfig:
     heads: int = 4
     device: str = "auto"
     amp: bool = True
-    threads: int = cores()
+    threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
         one_of(self, {"objective": OBJECTIVES, "device": DEVICES})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.features.preprocess import UnreadableError, decode
+from negcap.pipelines.features.preprocess import open_images
 from negcap.pipelines.models.clip.config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
 from negcap.pipelines.tables.images import Images
@@ -139,12 +139,7 @@ def read_pixels(files: Sequence[Path], processor: Any) -> Tensor:
     """
     made = []
     for start in range(0, len(files), 64):
-        images = []
-        for file in files[start : start + 64]:
-            try:
-                images.append(decode(file.read_bytes()))
-            except UnreadableError as error:
-                raise ValueError(f"{file}: {error.detail}") from error
+        images = open_images(files[start : start + 64])
         made.append(np.asarray(processor(images=images, return_tensors="np")["pixel_values"], np.float16))
     return torch.from_numpy(np.concatenate(made))
 
@@ -185,9 +180,6 @@ def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[
     for batch in chosen[torch.randperm(len(chosen), generator=generator)].split(config.batch_size):
         if len(batch) > 1:
             yield batch
-
-
-Sample = Callable[[Tensor, Generator], tuple[SampledNegatives, Tensor]]
 
 
 def sample(

@@ -16,9 +16,9 @@ import numpy as np
 
 from negcap.pipelines.engine.shards import sha256_file
 from negcap.pipelines.features.backbone import PROVIDERS
+from negcap.pipelines.features.preprocess import open_images
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.encoders.pictures import open_images
 from negcap.pipelines.score.test_set import TestSet
 
 NEEDED = "onnx models need ONNX Runtime, Pillow and tokenizers: pip install negcap[features] tokenizers"

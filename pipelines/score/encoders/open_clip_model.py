@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from negcap.pipelines.engine.manifest import hash_path
+from negcap.pipelines.features.preprocess import open_images
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.encoders.compute import Compute, vectors
 from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.encoders.pictures import open_images
 from negcap.pipelines.score.test_set import TestSet
 
 NEEDED = "models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install open-clip-torch"

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from negcap.pipelines.engine.manifest import hash_path
+from negcap.pipelines.features.preprocess import open_images
 from negcap.pipelines.models.scorer import reading
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.encoders.compute import Compute
 from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.encoders.pictures import open_images
 from negcap.pipelines.score.test_set import TestSet
 
 NEEDED = "models of sentence-transformers need that library: pip install sentence-transformers"
