@@ -139,7 +139,7 @@ class Distributed:
         return IN_FLIGHT * max(1, self._threads)
 
     def close(self) -> None:
-        """Stop the workers if this executor started them; a scheduler that was running before is left running."""
+        """Stop workers and scheduler if this executor started them; a cluster that it was given keeps running."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None

@@ -73,7 +73,7 @@ def group(rows: pa.Table, refused: Mapping[int, str] | None = None) -> Grouped:
 
 
 def kept_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of `Grouped.kept`, given that of the rows."""
+    """The schema of the rows that become captions (`Grouped.kept`), given that of all rows read."""
     import pyarrow as pa
 
     return pa.schema([pa.field("home", pa.uint64()), *(of for of in schema if of.name not in DROPPED)])

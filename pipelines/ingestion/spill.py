@@ -24,7 +24,7 @@ KEYS = 1 << 64
 
 
 class BlockWriter:
-    """Writes blocks of rows, each sorted by its first column, an unsigned 64-bit key, to a file.
+    """Writes record batches, which the caller has sorted by their first column, an unsigned 64-bit key, to a file.
 
     The file is there, and whole, when the `with` block has succeeded.
     """
@@ -97,7 +97,7 @@ def read_blocks(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def sort_block(table: pa.Table) -> pa.RecordBatch:
-    """A table as one block, sorted by its first column; rows with the same key stay in order."""
+    """The rows of a table as one record batch, sorted by its first column; rows with the same key stay in order."""
     import numpy as np
     import pyarrow as pa
 

@@ -66,7 +66,11 @@ def score_one(
     config: ScoreConfig,
     progress: Progress,
 ) -> ModelScores:
-    """Score one model; see `score`. blind: the most telling blind baselines by protocol and group."""
+    """The scores of one model on a test set.
+
+    model: as the user names it, `kind:rest`. blind: for each protocol and each operator, family or "all", the baseline
+    without the image that is right most often. Vectors and answers are kept in the run `source`, or beside it.
+    """
     place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
     if kind == "endpoint":
         from negcap.pipelines.score.chat import score_endpoint

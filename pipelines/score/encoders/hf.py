@@ -55,14 +55,14 @@ class HuggingFace(Embedder):
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The folder's tokenizer."""
+        """The tokenizer in the model's folder. Raises ValueError if it cannot be read."""
         import transformers
 
         with reading(self.path, "tokenizer"):
             return transformers.AutoTokenizer.from_pretrained(self.path, local_files_only=True)
 
     def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
-        """Vectors of image files, processed as the folder's processor says."""
+        """Vectors (n, d) of n image files, resized and normalised by the image processor in the model's folder."""
         batch = self.processor(images=open_images(files), return_tensors="pt")
         with self.compute.inference():
             return vectors(self.model.get_image_features(**self.compute.place(batch)))
