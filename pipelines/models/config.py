@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from negcap.augment.operators import PRESETS
 from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
@@ -17,7 +16,6 @@ MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", *CONTRASTIVE)
 WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train without negatives
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
-RECIPES = ("house", "paper")
 SELECTIONS = ("rsum", "attacked")
 IMAGE_POOLINGS = ("average", "max", "max-k")
 COMPOSITIONS = ("average", "sum", "max", "self-attention", "gru")
@@ -32,37 +30,6 @@ POSITIVE = (
     *("min_count", "decay_every", "threads", "heads"),
 )
 SHARES = ("average", "dropout", "drop_components")
-# Per model, the defaults that differ from those of TrainConfig.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "univse": {
-        "epochs": 13,
-        "bidirectional": False,
-        "pooling": "last",
-        "image_pooling": "max-k",
-        "tune_vectors": False,
-        "constant": 6,
-        "decay": 0.5,
-        "decay_every": 1,
-        "least_rate": 1e-5,
-    },
-    # Vendrov et al. (2016), also with --recipe paper
-    "order": {
-        **{"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0},
-        **{"pooling": "last", "bidirectional": False, "similarity": "order"},
-    },
-    "mha-d": {"languages": ("en", "de"), "negative_families": (), "joint": 512, "epochs": 20},
-}
-ORDER_MARGIN = 0.05  # default of a similarity other than the cosine
-# The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
-# et al. 2018), UniVSE (Wu et al. 2019) and MHA-D (Huang et al. 2019). VSE-C and UniVSE begin with GloVe's vectors
-# (`vectors`).
-_PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pooling": "last"}
-_VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
-_MHA_D = {**_PLAIN, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6}
-PAPER: dict[str, dict[str, Any]] = {
-    **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN},
-    **{"univse": _PLAIN, "mha-d": _MHA_D},
-}
 ABOVE_ZERO = ("learning_rate", "margin", "clip", "decay", "temperature")
 AT_LEAST_ZERO = (
     "warm_up",
@@ -291,58 +258,3 @@ class TrainConfig:
         constant = self.decay_every if self.constant is None else self.constant
         decays = -(-max(0, epoch - constant) // self.decay_every)
         return max(self.least_rate, self.learning_rate * self.decay**decays)
-
-
-def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> TrainConfig:
-    """A TrainConfig with the defaults of this model, or with recipe = "paper" the settings of its paper.
-
-    given: other fields to set. The margin of similarities other than the cosine is 0.05 by default. Raises as
-    TrainConfig, and ValueError for an unknown recipe.
-    """
-    if recipe not in RECIPES:
-        raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, was: {recipe}")
-    settings = {**DEFAULTS.get(model, {}), **(PAPER.get(model, {}) if recipe == "paper" else {})}
-    if recipe == "paper" and model == "vse-c" and given.get("vectors"):
-        settings["grounded_dim"] = 100
-    settings.update(given)
-    if settings.get("similarity", TrainConfig.similarity) != "cosine":
-        settings.setdefault("margin", ORDER_MARGIN)
-    return TrainConfig(run=run, output=output, model=model, **settings)
-
-
-@dataclass(frozen=True)
-class EvaluateConfig:
-    """How a model is evaluated. Raises ValueError for a value out of its range.
-
-    split: of the run. limit: evaluate only this many first images of it; None: all. captions_per_image: use only this
-    many first captions of an image, 5 in the papers' protocols; None: all. per_family: the maximum number of
-    negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
-    attacks. complete: evaluate only images all of whose captions have at least this many negatives of each family of
-    VSE-C's attacks, as the 1,000 images of its Tables 2 and 3, which have 20; None: all images. components, alpha: see
-    TrainConfig; used instead of the values of the training unless None (UniVSE only). drop_components: the share of the
-    attributes and of the relations of captions and negatives that is left out (UniVSE only). spacy_model: the pipeline
-    that parsed the run, needed if the run's manifest names none that can be loaded. seed: of the bootstrap.
-    """
-
-    split: str = "test"
-    per_family: int = 20
-    per_attack: int = 5
-    limit: int | None = None
-    captions_per_image: int | None = None
-    complete: int | None = None
-    components: tuple[str, ...] | None = None
-    alpha: float | None = None
-    drop_components: float = 0.0
-    spacy_model: str | None = None
-    seed: int = 0
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("per_family", "per_attack", "threads", "limit", "captions_per_image", "complete"))
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """The fields of TrainConfig to use instead of those of the training, by name."""
-        return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}

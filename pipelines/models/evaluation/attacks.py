@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from negcap.augment.operators import OPERATORS, PRESETS, UNIFORM
-from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import Corpus
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.evaluation.embed import embed_in_batches
 from negcap.pipelines.models.evaluation.retrieval import TIE, Ranks, count_outranking
 from negcap.pipelines.models.evaluation.split import EmbeddedSplit

@@ -12,17 +12,11 @@ from torch import Tensor
 
 from negcap.pipelines.engine.storage import write_atomically, write_json
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import (
-    MODELS,
-    RECIPES,
-    SIMILARITIES,
-    WITH_NEGATIVES,
-    EvaluateConfig,
-    TrainConfig,
-    configure,
-)
+from negcap.pipelines.models.config import MODELS, SIMILARITIES, WITH_NEGATIVES, TrainConfig
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, count_hits, interval
+from negcap.pipelines.models.recipes import RECIPES, configure
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
 from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, write_evaluation
 from negcap.pipelines.models.trainer.train import train

@@ -21,10 +21,11 @@ from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
-from negcap.pipelines.models.config import WITH_NEGATIVES, EvaluateConfig
+from negcap.pipelines.models.config import WITH_NEGATIVES
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.negative_components import with_negatives
 from negcap.pipelines.models.evaluation.parsing import phrase_parsing

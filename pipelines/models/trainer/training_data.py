@@ -11,10 +11,11 @@ from torch import Tensor
 
 from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.models.components import component_names, read_graphs
-from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
+from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.evaluation.attacks import first_negatives
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.features import place, read_features
 from negcap.pipelines.models.objective import RunTables
 from negcap.pipelines.models.texts import Texts

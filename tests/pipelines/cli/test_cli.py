@@ -523,8 +523,9 @@ CHOICES = [
     ("PICKS", "negcap.pipelines.quality.bias:Pick"),
     ("DTYPES", "negcap.schemas.features:DTYPES"),
     *((name, f"negcap.pipelines.models.config:{name}") for name in
-      ("MODELS", "RECIPES", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
+      ("MODELS", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
        "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
+    ("RECIPES", "negcap.pipelines.models.recipes:RECIPES"),
     ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip

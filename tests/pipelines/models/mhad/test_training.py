@@ -17,13 +17,14 @@ from torch import Generator
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.losses import diversity_loss
 from negcap.pipelines.models.mhad.objective import MHA_D
 from negcap.pipelines.models.mhad.pictures import find_attention
 from negcap.pipelines.models.objective import Batch
+from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure

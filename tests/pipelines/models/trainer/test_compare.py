@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, insert_tables
 from negcap.pipelines.models.trainer.comparison_report import describe_settings
 from tests.pipelines.models.trainer_world import write_world

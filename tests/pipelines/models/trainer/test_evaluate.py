@@ -12,9 +12,10 @@ import torch
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import RECEIPTS
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import EvaluateConfig, TrainConfig
+from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.evaluation.attacks import first_negatives
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.texts import Texts

@@ -11,7 +11,7 @@ from PIL import Image
 from negcap.pipelines.cli import main
 from negcap.pipelines.features.preprocess import Crops
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.texts import Phrase
 from negcap.pipelines.models.trainer.pictures import PictureConfig, common_phrases, draw_pictures
 from negcap.pipelines.models.trainer.train import train

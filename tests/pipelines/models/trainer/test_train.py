@@ -11,8 +11,10 @@ from safetensors.torch import load_file
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.config import EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.objective import Batch
+from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train

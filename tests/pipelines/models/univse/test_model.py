@@ -12,8 +12,9 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.models.components import component_ids
-from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.encoders import ImageEncoder
+from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.texts import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
 from negcap.pipelines.models.univse.composition import Composition
 from negcap.pipelines.models.univse.losses import (

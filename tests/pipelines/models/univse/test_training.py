@@ -16,11 +16,13 @@ from torch import Generator
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.components import read_graphs
-from negcap.pipelines.models.config import EvaluateConfig, TrainConfig, configure
+from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.evaluation.negative_components import with_negatives
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.objective import Batch
+from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import train

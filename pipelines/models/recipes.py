@@ -1,0 +1,58 @@
+"""The defaults of each model, negcap's and those of its paper, and `configure`, which fills a TrainConfig with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from negcap.pipelines.models.config import TrainConfig
+
+RECIPES = ("house", "paper")
+# Per model, the defaults that differ from those of TrainConfig.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "univse": {
+        "epochs": 13,
+        "bidirectional": False,
+        "pooling": "last",
+        "image_pooling": "max-k",
+        "tune_vectors": False,
+        "constant": 6,
+        "decay": 0.5,
+        "decay_every": 1,
+        "least_rate": 1e-5,
+    },
+    # Vendrov et al. (2016), also with --recipe paper
+    "order": {
+        **{"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0},
+        **{"pooling": "last", "bidirectional": False, "similarity": "order"},
+    },
+    "mha-d": {"languages": ("en", "de"), "negative_families": (), "joint": 512, "epochs": 20},
+}
+ORDER_MARGIN = 0.05  # default of a similarity other than the cosine
+# The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
+# et al. 2018), UniVSE (Wu et al. 2019) and MHA-D (Huang et al. 2019). VSE-C and UniVSE begin with GloVe's vectors
+# (`vectors`).
+_PLAIN = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0, "pooling": "last"}
+_VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
+_MHA_D = {**_PLAIN, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6}
+PAPER: dict[str, dict[str, Any]] = {
+    **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN},
+    **{"univse": _PLAIN, "mha-d": _MHA_D},
+}
+
+
+def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> TrainConfig:
+    """A TrainConfig with the defaults of this model, or with recipe = "paper" the settings of its paper.
+
+    given: other fields to set. The margin of similarities other than the cosine is 0.05 by default. Raises as
+    TrainConfig, and ValueError for an unknown recipe.
+    """
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, was: {recipe}")
+    settings = {**DEFAULTS.get(model, {}), **(PAPER.get(model, {}) if recipe == "paper" else {})}
+    if recipe == "paper" and model == "vse-c" and given.get("vectors"):
+        settings["grounded_dim"] = 100
+    settings.update(given)
+    if settings.get("similarity", TrainConfig.similarity) != "cosine":
+        settings.setdefault("margin", ORDER_MARGIN)
+    return TrainConfig(run=run, output=output, model=model, **settings)
