@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from negcap.augment.cloze.attention import Attention
-from negcap.augment.cloze.states import LONG, ROWS, Place, Recurrent, States, Steps, buffer, in_blocks, run
+from negcap.augment.cloze.states import LONG, ROWS, Place, Recurrent, States, Steps, buffer, run, schedule
 
 TOGETHER = 2 * ROWS  # number of captions that are read together, if they have at most LONG units
 EDITED = 4 * ROWS  # the same for captions that share states, of which fewer are computed
@@ -73,8 +73,7 @@ class Network:
         for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
             own = [captions[i] for i in numbers]
             ahead, behind = [Steps(one[:-1]) for one in own], [Steps(one[:0:-1]) for one in own]
-            states = self._empty(0, ahead, behind)
-            first, last = self._run(states, 0, ahead, behind)
+            states, first, last = self._run(ahead, behind)
             rows = [[*ahead[i].rows(first[i]), *behind[i].rows(last[i])[::-1]] for i in range(len(own))]
             vectors = self._attention.vectors(own, [places[i] for i in numbers], states, rows)
             for number, caption, start, end, found in zip(numbers, own, first, last, vectors, strict=True):
@@ -104,12 +103,11 @@ class Network:
                 count = len(read.forward.state)
                 at[key] = used, used + count
                 used += 2 * count
-            states = self._empty(used, ahead, behind, again=True)
+            states, first, last = self._run(ahead, behind, after=used, again=True)
             for key, read in reads.items():
                 for start, states_of in zip(at[key], read, strict=True):
                     for rows_of, values in zip(states, states_of, strict=True):
                         rows_of[start : start + len(values)] = values
-            first, last = self._run(states, used, ahead, behind)
             rows = []
             for i, (caption, (read, start, end)) in enumerate(zip(own, known, strict=True)):
                 forward, backward = at[id(read)]
@@ -123,23 +121,28 @@ class Network:
             )
         return [made[i] for i in range(len(captions))]
 
-    def _empty(self, used: int, ahead: Sequence[Steps], behind: Sequence[Steps], *, again: bool = False) -> States:
-        """Room for the states of sequences of both GRUs behind `used` rows; again: in memory that is used again."""
-        rows = used + sum(ROWS * len(own[block[0]].units) for own in (ahead, behind) for block in in_blocks(own))
+    def _run(
+        self, ahead: Sequence[Steps], behind: Sequence[Steps], *, after: int = 0, again: bool = False
+    ) -> tuple[States, list[int], list[int]]:
+        """Run the forward GRU over the sequences `ahead`, and the backward one over `behind`.
+
+        Returns their states, with room for `after` other states in front of them, and the row of the first state of
+        each sequence (see `run`). again: in memory that the next call with `again` overwrites.
+        """
+        sides = list(zip(self._sides, (ahead, behind), strict=True))
+        orders = [schedule([len(one.units) for one in sequences]) for _, sequences in sides]
+        rows = after + ROWS * sum(order.steps for order in orders)
         size, hidden = len(self.arrays["query.bias"]), len(self.arrays["hidden.bias"])
         shapes = {"state": size, "memory": 2 * size, "around": size + hidden}
         if again:
-            return States(*(buffer(name, (rows, width)) for name, width in shapes.items()))
-        return States(*(np.empty((rows, width), np.float32) for width in shapes.values()))
-
-    def _run(
-        self, states: States, row: int, ahead: Sequence[Steps], behind: Sequence[Steps]
-    ) -> tuple[list[int], list[int]]:
-        """Run both GRUs and write their states, from `row` on; returns the first row of each sequence."""
-        forward, backward = self._sides
-        first, row = run(forward, ahead, states, row)
-        last, _ = run(backward, behind, states, row)
-        return first, last
+            states = States(*(buffer(name, (rows, width)) for name, width in shapes.items()))
+        else:
+            states = States(*(np.empty((rows, width), np.float32) for width in shapes.values()))
+        firsts, row = [], after
+        for (side, sequences), order in zip(sides, orders, strict=True):
+            first, row = run(side, sequences, order, states, row)
+            firsts.append(first)
+        return states, *firsts
 
 
 def singles(units: int) -> list[Place]:

@@ -6,6 +6,7 @@ and its share of the query and of the hidden layer of the places next to it (`ar
 
 from __future__ import annotations
 
+import heapq
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -106,39 +107,61 @@ class Steps(NamedTuple):
         return range(first, first + len(self.units) * ROWS, ROWS)
 
 
-def in_blocks(sequences: Sequence[Steps]) -> list[list[int]]:
-    """The numbers of the sequences that have units, in blocks of ROWS that are run together; longest first."""
-    order = sorted((i for i, one in enumerate(sequences) if one.units), key=lambda i: -len(sequences[i].units))
-    return [order[start : start + ROWS] for start in range(0, len(order), ROWS)]
+class Schedule(NamedTuple):
+    """In which column and at which step a GRU that reads ROWS sequences at once begins each sequence.
+
+    columns, starts: of each sequence. steps: the number of steps until all are read.
+    """
+
+    columns: list[int]
+    starts: list[int]
+    steps: int
 
 
-def run(side: Recurrent, sequences: Sequence[Steps], states: States, row: int) -> tuple[list[int], int]:
-    """Run a GRU over sequences and write all states to the rows of `states` from `row` on.
+def schedule(lengths: Sequence[int]) -> Schedule:
+    """Distribute sequences of these numbers of units over ROWS columns: the longest first, each to the column that is
+    free first. A column reads its sequences one after the other, so few columns are ever idle.
+    """
+    free = [(0, column) for column in range(ROWS)]
+    columns, starts = [0] * len(lengths), [0] * len(lengths)
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        starts[i], columns[i] = free[0]
+        heapq.heapreplace(free, (starts[i] + lengths[i], columns[i]))
+    return Schedule(columns, starts, max(end for end, _ in free))
+
+
+def run(
+    side: Recurrent, sequences: Sequence[Steps], order: Schedule, states: States, row: int
+) -> tuple[list[int], int]:
+    """Run a GRU over sequences, in the `order` of their schedule, and write all states to `states` from `row` on.
 
     Returns the row of the first state of each sequence, whose next ones are in every ROWS-th row after it, and the row
     behind all that were written.
     """
-    first, start = [row] * len(sequences), row
-    for block in in_blocks(sequences):
-        steps = len(sequences[block[0]].units)
-        units, state = np.zeros((steps, ROWS), np.int64), np.zeros((ROWS, states.state.shape[1]), np.float32)
-        for column, i in enumerate(block):
-            own, begin = sequences[i]
-            units[: len(own), column] = own
-            if begin is not None:
-                state[column] = begin
-            first[i] = row + column
-        for step in units:
-            now = states.every(row, row + ROWS, 1)
-            side.step(state, step, now.state)
-            state = now.state
-            row += ROWS
-    new = states.every(start, row, 1)
-    product(new.state, side.memory, new.memory)
-    product(new.state, side.around, new.around)
-    np.add(new.memory, side.memory_bias, out=new.memory)
-    np.add(new.around, side.around_bias, out=new.around)
-    return first, row
+    units = np.zeros((order.steps, ROWS), np.int64)
+    beginning: list[list[int]] = [[] for _ in range(order.steps)]
+    for i, (own, column, start) in enumerate(zip(sequences, order.columns, order.starts, strict=True)):
+        if own.units:
+            units[start : start + len(own.units), column] = own.units
+            beginning[start].append(i)
+    state = np.zeros((ROWS, states.state.shape[1]), np.float32)
+    for step, (now, begun) in enumerate(zip(units, beginning, strict=True)):
+        here = row + step * ROWS
+        if begun and step:
+            state = state.copy()
+        for i in begun:
+            begin = sequences[i].state
+            state[order.columns[i]] = 0.0 if begin is None else begin
+        new = states.state[here : here + ROWS]
+        side.step(state, now, new)
+        state = new
+    end = row + order.steps * ROWS
+    made = States(*(rows[row:end] for rows in states))
+    product(made.state, side.memory, made.memory)
+    product(made.state, side.around, made.around)
+    np.add(made.memory, side.memory_bias, out=made.memory)
+    np.add(made.around, side.around_bias, out=made.around)
+    return [row + start * ROWS + column for column, start in zip(order.columns, order.starts, strict=True)], end
 
 
 def product(rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
