@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.cloze.threads import single_threaded
 from negcap.augment.context import Context, contexts_by_image, parts
 from negcap.augment.edits import Accepted, Generated, Rejected, apply
 from negcap.augment.implausible import reject_implausible
@@ -108,6 +109,7 @@ def generate_tables(
     return tables, counts
 
 
+@single_threaded()
 def generate_for_images(
     images: Sequence[Sequence[Caption]],
     lexicon: Lexicon,

@@ -19,6 +19,7 @@ from negcap.augment.cache import read_only
 from negcap.augment.cloze.file import read_model
 from negcap.augment.cloze.network import Network, Read, Shared, singles
 from negcap.augment.cloze.states import Place
+from negcap.augment.cloze.threads import single_threaded
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 
@@ -138,6 +139,7 @@ class Reading:
     rows: Mapping[Place, int] = field(default_factory=dict)
     states: Read | None = None
 
+    @single_threaded()
     def log_probabilities(
         self, start: int, end: int, units: np.ndarray, vectors: np.ndarray | None = None
     ) -> np.ndarray:

@@ -21,6 +21,7 @@ import numpy as np
 
 from negcap.augment.cloze.attention import Attention
 from negcap.augment.cloze.states import LONG, ROWS, Place, Recurrent, States, Steps, buffer, run, schedule
+from negcap.augment.cloze.threads import single_threaded
 
 TOGETHER = 2 * ROWS  # number of captions that are read together, if they have at most LONG units
 EDITED = 4 * ROWS  # the same for captions that share states, of which fewer are computed
@@ -60,6 +61,7 @@ class Network:
         """The layers behind the GRUs."""
         return Attention(self.arrays)
 
+    @single_threaded()
     def read(
         self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
     ) -> list[tuple[np.ndarray, Read]]:
@@ -82,6 +84,7 @@ class Network:
                 made[number] = found, Read(forward, States(*(rows[::-1] for rows in backward)))
         return [made[i] for i in range(len(captions))]
 
+    @single_threaded()
     def read_edited(self, captions: Sequence[Sequence[int]], shared: Sequence[Shared]) -> list[np.ndarray]:
         """For each caption, the vectors of the places of its units: (units without START and END, width).
 
@@ -129,8 +132,7 @@ class Network:
         Returns their states, with room for `after` other states in front of them, and the row of the first state of
         each sequence (see `run`). again: in memory that the next call with `again` overwrites.
         """
-        sides = list(zip(self._sides, (ahead, behind), strict=True))
-        orders = [schedule([len(one.units) for one in sequences]) for _, sequences in sides]
+        orders = [schedule([len(one.units) for one in sequences]) for sequences in (ahead, behind)]
         rows = after + ROWS * sum(order.steps for order in orders)
         size, hidden = len(self.arrays["query.bias"]), len(self.arrays["hidden.bias"])
         shapes = {"state": size, "memory": 2 * size, "around": size + hidden}
@@ -138,11 +140,10 @@ class Network:
             states = States(*(buffer(name, (rows, width)) for name, width in shapes.items()))
         else:
             states = States(*(np.empty((rows, width), np.float32) for width in shapes.values()))
-        firsts, row = [], after
-        for (side, sequences), order in zip(sides, orders, strict=True):
-            first, row = run(side, sequences, order, states, row)
-            firsts.append(first)
-        return states, *firsts
+        forward, backward = self._sides
+        first, row = run(forward, ahead, orders[0], states, after)
+        last, _ = run(backward, behind, orders[1], states, row)
+        return states, first, last
 
 
 def singles(units: int) -> list[Place]:
