@@ -32,6 +32,9 @@ FLOOR = -5.5
 # lift of at least MIN_LIFT, given the governor and given the object. Readers called half of the others odd.
 HOLDING = frozenset("in on under behind inside underneath beneath below above atop".split()) | {"on top of"}
 MIN_LIFT = 1.0
+# Next to one thing is seldom on or in it: of 54 such exchanges readers called 60 % odd, of 386 others 36 %.
+NEXT_TO = frozenset({"next to", "near", "by", "beside", "along", "alongside", "around", "with"})
+# Never put in: readers called all of 10 odd.
 WITHOUT = "without"
 
 
@@ -57,8 +60,9 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
         likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
         exchanged = _exchanged(slot.entry, caption.tokens[slot.object].lemma, entries.names)
         likely[~(exchanged & _fits_object(caption, slot.object, entries.names))] = -np.inf
+        holding = _holding(entries.names)
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
-            likely[_holding(entries.names) & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
+            likely[holding & ((slot.entry in NEXT_TO) | (entries.lift(contexts) < MIN_LIFT))] = -np.inf
         weights = weigh(entries, slot.entry, likely, FLOOR)
         candidate = partial(preposition_candidate, caption, slot)
         choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, None, candidate))
@@ -91,11 +95,9 @@ def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bo
 
 
 def _fits_object(caption: Caption, object: int, names: tuple[str, ...]) -> np.ndarray:
-    """A mask of the entries that fit the number and the modifiers of an object: shape (entries,)."""
-    noun = caption.tokens[object]
-    several = noun.tag == "NNS" or any(True for _ in caption.dependents(object, "conj"))
-    described = any(True for _ in caption.dependents(object, "amod", "nummod"))
-    return _fits(names, several, described)
+    """A mask of the entries that fit the number of an object: shape (entries,)."""
+    several = caption.tokens[object].tag == "NNS" or any(True for _ in caption.dependents(object, "conj"))
+    return _fits(names, several)
 
 
 @cached(64)
@@ -105,26 +107,21 @@ def _holding(names: tuple[str, ...]) -> np.ndarray:
 
 
 @cached(64)
-def _fits(names: tuple[str, ...], several: bool, described: bool) -> np.ndarray:
-    """A mask of all entries except "between" and "among" for one thing, and "without" for one with modifiers;
-    read-only.
-    """
-    never = {*(() if several else ("between", "among")), *((WITHOUT,) if described else ())}
+def _fits(names: tuple[str, ...], several: bool) -> np.ndarray:
+    """A mask of all entries except "between" and "among" for one thing, and "without"; read-only."""
+    never = {WITHOUT, *(() if several else ("between", "among"))}
     return read_only(np.array([name not in never for name in names]))
 
 
 @cached(1 << 13)
 def _exchanged(entry: str, noun: str, names: tuple[str, ...]) -> np.ndarray:
-    """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it."""
+    """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it.
+
+    None may in "a man in a hat".
+    """
     table = prepositions()
-    worn = entry == "in" and (is_worn(noun) or noun in table.worn)  # "a man in a hat": what is not in it is without it
+    if entry == "in" and (is_worn(noun) or noun in table.worn):
+        return read_only(np.zeros(len(names), bool))
     sorts = {"person": is_person, "animal": is_animal, "building": is_building}
     unfit = next((table.unfit[name] for name, holds in sorts.items() if holds(noun)), ())
-    return read_only(
-        np.array(
-            [
-                table.may_replace(entry, name, noun) and name not in unfit and (not worn or name == WITHOUT)
-                for name in names
-            ]
-        )
-    )
+    return read_only(np.array([table.may_replace(entry, name, noun) and name not in unfit for name in names], bool))
