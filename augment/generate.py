@@ -43,10 +43,12 @@ class Settings:
     seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
     operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
     probability that a negative is true of its image. min_plausibility: the lowest plausibility of a negative, in
-    nats; None: only the operators' own limits hold. scorer: the folder of a language model that gives the plausibility
-    of negatives, loaded by the caller; None: the cloze model does. cloze: the file of the cloze model that the caller
-    gave the lexicon; None: the shipped one. Raises ValueError for an unknown or repeated operator, per_family below 1,
-    or max_true not between 0 and 1.
+    nats; None: only the operators' own limits hold. max_loss: the most that the words which a negative shares with its
+    caption may lose in log probability, in nats (see `negcap.augment.plausibility.Change`); None: only the operators'
+    own limits hold. scorer: the folder of a language model that gives the plausibility of negatives, loaded by the
+    caller; None: the cloze model does. cloze: the file of the cloze model that the caller gave the lexicon; None: the
+    shipped one. Raises ValueError for an unknown or repeated operator, per_family below 1,
+    max_true not between 0 and 1, or max_loss below 0.
     """
 
     seed: int = 0
@@ -54,6 +56,7 @@ class Settings:
     per_family: int = 20
     max_true: float = MAX_P_TRUE
     min_plausibility: float | None = None
+    max_loss: float | None = None
     scorer: Path | None = None
     cloze: Path | None = None
 
@@ -65,6 +68,8 @@ class Settings:
         if self.per_family < 1:
             raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
         check_max_p_true(self.max_true)
+        if self.max_loss is not None and not self.max_loss >= 0:
+            raise ValueError(f"max_loss must be >= 0, was: {self.max_loss}")
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
@@ -127,7 +132,7 @@ def generate_for_images(
             {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
             for caption, context in zip(siblings, own, strict=True)
         ]
-    return reject_implausible(every, made, scorer, settings.min_plausibility)
+    return reject_implausible(every, made, scorer, settings.min_plausibility, settings.max_loss)
 
 
 def apply_operator(

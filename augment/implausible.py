@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Accepted, Generated, Rejected
-from negcap.augment.operators import OPERATORS
+from negcap.augment.operators import OPERATORS, Limits
 from negcap.augment.plausibility import Change, SentenceScorer, compare
 
 REASON = "implausible"
@@ -18,6 +18,7 @@ def reject_implausible(
     made: Sequence[Mapping[str, Generated]],
     scorer: SentenceScorer | None = None,
     minimum: float | None = None,
+    max_loss: float | None = None,
 ) -> list[dict[str, Generated]]:
     """Move implausible negatives from the accepted to the rejected, and give the others their plausibility.
 
@@ -25,18 +26,20 @@ def reject_implausible(
 
     - First the cloze model compares each negative with its caption, and those outside the limits of their operator
       (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
-      whether or not there is a scorer. Operators without limits keep all their negatives, unchanged.
+      whether or not there is a scorer. With `max_loss`, that of the loss is at most this for all operators. Operators
+      without limits keep all their negatives, unchanged.
     - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
       minus that of the caption. Negatives rejected before have none.
     - Last, negatives whose plausibility is below `minimum` are rejected.
     """
-    changes = _changes(contexts, made)
+    limits_of = {name: _limits(name, max_loss) for generated in made for name in generated}
+    changes = _changes(contexts, made, limits_of)
     results: list[dict[str, Generated]] = []
     left: list[tuple[Caption, Generated, Accepted]] = []
     for context, generated in zip(contexts, made, strict=True):
         results.append({})
         for name, (accepted, rejected) in generated.items():
-            limits = OPERATORS[name].limits
+            limits = limits_of[name]
             results[-1][name] = kept = Generated([], rejected)
             if limits is None:
                 kept.accepted.extend(accepted)
@@ -63,7 +66,17 @@ def reject_implausible(
     return results
 
 
-def _changes(contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]]) -> dict[int, Change]:
+def _limits(name: str, max_loss: float | None) -> Limits | None:
+    """The limits of an operator, that of the loss at most `max_loss`."""
+    limits = OPERATORS[name].limits
+    if limits is None or max_loss is None:
+        return limits
+    return limits._replace(max_loss=min(limits.max_loss, max_loss))
+
+
+def _changes(
+    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], limits_of: Mapping[str, Limits | None]
+) -> dict[int, Change]:
     """How those negatives that have to be compared with their captions compare with them, by the negative's `id`.
 
     A negative is read if its operator does not know its plausibility, or limits more than that.
@@ -71,7 +84,7 @@ def _changes(contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]
     read: list[tuple[Context, Accepted]] = []
     for context, generated in zip(contexts, made, strict=True):
         for name, (accepted, _) in generated.items():
-            limits = OPERATORS[name].limits
+            limits = limits_of[name]
             if limits is not None:
                 read += [(context, one) for one in accepted if limits.read_whole or one.plausibility is None]
     captions, readings = [context.own.captions[0] for context, _ in read], [context.reading for context, _ in read]

@@ -40,6 +40,7 @@ class Augmenter:
         cloze: str | PathLike[str] | None = None,
         scorer: str | PathLike[str] | None = None,
         min_plausibility: float | None = None,
+        max_loss: float | None = None,
     ) -> None:
         """Store the settings; resources are loaded at the first call.
 
@@ -55,6 +56,8 @@ class Augmenter:
                 cloze model does.
             min_plausibility: the lowest plausibility of a negative (its log-odds to the text, in nats) by the scorer or
                 else the cloze model; None: only the operators' own limits hold.
+            max_loss: the most that the words which a negative shares with its text may lose in log probability, added
+                up, in nats; None: 1 to 4, by operator. Lower ones give fewer and less odd negatives.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
@@ -77,7 +80,8 @@ class Augmenter:
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
-        given = dict(max_true=max_true, cloze=cloze, scorer=scorer, min_plausibility=min_plausibility)
+        given = dict(max_true=max_true, cloze=cloze, scorer=scorer)
+        given |= dict(min_plausibility=min_plausibility, max_loss=max_loss)
         self._settings: Settings = configure("negatives", {"seed": seed, "operators": names, "per_family": n, **given})
 
     def __call__(

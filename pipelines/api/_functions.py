@@ -57,7 +57,7 @@ def negatives(
             the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count.
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, spacy_model, cloze, scorer, min_plausibility, limit, strict …
+            caption_column, split_column, spacy_model, cloze, scorer, min_plausibility, max_loss, limit, strict …
 
     Returns:
         A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of

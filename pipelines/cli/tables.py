@@ -93,6 +93,12 @@ min_plausibility = click.option(
     type=float,
     help="Refuse negatives of a lower plausibility, in nats; default: only each operator's own limits hold.",
 )
+max_loss = click.option(
+    "--max-loss",
+    type=float,
+    help="Refuse negatives that make the other words of the caption less likely by more than this in all, in nats; "
+    "default: 1 to 4, by operator. 2 leaves fewer and less odd ones.",
+)
 cloze = click.option(
     "--cloze",
     type=FOLDER,
@@ -126,6 +132,7 @@ choosing = options.together(
 @balance_sample
 @choosing
 @min_plausibility
+@max_loss
 @cloze
 @scorer
 @options.workers
@@ -273,6 +280,7 @@ def balance(run: Path, **given: Any) -> None:
 @choosing
 @max_true
 @min_plausibility
+@max_loss
 @cloze
 @scorer
 @options.workers

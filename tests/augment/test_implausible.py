@@ -162,3 +162,16 @@ def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
         found["implausible"] += row["reason"] == REASON
     assert all(found.values())
     assert sum(n for name, n in counts.items() if name.endswith(f".{REASON}")) == found["implausible"]
+
+
+def test_a_lower_limit_of_the_loss_keeps_the_rows_that_lose_less() -> None:
+    parses = sample_parses().slice(0, 40)
+    config = Settings(operators=("noun", "verb", "shuffle"))
+    texts = []
+    for max_loss in (None, 1.0, 0.0):
+        tables, counts = generate_tables(parses, sample_lexicon(), replace(config, max_loss=max_loss))
+        texts.append(set(tables["negatives"]["text"].to_pylist()))
+        assert max_loss is None or counts["rejected.verb.implausible"] and counts["rejected.noun.implausible"]
+    assert texts[2] < texts[1] < texts[0]
+    with pytest.raises(ValueError, match="max_loss must be >= 0, was: -1"):
+        replace(config, max_loss=-1.0)
