@@ -102,13 +102,14 @@ def select(
     theta: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """The counts of the usable entries, sorted by kind, entry and context (column `place`).
+    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (column
+    `place`).
 
-    Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least `theta`, and
-    must not be vague. Words for persons count as concrete, since photos show persons, whatever score the word has.
-    Attributes and verbs need at least `min_count` occurrences; if `attributes` is given, it lists the attributes
-    instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are dropped. Raises ValueError if
-    min_count is below 1.
+    counts: as of `count`. Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness
+    of at least `theta`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
+    score the word has. Attributes and verbs need at least `min_count` occurrences; if `attributes` is given, it lists
+    the attributes instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are dropped. Raises
+    ValueError if min_count is below 1.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -145,7 +146,8 @@ def select(
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The entries of a corpus that may replace one another, their written forms, and the model that draws from them.
+    """The words and phrases (entries) of a corpus that may replace one another, their written forms, and the model that
+    draws from them.
 
     singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
     frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a". cloze: the
@@ -174,7 +176,9 @@ class Lexicon:
         return read_only(entry_numbers(self.coreference.with_noun(noun).all))
 
     def entries(self, kind: str) -> Entries:
-        """The entries of one kind: noun, preposition, numeral, attribute or verb."""
+        """The words or phrases of one kind that may replace one another. kind: noun, preposition, numeral, attribute or
+        verb.
+        """
         return getattr(self, f"{kind}s")
 
     @classmethod

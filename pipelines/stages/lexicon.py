@@ -43,8 +43,10 @@ class LexiconConfig:
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """The counts of a shard: the columns of negcap.schemas.lexicon, and `train` (bool), whether counted in a train
-    split.
+    """How often the captions of a shard use each word in each place (its grammatical context).
+
+    Columns: those of negcap.schemas.lexicon, and `train` (bool): whether counted in a train split. Empty if the config
+    gives a lexicon.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -65,7 +67,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
-    """The sum of the counts of several shards."""
+    """The sum of the counts of several shards (tables as of `count_shard`)."""
     import pyarrow as pa
 
     keys = ["train", *LEXICON.names[:3]]
@@ -75,11 +77,12 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
-    """The lexicon: frequent, usable entries of the train captions, or of all captions if none is in a train split.
+    """The lexicon table: words that are frequent and usable in the train captions, or in all captions if none is in a
+    train split.
 
-    Counters: captions (that were counted), train_only (1 if only train captions), min_count, given (1 for a lexicon
-    that was not counted), blended (1 with a backoff), and the number of usable nouns, prepositions, numerals,
-    attributes and verbs.
+    counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
+    captions), min_count, given (1 for a lexicon that was not counted), blended (1 with a backoff), and the number of
+    usable nouns, prepositions, numerals, attributes and verbs.
     """
     import pyarrow.compute as pc
 

@@ -50,7 +50,7 @@ class ScenesConfig:
 
 
 def outputs() -> dict[str, pa.Schema]:
-    """The schemas of the tables made, by name; the table with the manifest is the last."""
+    """The schemas of the tables that make up a run of scenes, by name; the last is the primary table."""
     from negcap.pipelines.scenes.network import GRID, POOLED
 
     return {

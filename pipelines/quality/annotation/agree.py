@@ -98,7 +98,7 @@ def says_false(item: Item, read: Sheets) -> list[bool]:
 
 
 def reads_well(item: Item, read: Sheets) -> list[bool]:
-    """Whether each vote on a negative says that it is fluent."""
+    """Whether each vote on a negative says that it is fluent; votes in the order of the annotators."""
     return [vote in ("text", "both") for vote in _votes(item, read.fluent)]
 
 
@@ -111,7 +111,9 @@ def _valid(item: Item, read: Sheets) -> bool:
 
 
 def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
-    """Evaluate the votes on some items, at least one of which must have votes."""
+    """The annotators' judgement of some items, at least one of which must have votes. name: of the result, such as an
+    operator.
+    """
     describes = [votes for item in items if (votes := _votes(item, read.describes))]
     fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
     valid = [_valid(item, read) for item in items if _votes(item, read.describes)]

@@ -43,7 +43,9 @@ class Reading:
 
 
 def verdicts_of(run: Path) -> list[dict[str, Any]]:
-    """The rows of the table verdicts. Raises FileNotFoundError if the run has none."""
+    """The rows of a run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it
+    has none.
+    """
     if not has_table(run, "verdicts"):
         raise FileNotFoundError(f"{run} has no verdicts: run negcap vet {run} first")
     return [row for table in read_table(run, "verdicts") for row in table.to_pylist()]

@@ -53,7 +53,7 @@ class Samples(NamedTuple):
 
     @property
     def rows(self) -> list[Row]:
-        """All rows of the three groups."""
+        """The negatives, refused candidates and positive controls together."""
         return list(chain.from_iterable(rows for some in self for rows in some.values()))
 
 
@@ -78,11 +78,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Section:
-    """The section of one operator; `number` identifies it in the style sheet.
+    """The section of the page about one operator; `number` identifies it in the style sheet.
 
-    says: the first sentence of its docstring; made, refined: its counts in the table shown and in refined; reports: its
-    blind report by table; plots: titles and charts; words, exchanges: the most frequent ones; rows, refused: samples of
-    negatives, and of refused candidates by reason; reasons: number of refused candidates by reason.
+    says: the first sentence of the operator's docstring; made, refined: its counts in the table shown and in refined;
+    reports: its blind report by table; plots: titles and charts; words, exchanges: the most frequent ones; rows,
+    refused: samples of negatives, and of refused candidates by reason; reasons: number of refused candidates by reason.
     """
 
     number: int

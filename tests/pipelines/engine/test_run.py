@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from negcap.pipelines.engine import code, workers
 from negcap.pipelines.engine import run as run_module
-from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Bars, Lines, Silent
@@ -75,10 +76,38 @@ def test_synchronous_makes_every_table_and_counts(run: Path) -> None:
     assert metadata[b"config"] == b'{"seed":0,"upper":false}'
 
 
+@pytest.fixture(scope="module")
+def workers_of_two() -> Iterator[Executor]:
+    """Two workers that take 0.02 s for a shard."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOY_SECONDS", "0.02")
+        pool = executor(workers=2)
+        list(pool.map(echo, [()]))  # so that they are started now
+    yield pool
+    pool.close()
+
+
+def echo() -> None: ...
+
+
+@pytest.fixture(params=["synchronous", pytest.param("workers", marks=pytest.mark.dask)])
+def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Executor:
+    """This process, or two workers, taking 0.02 s for a shard."""
+    monkeypatch.setenv("TOY_SECONDS", "0.02")
+    if request.param == "synchronous":
+        return executor(scheduler="synchronous")
+    return request.getfixturevalue("workers_of_two")
+
+
 @pytest.mark.dask
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers: int) -> None:
-    run_toys(run, workers=workers)
+def test_two_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers_of_two: Executor) -> None:
+    run_toys(run, pool=workers_of_two)
+    assert tree(run) == expected
+
+
+@pytest.mark.dask
+def test_one_worker_does_not_change_a_byte(run: Path, expected: dict[str, bytes]) -> None:
+    run_toys(run, workers=1)
     assert tree(run) == expected
 
 
@@ -127,21 +156,13 @@ def test_a_stage_that_fails_prints_no_line_of_progress(
     assert len(progress.timings) == (1 if name == "apply" else 0)
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
-)
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
-    run: Path, expected: dict[str, bytes], options: dict, monkeypatch: pytest.MonkeyPatch
+    run: Path, expected: dict[str, bytes], pool: Executor
 ) -> None:
-    monkeypatch.setenv("TOY_SECONDS", "0.02")
     progress = Recording()
-    workers = executor(**options)
-    try:
-        for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
-            progress.calls.clear()
-            run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
-    finally:
-        workers.close()
+    for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
+        progress.calls.clear()
+        run_stage(stage, run, ToyConfig(), Execution(pool, progress), metadata={"made_by": "tests"})
     assert tree(run) == expected
     assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
     assert sum(captions for captions, _ in progress.calls) == 97
@@ -229,27 +250,21 @@ def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> No
         run_toys(run, scheduler="synchronous")
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
-)
-def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, options: dict) -> None:
+def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, pool: Executor) -> None:
     run = tmp_path / "run"
     write_captions(run, [*TEXTS[:45], "refuse me", *TEXTS[45:]], 10)
     with pytest.raises(StageError) as caught:
-        run_toys(run, **options)
+        run_toys(run, pool=pool)
     said = str(caught.value)
     assert said == "split stopped at captions/part-00004.parquet: ValueError: word must be welcome, was: refuse"
     assert shard_path(run / "words", 0).exists()
     assert not shard_path(run / "words", 4).exists()
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
-)
-def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, options: dict) -> None:
+def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, pool: Executor) -> None:
     write_captions(tmp_path, [*TEXTS, "uncountable"], 10)
     with pytest.raises(StageError, match="^count stopped: ValueError: word must be countable, was: uncountable$"):
-        run_toys(tmp_path, **options)
+        run_toys(tmp_path, pool=pool)
     assert not list_shards(tmp_path / "counts")
 
 
