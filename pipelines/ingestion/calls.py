@@ -131,7 +131,7 @@ def _with_keys(blocks: Iterator[pa.RecordBatch], path: Path, near: bool) -> Iter
 def _records(work: Work, reader: Reader, files: Sequence[str] | None) -> Iterator[Any]:
     """The records of a part; of several files, none is begun when the limit of images has been reached."""
     for given in [None] if files is None else [[file] for file in files]:
-        yield from readers.read(work.source, work.format, work.config.reading, given)
+        yield from readers.read(work.source, work.format, work.config, given)
         if reader.full:
             return
 

@@ -79,7 +79,7 @@ def make_scenes(
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError("scenes need Pillow: pip install negcap[features]") from error
+        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
     from negcap.pipelines.scenes.network import NAME as BACKBONE
 
     starts = range(0, config.images, SHARD_SIZE)

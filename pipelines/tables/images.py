@@ -73,7 +73,7 @@ def _full_box(file: Path) -> Box:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
-        raise ImportError("image sizes need Pillow: pip install negcap[publish]") from error
+        raise ImportError('image sizes need Pillow: pip install "negcap[publish]"') from error
     try:
         with Image.open(file) as image:
             return Box(0, 0, *image.size)

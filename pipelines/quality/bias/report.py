@@ -20,7 +20,7 @@ ALL = "all"
 CUES = 15
 SIGNIFICANT = 2.0
 LIMIT = 100_000
-NEEDED = "the blind baselines need scikit-learn: pip install negcap[quality]"
+NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
 FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
 Weighted = tuple[str, float]
 

@@ -105,7 +105,7 @@ def test_without_torch_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main([str(SAMPLE), "--output", str(tmp_path / "model.npz")]) == 2
-    assert capsys.readouterr().err == "cloze: training needs PyTorch: pip install negcap[train]\n"
+    assert capsys.readouterr().err == 'cloze: training needs PyTorch: pip install "negcap[train]"\n'
 
 
 def test_without_captions_held_out_scores_are_centred_on_those_trained_on(model: Path) -> None:
