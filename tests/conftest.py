@@ -3,7 +3,6 @@
 import fcntl
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,17 +19,6 @@ DATA = Path(os.environ.get("NEGCAP_DATA", ROOT.parent / "shared" / "data"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.option.loadscopereorder = False  # pytest-xdist begins with the files of most tests, and ends with long ones
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a slow test come first, then those of most tests, so that no process ends with a long file alone."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "tables": "Make the tables of a run",
-    "looking": "Look at them",
+    "looking": "Look at a run, check it",
     "judging": "Judge negatives of any origin",
     "quality": "Measure, choose, publish",
     "scoring": "Score models",
@@ -47,7 +47,7 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "probing": "See what models have learned",
     "order": "Order-embeddings of concepts and sentences",
     "clip": "Train a CLIP",
-    "captioner": "Write captions",
+    "captioner": "Generate captions",
 }
 RENAMED = {  # flags of version 0.1, which are accepted by commands with the new flag
     "--operators": "--operator",

@@ -90,15 +90,6 @@ def workers_of_two() -> Iterator[Executor]:
 def echo() -> None: ...
 
 
-@pytest.fixture(params=["synchronous", pytest.param("workers", marks=pytest.mark.dask)])
-def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Executor:
-    """This process, or two workers, taking 0.02 s for a shard."""
-    monkeypatch.setenv("TOY_SECONDS", "0.02")
-    if request.param == "synchronous":
-        return executor(scheduler="synchronous")
-    return request.getfixturevalue("workers_of_two")
-
-
 @pytest.mark.dask
 def test_two_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers_of_two: Executor) -> None:
     run_toys(run, pool=workers_of_two)
@@ -156,9 +147,16 @@ def test_a_stage_that_fails_prints_no_line_of_progress(
     assert len(progress.timings) == (1 if name == "apply" else 0)
 
 
+@pytest.mark.parametrize("where", ["synchronous", pytest.param("workers_of_two", marks=pytest.mark.dask)])
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
-    run: Path, expected: dict[str, bytes], pool: Executor
+    run: Path,
+    expected: dict[str, bytes],
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    monkeypatch.setenv("TOY_SECONDS", "0.02")
+    pool = executor(scheduler=where) if where == "synchronous" else request.getfixturevalue(where)
     progress = Recording()
     for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
         progress.calls.clear()
@@ -250,21 +248,27 @@ def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> No
         run_toys(run, scheduler="synchronous")
 
 
-def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, pool: Executor) -> None:
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
+def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, options: dict) -> None:
     run = tmp_path / "run"
     write_captions(run, [*TEXTS[:45], "refuse me", *TEXTS[45:]], 10)
     with pytest.raises(StageError) as caught:
-        run_toys(run, pool=pool)
+        run_toys(run, **options)
     said = str(caught.value)
     assert said == "split stopped at captions/part-00004.parquet: ValueError: word must be welcome, was: refuse"
     assert shard_path(run / "words", 0).exists()
     assert not shard_path(run / "words", 4).exists()
 
 
-def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, pool: Executor) -> None:
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 1}, marks=pytest.mark.dask)]
+)
+def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, options: dict) -> None:
     write_captions(tmp_path, [*TEXTS, "uncountable"], 10)
     with pytest.raises(StageError, match="^count stopped: ValueError: word must be countable, was: uncountable$"):
-        run_toys(tmp_path, pool=pool)
+        run_toys(tmp_path, **options)
     assert not list_shards(tmp_path / "counts")
 
 
