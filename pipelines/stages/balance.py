@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from negcap.augment.truth.estimates import MAX_P_TRUE, check_max_p_true
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
@@ -44,8 +45,7 @@ class BalanceConfig:
     cloze: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.sample < 1:
-            raise ValueError(f"sample must be >= 1, was: {self.sample}")
+        at_least(self, 1, ("sample",))
         check_max_p_true(self.max_true)
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
@@ -39,8 +40,7 @@ class ComponentsConfig:
     concreteness: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.min_count is not None and self.min_count < 1:
-            raise ValueError(f"min_count must be >= 1, was: {self.min_count}")
+        at_least(self, 1, ("min_count",))
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, StageResult
 from negcap.pipelines.tables.corpus import given_table
 from negcap.schemas.lexicon import LEXICON
@@ -38,8 +39,7 @@ class LexiconConfig:
     backoff: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.min_count is not None and self.min_count < 1:
-            raise ValueError(f"min_count must be >= 1, was: {self.min_count}")
+        at_least(self, 1, ("min_count",))
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:

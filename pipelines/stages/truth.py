@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
@@ -35,8 +36,7 @@ class TruthConfig:
     cloze: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.truth_sample < 1:
-            raise ValueError(f"truth_sample must be >= 1, was: {self.truth_sample}")
+        at_least(self, 1, ("truth_sample",))
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import Any
 from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.quality.bias import Accuracy
-from negcap.pipelines.quality.bias.accuracy import by_image
+from negcap.pipelines.quality.bias.accuracy import by_image, with_interval
 
 ALL = "all"
 Row = Mapping[str, Any]
@@ -109,13 +109,9 @@ def to_text(reports: Sequence[Reading]) -> str:
         ["reader", "reading", "operator", "negatives", *(name.replace("_", " ") + ", %" for name in names), "unread"]
     ]
     for one in reports:
-        cells = [_cell(getattr(one, name)) for name in names]
+        cells = [with_interval(getattr(one, name)) for name in names]
         rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
     return "\n".join(aligned(rows))
-
-
-def _cell(share: Accuracy | None) -> str:
-    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
 
 
 def to_json(reports: Sequence[Reading]) -> str:

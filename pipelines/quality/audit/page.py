@@ -17,6 +17,7 @@ from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
 from negcap.pipelines.quality.bias import ALL
 from negcap.pipelines.quality.strata import Row, Stratum
 from negcap.pipelines.report.rows import change, pieces, visible
+from negcap.pipelines.report.summary import percent
 from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
@@ -197,11 +198,6 @@ def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:
         for baseline, value in report.baselines.items()
     ]
     return max(found)[2:] if found else None
-
-
-def percent(part: float, whole: float) -> str:
-    """A share in percent: "97.3 %"; a dash if `whole` is 0."""
-    return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def spoken(reason: Any) -> str:
