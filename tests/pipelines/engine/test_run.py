@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 
 from negcap.pipelines.engine import code, workers
 from negcap.pipelines.engine import run as run_module
-from negcap.pipelines.engine.cluster import Executor, executor
+from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Bars, Lines, Silent
@@ -76,29 +75,10 @@ def test_synchronous_makes_every_table_and_counts(run: Path) -> None:
     assert metadata[b"config"] == b'{"seed":0,"upper":false}'
 
 
-@pytest.fixture(scope="module")
-def workers_of_two() -> Iterator[Executor]:
-    """Two workers that take 0.02 s for a shard."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOY_SECONDS", "0.02")
-        pool = executor(workers=2)
-        list(pool.map(echo, [()]))  # so that they are started now
-    yield pool
-    pool.close()
-
-
-def echo() -> None: ...
-
-
 @pytest.mark.dask
-def test_two_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers_of_two: Executor) -> None:
-    run_toys(run, pool=workers_of_two)
-    assert tree(run) == expected
-
-
-@pytest.mark.dask
-def test_one_worker_does_not_change_a_byte(run: Path, expected: dict[str, bytes]) -> None:
-    run_toys(run, workers=1)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers: int) -> None:
+    run_toys(run, workers=workers)
     assert tree(run) == expected
 
 
@@ -147,20 +127,21 @@ def test_a_stage_that_fails_prints_no_line_of_progress(
     assert len(progress.timings) == (1 if name == "apply" else 0)
 
 
-@pytest.mark.parametrize("where", ["synchronous", pytest.param("workers_of_two", marks=pytest.mark.dask)])
+@pytest.mark.parametrize(
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
+)
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
-    run: Path,
-    expected: dict[str, bytes],
-    where: str,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    run: Path, expected: dict[str, bytes], options: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOY_SECONDS", "0.02")
-    pool = executor(scheduler=where) if where == "synchronous" else request.getfixturevalue(where)
     progress = Recording()
-    for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
-        progress.calls.clear()
-        run_stage(stage, run, ToyConfig(), Execution(pool, progress), metadata={"made_by": "tests"})
+    workers = executor(**options)
+    try:
+        for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
+            progress.calls.clear()
+            run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
+    finally:
+        workers.close()
     assert tree(run) == expected
     assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
     assert sum(captions for captions, _ in progress.calls) == 97
@@ -263,7 +244,7 @@ def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 1}, marks=pytest.mark.dask)]
+    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
 )
 def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, options: dict) -> None:
     write_captions(tmp_path, [*TEXTS, "uncountable"], 10)
