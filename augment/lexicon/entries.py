@@ -152,12 +152,7 @@ class Entries:
         return weights
 
     def balanced(
-        self,
-        probabilities: np.ndarray,
-        own: int | None,
-        *,
-        plural: bool = False,
-        at: np.ndarray | slice = slice(None),
+        self, probabilities: np.ndarray, own: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
         """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors.
 

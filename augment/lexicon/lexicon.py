@@ -52,11 +52,7 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "noun", slot.entry, f"form:{slot.form}"
         for context in filter(None, slot.contexts):
             yield "noun", slot.entry, context
-        yield (
-            "surface",
-            slot.entry,
-            ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower(),
-        )
+        yield ("surface", slot.entry, ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower())
         root = caption.tokens[slot.root]
         if slot.end - slot.start > 1:
             yield "surface", root.lemma, ("nns:" if slot.plural else "nn:") + root.lower
@@ -96,11 +92,7 @@ def count(captions: Iterable[Caption]) -> pa.Table:
 
 
 def select(
-    counts: pa.Table,
-    min_count: int,
-    concreteness: Concreteness,
-    theta: float,
-    attributes: frozenset[str] | None = None,
+    counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float, attributes: frozenset[str] | None = None
 ) -> pa.Table:
     """Of counted words those that may replace others, with their counts, sorted by kind, word and context (column
     `place`).
@@ -131,10 +123,7 @@ def select(
         elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
             kept[sort].append(entry)
     masks = [
-        pc.and_(
-            pc.equal(counts["kind"], kind),
-            pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())),
-        )
+        pc.and_(pc.equal(counts["kind"], kind), pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())))
         for kind, entries in kept.items()
     ]
     surfaces = pc.equal(counts["kind"], "surface")

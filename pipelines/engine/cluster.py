@@ -35,11 +35,7 @@ class Executor(Protocol):
         """
 
     def map_reduce(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple],
-        combine: Combine,
-        done: Callable[[int], None],
+        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
     ) -> Any:
         """Combine the results function(*call) of all calls into one, and return it.
 
@@ -95,11 +91,7 @@ class Synchronous:
             yield position, result
 
     def map_reduce(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple],
-        combine: Combine,
-        done: Callable[[int], None],
+        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
     ) -> Any:
         """Combine results as they come, see Executor; keeps fewer than FAN_IN of them per level of the tree."""
         levels: list[list[Any]] = []

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING
 from negcap.pipelines.engine.errors import DamagedShardError
 from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.manifest import Manifest, manifest_of, receipts
-from negcap.pipelines.engine.shards import (
-    OLD_LAYOUT,
-    RECEIPTS,
-    list_shards,
-    old_receipts,
-    read_receipts,
-    shard_path,
-)
+from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipts, shard_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

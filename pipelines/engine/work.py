@@ -80,8 +80,7 @@ def join(results: Sequence[StageResult]) -> StageResult:
         counts.update(result.counts)
     names = first.tables
     return StageResult(
-        {name: pa.concat_tables([result.tables[name] for result in results]).combine_chunks() for name in names},
-        counts,
+        {name: pa.concat_tables([result.tables[name] for result in results]).combine_chunks() for name in names}, counts
     )
 
 

@@ -151,11 +151,7 @@ def _json_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
 
 
 def _object_rows(
-    items: Iterable[Any],
-    url: str,
-    options: ReadOptions,
-    decode: Callable[[Any], Any],
-    text: Callable[[Any], Any],
+    items: Iterable[Any], url: str, options: ReadOptions, decode: Callable[[Any], Any], text: Callable[[Any], Any]
 ) -> Iterator[Record | Rejected]:
     """Records of objects, whose columns are the keys of the first.
 

@@ -149,10 +149,5 @@ def _words(path: Path | None) -> frozenset[str] | None:
 
 
 STAGE = ReduceStage(
-    name="lexicon",
-    input="parses",
-    outputs={"lexicon": LEXICON},
-    partial=count_shard,
-    combine=add,
-    finish=choose,
+    name="lexicon", input="parses", outputs={"lexicon": LEXICON}, partial=count_shard, combine=add, finish=choose
 )

@@ -133,10 +133,7 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
 
 
 def measure(
-    pairs: Mapping[str, Sequence[Pair]],
-    seed: int = 0,
-    corpus: Sequence[tuple[str, str]] = (),
-    limit: int = LIMIT,
+    pairs: Mapping[str, Sequence[Pair]], seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT
 ) -> dict[str, BlindReport]:
     """Measure the blind baselines on every operator's pairs, and if there are several operators, on all together as
     `all`.
