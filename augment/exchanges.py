@@ -35,10 +35,7 @@ BALANCED = tuple(CHOICES)
 
 
 def exchanges(
-    images: Iterable[Sequence[Caption]],
-    lexicon: Lexicon,
-    truth: Truth | None = None,
-    kinds: Sequence[str] = BALANCED,
+    images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None, kinds: Sequence[str] = BALANCED
 ) -> dict[str, Exchanges]:
     """All exchanges of entries in all captions of some images, by kind, weighted by an unbalanced lexicon.
 

@@ -37,7 +37,9 @@ class Rows:
             self._candidates.extend(candidates)
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows as a table of `schema`; their ids number the candidates of a caption and operator from 0."""
+        """The collected rows as a table of `schema` (negatives or rejections); the ids of a caption's rows by one
+        operator count from 0.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 

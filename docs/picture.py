@@ -18,13 +18,14 @@ FOLDER = Path(__file__).parent / "pages" / "assets"
 IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
     ("noun", "boat", "A large red bus"),
-    ("noun", "racetrack", "A double-decker bus"),
+    ("noun", "crosswalk", "A red double-decker"),
     ("numeral", "two", "A double-decker bus"),
     ("preposition", "under", "A double-decker bus"),
 )
 REFUSED = (
     ("noun", "bridge", "A large red bus", "other captions mention a bridge"),
     ("noun", "truck", "A large red bus", "what others call a bus, some call a truck"),
+    ("noun", "dog", "A large red bus", "a model of captions finds the sentence unlikely"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57
@@ -122,7 +123,7 @@ def draw(run: Path, theme: str) -> str:
     head("NEGATIVES: FALSE OF THE IMAGE, AND FLUENT")
     for row in negatives:
         sentence(row)
-    head("REFUSED: MAY BE TRUE")
+    head("REFUSED, WITH THE REASON")
     for row, why in refused:
         sentence(row, ' opacity=".75"')
         y += 19

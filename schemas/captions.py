@@ -15,9 +15,7 @@ CAPTIONS = schema(
     "captions",
     1,
     field(
-        "caption_id",
-        pa.string(),
-        "`<source>:<image>:<n>`, unique in a run; n numbers the captions of an image from 0",
+        "caption_id", pa.string(), "`<source>:<image>:<n>`, unique in a run; n numbers the captions of an image from 0"
     ),
     field(
         "image_id",

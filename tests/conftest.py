@@ -1,11 +1,15 @@
 """Options and fixtures that several test modules share."""
 
+import fcntl
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.stages.build import LEXICON_VERBS
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
@@ -25,13 +29,33 @@ def real_data() -> Path:
     return DATA
 
 
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """This process' copy of a folder that `make` fills in one of the processes of pytest-xdist, while others wait."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    made, done = shared / f"{name}-made", shared / f"{name}-done"
+    with (shared / f"{name}-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(made, ignore_errors=True)
+            make(made)
+            done.touch()
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp(name) / "run", symlinks=True))
+
+
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the sample's first 40 images with every operator, made in this process; copy it to change it."""
-    run = tmp_path_factory.mktemp("sample") / "run"
-    options = ["--limit", "40", "--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
-    assert main(["build", str(SAMPLE), "--output", str(run), *options]) == 0
-    return run
+    """A run of the sample's first 40 images with every operator, made verb by verb; copy it to change it."""
+    here, own = ["--scheduler", "synchronous", "--quiet"], ["--lexicon", "own"]
+
+    def make(run: Path) -> None:
+        assert main(["ingest", str(SAMPLE), "--output", str(run), "--limit", "40", *here]) == 0
+        for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
+            options = own if verb in LEXICON_VERBS else ["--preset", "all"] if verb == "negatives" else []
+            assert main([verb, str(run), *options, *here]) == 0
+
+    return made_once(tmp_path_factory, "sample", make)
 
 
 @pytest.fixture

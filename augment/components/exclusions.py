@@ -40,7 +40,7 @@ class Exclusion(NamedTuple):
 
 
 def tabulate(rows: Sequence[Exclusion]) -> pa.Table:
-    """The rows as a `component_exclusions` table."""
+    """Rows of `Exclusions.rows` as a table `component_exclusions` (negcap.schemas.components)."""
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True)) or [()] * 4
@@ -63,8 +63,9 @@ class Exclusions:
             self._prepositions.setdefault(preposition, set()).add(number)
 
     def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Exclusion]:
-        """The rows of one image: first nouns, then one row per described object, then one per related object, by name.
+        """The components that may be true of one image, as rows of the table `component_exclusions`.
 
+        First its nouns, then one row per object with attributes, then one per pair of related objects, by name.
         captions: all captions of the image; graphs: their scene graphs, in the same order.
         """
         image = captions[0].image_id

@@ -156,6 +156,6 @@ def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
 
 
 def entry_numbers(bits: int) -> np.ndarray:
-    """The numbers of the entries in a set of bits, ascending: 0b101 -> [0, 2]."""
+    """The positions of the bits that are set in a number, ascending: 0b101 -> [0, 2]."""
     raw = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

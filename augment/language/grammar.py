@@ -13,23 +13,8 @@ from negcap.augment.language.overlaps import gender
 
 Gender = Literal["male", "female", "any", "thing"]
 
-_BE = {
-    "is": "are",
-    "was": "were",
-    "'s": "are",
-    "has": "have",
-    "does": "do",
-    "isn't": "aren't",
-    "wasn't": "weren't",
-}
-_BE_SINGULAR = {
-    "are": "is",
-    "were": "was",
-    "have": "has",
-    "do": "does",
-    "aren't": "isn't",
-    "weren't": "wasn't",
-}
+_BE = {"is": "are", "was": "were", "'s": "are", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't"}
+_BE_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does", "aren't": "isn't", "weren't": "wasn't"}
 _PRONOUNS = {
     "he": ("male", "subject"),
     "him": ("male", "object"),

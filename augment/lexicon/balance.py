@@ -48,7 +48,12 @@ class Exchanges(NamedTuple):
 
 
 def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
-    """The factor exp(b_w) of each entry of one kind, given the exchanges of entries of that kind."""
+    """The weights exp(b_w) that balance the words of one kind: with them, words enter captions as often as they leave
+    them.
+
+    kind: noun, preposition, attribute or verb. exchanges: of words of this kind, as negatives of a sample of captions
+    would make them. Returns the weight by (word, plural).
+    """
     forms = (False, True) if kind == "noun" else (False,)
     entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
     size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1

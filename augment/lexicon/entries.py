@@ -44,15 +44,17 @@ SLOTS = 64  # number of slots whose gains are cached, for operators that use the
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The entries of one kind with their probabilities by context; arrays are indexed by entry number.
+    """The entries of one kind: the words or phrases of a corpus that may replace one another, with their probability in
+    each context.
 
-    names, counts: each entry and its frequency in the corpus. priors: log probability by form ("" for any form).
-    classes: semantic class (0 for all kinds except nouns). contexts: the number of each context. class_gain: log lift
-    of each class in each context, shape (contexts, classes). The entries seen in context i are `at[starts[i]:starts[i +
-    1]]`, ascending; parallel to `at` are `seen`, the counts; `gain`, the entry's log lift beyond that of its class; and
-    `without`, the change of that gain if one occurrence is not counted. balance: factors of
-    negcap.augment.lexicon.balance that multiply the weight of an entry as a replacement; row 0 for singular, row 1 for
-    plural, shape (2, entries).
+    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number. names,
+    counts: each entry and its frequency in the corpus. priors: log probability by form ("" for any form). classes:
+    semantic class (0 for all kinds except nouns). contexts: the number of each context. class_gain: log lift of each
+    class in each context, shape (contexts, classes). The entries seen in context i are `at[starts[i]:starts[i + 1]]`,
+    ascending; parallel to `at` are `seen`, the counts; `gain`, the entry's log lift beyond that of its class; and
+    `without`, the change of that gain if one occurrence is not counted. balance: the weights of
+    negcap.augment.lexicon.balance, by which the chance of an entry to come in is multiplied; row 0 for singular, row 1
+    for plural, shape (2, entries).
     """
 
     names: tuple[str, ...]
@@ -150,12 +152,7 @@ class Entries:
         return weights
 
     def balanced(
-        self,
-        probabilities: np.ndarray,
-        own: int | None,
-        *,
-        plural: bool = False,
-        at: np.ndarray | slice = slice(None),
+        self, probabilities: np.ndarray, own: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
         """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors.
 

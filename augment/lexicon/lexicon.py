@@ -52,11 +52,7 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "noun", slot.entry, f"form:{slot.form}"
         for context in filter(None, slot.contexts):
             yield "noun", slot.entry, context
-        yield (
-            "surface",
-            slot.entry,
-            ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower(),
-        )
+        yield ("surface", slot.entry, ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower())
         root = caption.tokens[slot.root]
         if slot.end - slot.start > 1:
             yield "surface", root.lemma, ("nns:" if slot.plural else "nn:") + root.lower
@@ -96,19 +92,16 @@ def count(captions: Iterable[Caption]) -> pa.Table:
 
 
 def select(
-    counts: pa.Table,
-    min_count: int,
-    concreteness: Concreteness,
-    theta: float,
-    attributes: frozenset[str] | None = None,
+    counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float, attributes: frozenset[str] | None = None
 ) -> pa.Table:
-    """The counts of the usable entries, sorted by kind, entry and context (column `place`).
+    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (column
+    `place`).
 
-    Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least `theta`, and
-    must not be vague. Words for persons count as concrete, since photos show persons, whatever score the word has.
-    Attributes and verbs need at least `min_count` occurrences; if `attributes` is given, it lists the attributes
-    instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are dropped. Raises ValueError if
-    min_count is below 1.
+    counts: as of `count`. Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness
+    of at least `theta`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
+    score the word has. Attributes and verbs need at least `min_count` occurrences; if `attributes` is given, it lists
+    the attributes instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are dropped. Raises
+    ValueError if min_count is below 1.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -130,10 +123,7 @@ def select(
         elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
             kept[sort].append(entry)
     masks = [
-        pc.and_(
-            pc.equal(counts["kind"], kind),
-            pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())),
-        )
+        pc.and_(pc.equal(counts["kind"], kind), pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())))
         for kind, entries in kept.items()
     ]
     surfaces = pc.equal(counts["kind"], "surface")
@@ -145,7 +135,8 @@ def select(
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The entries of a corpus that may replace one another, their written forms, and the model that draws from them.
+    """The words and phrases (entries) of a corpus that may replace one another, their written forms, and the model that
+    draws from them.
 
     singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
     frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a". cloze: the
@@ -174,7 +165,9 @@ class Lexicon:
         return read_only(entry_numbers(self.coreference.with_noun(noun).all))
 
     def entries(self, kind: str) -> Entries:
-        """The entries of one kind: noun, preposition, numeral, attribute or verb."""
+        """The words or phrases of one kind that may replace one another. kind: noun, preposition, numeral, attribute or
+        verb.
+        """
         return getattr(self, f"{kind}s")
 
     @classmethod

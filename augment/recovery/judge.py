@@ -130,12 +130,7 @@ def _plausible(operator: str, change: Change, settings: Judging) -> bool:
 
 
 def _reason(
-    candidate: Candidate,
-    caption: Caption,
-    negative: Caption,
-    context: Context,
-    image: ImageTruth,
-    seen: Iterable[str],
+    candidate: Candidate, caption: Caption, negative: Caption, context: Context, image: ImageTruth, seen: Iterable[str]
 ) -> tuple[str | None, float | None]:
     """Why a negative is rejected before its plausibility is known, or None; and its p_true, if estimated."""
     lower = negative.text.lower()

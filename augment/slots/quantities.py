@@ -42,7 +42,7 @@ def quantity(token: Token) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=1 << 10)
 def quantity_value(entry: str) -> int:
-    """The number that an entry means: "a" -> 1, "three" -> 3, "12" -> 12."""
+    """The number that a quantity means: "a" -> 1, "three" -> 3, "12" -> 12."""
     return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
 
 

@@ -37,10 +37,10 @@ class Pairs:
 
 
 def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> Pairs:
-    """Count pairs of captions over images.
+    """Count, over images, how often one caption mentions a word and another one entails an entry of the lexicon.
 
-    An image lists, per caption, the ids of the words that it mentions and of the entries that it entails. `words` and
-    `entries` are the sizes of the two vocabularies.
+    images: for each caption of an image, the ids of the words that it mentions, and of the entries that must be true of
+    the image if it is. words, entries: the sizes of the two vocabularies.
     """
     together, mentioned, true = np.zeros((words, entries)), np.zeros(words), np.zeros(entries)
     pairs = 0

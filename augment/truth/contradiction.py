@@ -148,7 +148,7 @@ def _implied_verbs(noun: str) -> frozenset[str]:
 
 
 def check_nothing(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Never reject: a paraphrase is true by its form."""
+    """The check of paraphrases and other texts that are true by their form: it never rejects."""
     return None
 
 

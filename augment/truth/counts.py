@@ -34,7 +34,9 @@ MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left o
 
 @dataclass(frozen=True)
 class EntailedEntries:
-    """Finds the entries of a lexicon that a caption entails: those that must be true of the image if it is."""
+    """Finds, of the words in a lexicon (its entries), those that a caption entails: that must be true of the image if
+    it is.
+    """
 
     lexicon: Lexicon
 

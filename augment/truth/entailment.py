@@ -18,7 +18,7 @@ NOUNS = 1 << 14  # number of nouns whose results are cached
 
 
 class Entailment:
-    """Finds the entries that nouns entail."""
+    """Finds, of given nouns (entries), those that other nouns entail: a "puppy" entails "puppy", "dog" and "animal"."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         """Index the entries by their first senses and the hypernyms of these."""
@@ -33,7 +33,9 @@ class Entailment:
                 self._below.setdefault(synset, []).append(number)
 
     def entries(self, nouns: Iterable[str]) -> np.ndarray:
-        """The numbers, ascending, of the entries that any of these nouns entails."""
+        """The numbers, ascending, of the entries that any of these nouns entails: itself, its synonyms, and what lies
+        above or below it in WordNet.
+        """
         return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
 
     @cached(NOUNS)

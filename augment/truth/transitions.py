@@ -62,7 +62,10 @@ def is_same_thing(kind: str, thing: str, other: str) -> bool:
 
 
 def values_of(kind: str, thing: str, assertions: Iterable[Assertion]) -> set[str]:
-    """The values that assertions give to a thing."""
+    """The values that a caption's assertions give to a thing, such as the numbers that it gives to dogs.
+
+    kind: of the assertion, a key of ASSERTIONS. assertions: (thing, value) pairs. thing: the lemma of a noun.
+    """
     return {value for other, value in assertions if is_same_thing(kind, thing, other)}
 
 
@@ -126,7 +129,11 @@ class Transitions:
         return summed
 
     def probability(self, old: str, thing: str, new: str) -> float:
-        """p(new | old, thing), always above 0."""
+        """p(new | old, thing): how probable it is that another caption gives the value `new` to a thing that one gives
+        the value `old`.
+
+        Backs off from the thing to its class to any thing; always above 0.
+        """
         counts = self._counts
         found = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
         for given in ((old, ""), (old, semantic_class(thing)), (old, thing)):

@@ -62,7 +62,7 @@ class Augmenter:
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
             FileNotFoundError: the lexicon or a model does not exist.
-            ImportError: a scorer needs `pip install negcap[scorer]`.
+            ImportError: a scorer needs `pip install "negcap[scorer]"`.
         """
         from negcap._functions import operator_names
         from negcap.augment.operators import OPERATORS

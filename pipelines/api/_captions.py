@@ -69,8 +69,7 @@ def captions_table(captions: Captions, config: IngestConfig) -> pa.Table:
 def _records(table: pa.Table, config: IngestConfig) -> Iterator[Record | Rejected]:
     from negcap.pipelines.readers.table import captions_of, choose_columns, rows_of
 
-    options = config.reading
-    chosen = choose_columns(table.schema, options, NAME)
+    chosen = choose_columns(table.schema, config, NAME)
     for row in rows_of(table.to_batches(), chosen, NAME, config.language):
         if isinstance(row, Rejected):
             yield row

@@ -207,7 +207,9 @@ def _read(
 
     for name in ("captions", table):
         if not has_table(run, name):
-            raise FileNotFoundError(f"{run} has no {name}: run negcap build first")
+            raise FileNotFoundError(
+                f"{run} has no {name}: run negcap {'refine' if name == 'refined' else 'build'} first"
+            )
     wanted = [*splits, *([""] if UNSPLIT in splits else [])]
 
     def read(name: str, columns: list[str]) -> pa.Table:

@@ -38,7 +38,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "tables": "Make the tables of a run",
-    "looking": "Look at them",
+    "looking": "Look at a run, check it",
     "judging": "Judge negatives of any origin",
     "quality": "Measure, choose, publish",
     "scoring": "Score models",
@@ -47,7 +47,7 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "probing": "See what models have learned",
     "order": "Order-embeddings of concepts and sentences",
     "clip": "Train a CLIP",
-    "captioner": "Write captions",
+    "captioner": "Generate captions",
 }
 RENAMED = {  # flags of version 0.1, which are accepted by commands with the new flag
     "--operators": "--operator",
@@ -60,7 +60,20 @@ RENAMED = {  # flags of version 0.1, which are accepted by commands with the new
 
 
 class Command(click.Command):
-    """A command that also accepts the earlier names of its flags."""
+    """A command that also accepts the earlier names of its flags; help lists its flags under headings.
+
+    The heading of a flag is its attribute `section`, which `options.section` sets; of others it is Options.
+    """
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the flags under their headings, in the order of their definition; those without come first."""
+        listed: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
+                listed.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        for heading, records in listed.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments, after replacing earlier names of flags by the current ones."""

@@ -21,16 +21,22 @@ reading = options.together(
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
 judging = options.together(options.spacy_model, lexicon_choice, max_true, min_plausibility, cloze, scorer)
-endpoint = options.together(
+endpoint = options.section(
+    "The language model",
     click.option("--url", help="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1."),
     click.option("--model", help="Name of the language model there."),
     click.option(
-        "--local", type=FOLDER, metavar="FOLDER", help="Use a causal Hugging Face model in this folder instead."
+        "--local",
+        type=FOLDER,
+        metavar="FOLDER",
+        help="Use a causal Hugging Face model in this folder instead of a server.",
     ),
     click.option("--temperature", type=float, help="Sampling temperature; default: the server's."),
     click.option("--max-tokens", type=int, default=512, show_default=True, help="Tokens of an answer, at most."),
     click.option("--extra", metavar="JSON", help="Further fields of each request; a null removes a field."),
-    click.option("--key-variable", metavar="NAME", help="Variable with the API key; default: OPENAI_API_KEY."),
+    click.option(
+        "--key-variable", metavar="NAME", help="Environment variable with the API key; default: OPENAI_API_KEY."
+    ),
     click.option("--concurrency", type=int, help="Requests in flight at once; default: 8."),
     click.option("--timeout", type=float, help="Seconds to wait for an answer; default: 120."),
     click.option("--attempts", type=int, help="Times that a request is sent before giving up; default: 6."),

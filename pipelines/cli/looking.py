@@ -37,12 +37,17 @@ def info(run: Path, as_json: bool) -> None:
 
 @negcap.command()
 @options.run
-@click.option("--n", type=int, default=10, show_default=True, help="Number of rows.")
+@click.option("--n", type=int, default=10, show_default=True, help="Rows shown.")
 @options.operators
 @options.splits
 @click.option("--refined", "table", flag_value="refined", help="Show only what negcap refine kept.")
 @click.option("--rejections", "table", flag_value="rejections", help="Show refused candidates.")
-@options.several("--reason", "reasons", "Only refused for this reason; implies --rejections.", choices=REASONS)
+@options.several(
+    "--reason",
+    "reasons",
+    "Only candidates refused for this reason, e.g. likely_true; implies --rejections.",
+    choices=REASONS,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print whole rows as JSON, one per line.")
 @options.seed
 def show(
@@ -57,7 +62,8 @@ def show(
 ) -> None:
     """Show random negatives with the edit marked.
 
-    In colours on a terminal, as [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in a pipe.
+    Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
+    a pipe.
 
     \b
     Example: negcap show outputs/mine --operator noun --split test --n 5

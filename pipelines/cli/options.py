@@ -19,6 +19,7 @@ import click
 from negcap.pipelines.cli.choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
 
 
 def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorator:
@@ -46,7 +47,7 @@ def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), em
     def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[Any]:
         return words.shell_complete(ctx, flag, incomplete) if words is not None else []
 
-    metavar = f"[{'|'.join(words.choices)}]" if words is not None else "NAME"
+    metavar = f"[{'|'.join(words.choices)}]" if words is not None and len(words.choices) <= LISTED else "NAME"
     repeated = f"{help} May be repeated."
     return click.option(
         flag, field, multiple=True, callback=collect, shell_complete=complete, metavar=metavar, help=repeated
@@ -59,6 +60,20 @@ def together(*options: Decorator) -> Decorator:
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
+        return command
+
+    return decorate
+
+
+def section(heading: str, *options: Decorator) -> Decorator:
+    """Several flags as one decorator, which help lists under a heading of their own."""
+    flags = together(*options)
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        before = len(getattr(command, "__click_params__", ()))
+        flags(command)
+        for parameter in command.__click_params__[before:]:  # type: ignore[attr-defined]
+            parameter.section = heading
         return command
 
     return decorate
@@ -117,9 +132,10 @@ output = click.option(
 
 seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds give equal rows; default: 0.")
 limit = click.option("--limit", type=int, help="Read only the first N images; default: all.")
-overwrite = click.option("--overwrite", is_flag=True, help="Replace tables made from other input or settings.")
+overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made from other input or settings.")
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
-workers = together(
+workers = section(
+    "How it runs",
     click.option("--workers", type=int, help="Number of worker processes; default: one per core."),
     click.option(
         "--scheduler",
@@ -127,7 +143,7 @@ workers = together(
         help="Dask cluster to use: tcp://host:port, a scheduler file, or module:function that returns a cluster; "
         "synchronous: use this process only, without Dask.",
     ),
-    click.option("--dashboard", is_flag=True, help="Say where Dask's page about the workers is."),
+    click.option("--dashboard", is_flag=True, help="Print the address of Dask's page about its workers and tasks."),
     overwrite,
     quiet,
 )
@@ -137,7 +153,10 @@ spacy_model = click.option(
     help="Installed spaCy pipeline or its folder, e.g. en_core_web_sm; default: the shipped parser.",
 )
 operators = several(
-    "--operator", "operators", "Only this operator; default: all.", choices=tuple(dict.fromkeys(OPERATORS + RECOVERED))
+    "--operator",
+    "operators",
+    "Only this operator, e.g. noun; default: all.",
+    choices=tuple(dict.fromkeys(OPERATORS + RECOVERED)),
 )
 vetted = click.option(
     "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader refuses."

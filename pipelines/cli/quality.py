@@ -153,7 +153,13 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @click.argument("sheets", type=FOLDER, nargs=-1, required=True)
 @click.option("--key", type=FOLDER, metavar="FILE", help="Answer key; default: the only *.key.csv beside the sheet.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the invalid negatives.")
-@click.option("--verdicts", "run", type=FOLDER, metavar="RUN", help="Set the readers of this run beside the people.")
+@click.option(
+    "--verdicts",
+    "run",
+    type=FOLDER,
+    metavar="RUN",
+    help="Compare people with the language models' verdicts in this run.",
+)
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path | None) -> None:
     """Evaluate annotation sheets: validity and agreement.
 

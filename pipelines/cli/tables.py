@@ -13,13 +13,17 @@ from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
 from negcap.pipelines.cli.group import negcap, one_line_errors, warn, with_workers
 from negcap.pipelines.cli.options import FOLDER
 
+READ_FROM, COME_IN = "What is read", "Which words may come in"
+SAMPLES, MADE = "How many captions are studied", "What is made and refused"
+
 concreteness = click.option(
     "--concreteness",
     type=FOLDER,
     metavar="FILE",
     help="Norm list (word, tab, score) to use instead of the shipped scores.",
 )
-reading = options.together(
+reading = options.section(
+    READ_FROM,
     options.one_of("--format", READ, "Format of CAPTIONS; default: recognised from the content."),
     click.option("--image-column", metavar="NAME", help="Column of the image in a CSV, TSV, JSONL or Parquet table."),
     click.option("--caption-column", metavar="NAME", help="Column of the caption in such a table."),
@@ -30,8 +34,8 @@ reading = options.together(
         help="Column that identifies the images, e.g. one of URLs; default: uid or key beside a column of URLs, "
         "or else the images' file names.",
     ),
-    options.several("--keep-columns", "keep_columns", "Column to keep, joined to captions by caption_id."),
-    click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions; default: en."),
+    options.several("--keep-columns", "keep_columns", "Column to keep, in the table source_columns."),
+    click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions' language; default: en."),
     click.option("--language-column", metavar="NAME", help="Column of each caption's language in such a table."),
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: the format."),
     options.limit,
@@ -39,10 +43,12 @@ reading = options.together(
     click.option(
         "--shard-mb",
         type=float,
-        help="MB of captions' text per Parquet file, instead; default: 1000 captions, or up to 1 MB where "
+        help="MB of text per Parquet file, instead of --shard-size; default: 1000 captions, or up to 1 MB where "
         "there would be more than 2048 files.",
     ),
-    options.several("--languages", "languages", "Refuse captions in other languages than this (ISO 639-1)."),
+    options.several(
+        "--languages", "languages", "Refuse captions that seem to be in another language than this (ISO 639-1)."
+    ),
     click.option(
         "--boilerplate", is_flag=True, default=None, help="Refuse file names, web addresses and stock phrases."
     ),
@@ -50,24 +56,34 @@ reading = options.together(
         "--duplicates", is_flag=True, default=None, help="Refuse captions that repeat an earlier one, of any image."
     ),
     click.option(
-        "--near-duplicates", is_flag=True, default=None, help="Refuse these, and captions that differ in a few letters."
+        "--near-duplicates",
+        is_flag=True,
+        default=None,
+        help="Refuse also what differs from an earlier caption in a few letters.",
     ),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
-counting = options.together(
+counting = options.section(
+    COME_IN,
     click.option("--min-count", type=int, help="Occurrences that a replacement noun needs; default: by corpus size."),
     click.option("--theta", type=float, help="Minimum concreteness of a replacement noun; default: 0.6."),
     click.option(
-        "--attributes", type=FOLDER, metavar="FILE", help="Attributes to use, one per line; default: the frequent ones."
+        "--attributes",
+        type=FOLDER,
+        metavar="FILE",
+        help="Attributes that may come in, one per line; default: the frequent ones.",
     ),
     concreteness,
 )
-lexicon_choice = click.option(
-    "--lexicon",
-    metavar="own|reference|RUN",
-    help="Where replacements come from: own: the counts of these captions; reference: the lexicon shipped with negcap; "
-    "RUN: the lexicon of another run. Default: own counts, plus those of the reference with the weight of 5,000 "
-    "captions.",
+lexicon_choice = options.section(
+    COME_IN,
+    click.option(
+        "--lexicon",
+        metavar="own|reference|RUN",
+        help="Where replacements come from: own: the counts of these captions; reference: the lexicon shipped with "
+        "negcap; RUN: the lexicon of another run. Default: own counts, plus those of the reference with the weight of "
+        "5,000 captions.",
+    ),
 )
 simple = click.option(
     "--simple",
@@ -75,44 +91,75 @@ simple = click.option(
     default=None,
     help="Simplify as UniVSE does: one word per name, only the first attribute of an object.",
 )
-truth_sample = click.option(
-    "--truth-sample", type=int, help="Captions on which the probabilities of being true are estimated; default: 15000."
+truth_sample = options.section(
+    SAMPLES,
+    click.option(
+        "--truth-sample",
+        type=int,
+        help="Captions from which it is estimated what is true although no caption says so; default: 15000.",
+    ),
 )
-max_true = click.option(
-    "--max-true", type=float, help="Refuse a candidate whose estimated p(true) is above this; default: 0.025."
+max_true = options.section(
+    MADE,
+    click.option(
+        "--max-true",
+        type=float,
+        help="Refuse what is true of the image with a higher estimated probability than this; default: 0.025.",
+    ),
 )
-scorer = click.option(
-    "--scorer",
-    type=FOLDER,
-    metavar="FOLDER",
-    help="Folder of a Hugging Face language model, causal or masked, that gives the plausibility of negatives; "
-    "default: the cloze model does.",
+scorer = options.section(
+    MADE,
+    click.option(
+        "--scorer",
+        type=FOLDER,
+        metavar="FOLDER",
+        help="Folder of a Hugging Face language model, causal or masked, that says how plausible negatives are; "
+        "default: the cloze model does.",
+    ),
 )
-min_plausibility = click.option(
-    "--min-plausibility",
-    type=float,
-    help="Refuse negatives of a lower plausibility, in nats; default: only each operator's own limits hold.",
+min_plausibility = options.section(
+    MADE,
+    click.option(
+        "--min-plausibility",
+        type=float,
+        help="Refuse negatives of a lower plausibility (log-odds to the caption, in nats); default: only the limits of "
+        "each operator.",
+    ),
 )
-max_loss = click.option(
-    "--max-loss",
-    type=float,
-    help="Refuse negatives that make the other words of the caption less likely by more than this in all, in nats; "
-    "default: 1 to 4, by operator. 2 leaves fewer and less odd ones.",
+max_loss = options.section(
+    MADE,
+    click.option(
+        "--max-loss",
+        type=float,
+        help="Refuse negatives that make the other words of the caption less likely by more than this in all, in nats; "
+        "default: 1 to 4, by operator. 2 leaves fewer and less odd ones.",
+    ),
 )
-cloze = click.option(
-    "--cloze",
-    type=FOLDER,
-    metavar="FILE",
-    help="Cloze model of your own, by which replacements are drawn and judged; default: the one shipped with negcap.",
+cloze = options.section(
+    MADE,
+    click.option(
+        "--cloze",
+        type=FOLDER,
+        metavar="FILE",
+        help="Cloze model of your own that says which words are likely where; default: the one shipped with negcap.",
+    ),
 )
-balance_sample = click.option("--sample", type=int, help="Captions on which the weights are fitted; default: 10000.")
-choosing = options.together(
+balance_sample = options.section(
+    SAMPLES,
+    click.option(
+        "--sample", type=int, help="Captions on which the weights that balance words are fitted; default: 10000."
+    ),
+)
+choosing = options.section(
+    MADE,
     options.one_of(
         "--preset",
         PRESETS,
-        "Operators of a paper, well made or, with -paper, as it made them; or all well made; default: vse-c.",
+        "Operators of a paper; -paper: drawn as the paper does, unchecked; all: all that are checked; default: vse-c.",
     ),
-    options.several("--operator", "operators", "Operator to run, instead of a preset.", choices=OPERATORS),
+    options.several(
+        "--operator", "operators", f"Operator to run, instead of a preset: {', '.join(OPERATORS)}.", choices=OPERATORS
+    ),
     click.option("--per-family", type=int, help="Negatives per caption and family, at most; default: 20."),
     options.seed,
 )
@@ -127,21 +174,22 @@ choosing = options.together(
 @lexicon_choice
 @click.option("--components", is_flag=True, help="Also make the tables of scene graph components.")
 @simple
-@truth_sample
-@max_true
-@balance_sample
 @choosing
+@max_true
 @min_plausibility
 @max_loss
 @cloze
 @scorer
+@truth_sample
+@balance_sample
 @options.workers
 def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
     """Make negatives of a caption file, folder or URL.
 
-    Runs ingest, parse, lexicon, truth, balance and negatives (with --preset univse or all also components), and prints
-    coverage, yield, refusals and examples. Finished steps are kept: after an interruption, the same command continues.
-    Without CAPTIONS it uses those in RUN.
+    CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files, tables (CSV, TSV, JSONL, Parquet), WebDataset tars, or a
+    text file with one caption per line; without it, those in RUN are used. Runs ingest, parse, lexicon, truth, balance
+    and negatives (with --preset univse or all also components), and prints coverage, yield, refusals and examples.
+    Finished steps are kept: after an interruption, the same command continues.
 
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
@@ -247,8 +295,8 @@ def components(run: Path, **given: Any) -> None:
 def truth(run: Path, **given: Any) -> None:
     """Estimate which replacements are true although no caption says so.
 
-    Writes the table truth: how often captions of the same image mention both of two words, calibrated on captions of
-    other, held-out images. Only train splits are read, if there are any.
+    Writes the table truth: how often, where one caption of an image says one thing, another one says another, and how
+    probable that makes a replacement. Only train splits are read, if there are any.
 
     \b
     Example: negcap truth outputs/mine
@@ -287,8 +335,9 @@ def balance(run: Path, **given: Any) -> None:
 def negatives(run: Path, **given: Any) -> None:
     """Make the negatives of the parsed captions.
 
-    Writes the tables negatives, positives (paraphrases) and rejections (every refused candidate, with the reason), and
-    prints coverage, yield, refusals and examples. To change settings give --overwrite; the parses are kept.
+    Writes the tables negatives, positives (true texts, as controls) and rejections (every refused candidate, with the
+    reason), and prints coverage, yield, refusals and examples. To change settings give --overwrite; other tables are
+    kept.
 
     \b
     Example: negcap negatives outputs/mine --preset all --seed 1 --overwrite

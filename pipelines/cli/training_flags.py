@@ -104,9 +104,7 @@ training = options.together(
         "--bidirectional/--forward", default=None, help="Directions of the GRU; default: bidirectional, univse forward."
     ),
     options.one_of(
-        "--similarity",
-        SIMILARITIES,
-        "How images and texts are compared; default: cosine, order for the model order.",
+        "--similarity", SIMILARITIES, "How images and texts are compared; default: cosine, order for the model order."
     ),
     options.one_of("--pooling", POOLINGS, "How the GRU's states become one vector; default: max, univse last."),
     options.transform,

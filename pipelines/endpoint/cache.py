@@ -28,11 +28,12 @@ class Spent:
 
 
 class AnswerCache:
-    """The answers by the key of their request, and the spending by purpose ("propose", "vet" …). Thread-safe.
+    """Answers of chat endpoints by the key of their request, and what was spent by purpose ("propose", "vet" …), in a
+    SQLite file.
 
     An answer and its price are one transaction, flushed to the disk: whenever the process is killed, each answer is
-    either there and counted, or was not received. Raises ValueError if the file is not such a cache, OSError if it
-    cannot be opened.
+    either there and counted, or was not received. Thread-safe. Raises ValueError if the file is not such a cache,
+    OSError if it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +51,7 @@ class AnswerCache:
             raise ValueError(f"{path} must be a cache of answers (SQLite), was: {error}") from error
 
     def get(self, key: str) -> bytes | None:
-        """The response to a request; None if it is not there."""
+        """The response to the request with this key (see messages.request_key), as bytes; None if it is not there."""
         with self._lock:
             row = self._database.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
         return None if row is None else row[0]

@@ -55,10 +55,11 @@ def cache_path(run: Path) -> Path:
 def collect(
     name: str, asker: Asker, requests: Iterable[Request], progress: Progress, total: int | None = None
 ) -> Answers:
-    """Ask all requests.
+    """Ask all requests of a stage, showing progress; returns the answers in the order of the requests.
 
     name: of the stage, for the progress display. total: the number of requests, which are then made as they are sent
-    (those with images are large); None: they are counted, in memory. Raises what `asker.ask` raises.
+    (those with images are large); None: they are counted, in memory. Raises EndpointError when the endpoint is down,
+    broken or refuses everything; the answers until then are kept.
     """
     if total is None:
         requests = list(requests)

@@ -35,11 +35,7 @@ class Executor(Protocol):
         """
 
     def map_reduce(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple],
-        combine: Combine,
-        done: Callable[[int], None],
+        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
     ) -> Any:
         """Combine the results function(*call) of all calls into one, and return it.
 
@@ -55,12 +51,13 @@ class Executor(Protocol):
 def executor(
     workers: int | None = None, scheduler: str | None = None, *, retries: int = 2, dashboard: bool = False
 ) -> Executor:
-    """The executor for the flags `--workers`, `--scheduler` and `--dashboard`; starts nothing yet.
+    """What runs the calls of stages, for the flags `--workers`, `--scheduler` and `--dashboard`; starts nothing yet.
 
-    It has `workers` local processes (None: one per core), unless `scheduler` is `synchronous` (this process) or names
-    another scheduler, see `schedulers.named`. A call whose worker dies is tried again `retries` times. dashboard:
-    whether to say on stderr where Dask's page is. Raises ValueError for workers below 1, as `schedulers.named`, and for
-    a page without workers or without Bokeh, which draws it.
+    workers: the number of local processes; None: one per core. scheduler: None: these; `synchronous`: this process;
+    else another Dask scheduler: an address, a scheduler file, or `module:function`. A call whose worker dies is tried
+    again `retries` times. dashboard: whether to say on stderr where Dask's page is. Raises ValueError for workers below
+    1, for a scheduler that is none of these or cannot be imported, and for a page without workers or without Bokeh,
+    which draws it; ClusterError for a scheduler file without an address.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
@@ -78,7 +75,7 @@ class Synchronous:
     """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Does nothing: there are no workers."""
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
@@ -94,11 +91,7 @@ class Synchronous:
             yield position, result
 
     def map_reduce(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple],
-        combine: Combine,
-        done: Callable[[int], None],
+        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
     ) -> Any:
         """Combine results as they come, see Executor; keeps fewer than FAN_IN of them per level of the tree."""
         levels: list[list[Any]] = []
@@ -108,8 +101,8 @@ class Synchronous:
         return collapse(levels, combine)
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Does nothing: there are no workers."""
 
 
 def ignore(done: int) -> None:
-    """Do nothing with the report of a call (see `Executor.map`)."""
+    """Do nothing: the `done` of `Executor.map_reduce` for callers that show no progress."""

@@ -41,7 +41,11 @@ class Code:
 
 
 def code_of(*functions: Callable[..., Any] | str) -> Code:
-    """The code that the results of these functions, or modules (given by name), depend on. Raises as `sources`."""
+    """The sources on which the results of these functions depend (see `sources`), and the hash of their content.
+
+    functions: functions, or names of modules. Raises FileNotFoundError for a module that does not exist, ValueError for
+    one with relative imports or with a data file whose name is computed.
+    """
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     names = sources(tuple(modules))
     return Code(names, hash_code(names))

@@ -93,11 +93,7 @@ class Distributed:
                     client.cancel(list(positions), force=True)
 
     def map_reduce(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple],
-        combine: Combine,
-        done: Callable[[int], None],
+        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
     ) -> Any:
         """Combine results on the workers, see Executor. They stay there and are passed between workers."""
         client = self.client

@@ -44,12 +44,7 @@ class Identity:
 
     def provenance(self) -> dict[str, str]:
         """How a shard was made, for its Parquet metadata: `metadata`, stage, config (JSON) and the hash of the code."""
-        return {
-            **self.metadata,
-            "stage": self.stage,
-            "config": _canonical(self.config).decode(),
-            "code": self.code,
-        }
+        return {**self.metadata, "stage": self.stage, "config": _canonical(self.config).decode(), "code": self.code}
 
 
 def difference(old: Identity, new: Identity) -> str:

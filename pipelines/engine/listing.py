@@ -24,7 +24,12 @@ Entries = Mapping[str, Mapping[str, Any]]  # of a shard, by table: `rows` and `s
 
 
 class Listing(Sequence[Entries]):
-    """The entries of many shards, in a file. Raises ValueError when it is read and is not as written."""
+    """What a manifest states of each shard (its `rows` and `sha256`, by table), kept in a Parquet file beside the
+    manifest.
+
+    The file is read when an element is first asked for; ValueError if it is missing or is not the one that the manifest
+    names by its hash.
+    """
 
     def __init__(self, file: Path, shards: int, sha256: str) -> None:
         """shards: their number; sha256: of the file."""
@@ -66,7 +71,12 @@ class Listing(Sequence[Entries]):
 
 
 def write_listing(folder: Path, shards: Sequence[Entries]) -> Listing:
-    """Write the entries of shards to a file in a folder, beside older ones; returns them as they are read from it."""
+    """Write what a manifest states of each shard to a Parquet file in a table's folder; returns it as it is read from
+    there.
+
+    shards: for each shard, its `rows` and `sha256` by table. The file is named by its hash, so that the one of an older
+    manifest stays until `remove_listings`.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -83,7 +93,7 @@ def write_listing(folder: Path, shards: Sequence[Entries]) -> Listing:
 
 
 def remove_listings(folder: Path, keep: Listing | None) -> None:
-    """Remove the files with entries from a folder, but one."""
+    """Remove the listings (see `write_listing`) from a table's folder, except `keep`."""
     for name in names(folder):
         if name.startswith(PREFIX) and (keep is None or name != keep.file.name):
             (folder / name).unlink(missing_ok=True)

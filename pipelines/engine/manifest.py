@@ -126,7 +126,11 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
 
 
 def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
-    """The manifest of a table. Raises OtherConfigError, naming the first difference, if that has another identity."""
+    """The manifest of a table's folder, or None if there is none.
+
+    Raises OtherConfigError, naming the first difference, if the table was made with another identity (config, input,
+    code) than this one.
+    """
     try:
         old = read_manifest(folder)
         reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
@@ -142,7 +146,8 @@ def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
 def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
     """Write an incomplete manifest before the first shard, so that an interrupted run can be continued.
 
-    folder: of the stage's primary table. Raises OtherConfigError as `refuse_other`, unless `overwrite`.
+    folder: of the stage's primary table. Raises OtherConfigError, naming the first difference, if the folder has a
+    table of another identity (config, input, code), unless `overwrite`.
     """
     try:
         old = read_manifest(folder) if overwrite else refuse_other(folder, identity)
@@ -241,7 +246,11 @@ def hash_table(run: Path, name: str) -> str:
 
 
 def receipts(run: Path, name: str, shards: Sequence[Path] | None = None) -> list[Receipt]:
-    """The receipts of a table's shards in order. shards: those, if they are known. Raises as `hash_table`."""
+    """The receipts (records of key, rows and sha256) of a table's shards, in order.
+
+    shards: the files of the shards, if they are known; None: those in the folder of the table. Raises FileNotFoundError
+    when the run lacks the table, ValueError when a receipt is missing or unreadable.
+    """
     shards = list_shards(run / name) if shards is None else shards
     if not shards:
         raise FileNotFoundError(f"{run} has no {name} yet: run the stage that makes it first")

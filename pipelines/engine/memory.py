@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TableInMemory:
-    """A table that a stage reads whole, in memory; see engine.shards.WholeTable. Equal only to itself."""
+    """A table that a stage reads whole, in memory, in place of engine.tables.WholeTable. Equal only to itself."""
 
     table: pa.Table
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows; only these columns, if any are given."""
+        """All rows of the table; columns: only these, if any are given."""
         return self.table if columns is None else self.table.select(list(columns))
 
 

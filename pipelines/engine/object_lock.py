@@ -21,7 +21,11 @@ SETTLE_SECONDS = 1
 
 @contextmanager
 def object_lock(run: Path) -> Iterator[Callable[[], None]]:
-    """Lock a folder of a store during the block; gives the function that writes the lock anew."""
+    """Hold the lock of a run on a store while the block runs.
+
+    Gives a function that writes the lock anew; call it more often than every minute, or the lock counts as left. Raises
+    LockedError when another process holds the lock; a run that may not be written is not locked.
+    """
     lock, mine = cast(RemotePath, run / LOCK), written(myself())
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:

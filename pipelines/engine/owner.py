@@ -51,13 +51,13 @@ def lives(owner: Owner | None, alone: bool | None, age: Callable[[], float]) -> 
 
 
 def locked_by(run: Path, owner: Owner | None) -> LockedError:
-    """The error for a run that another process, if known `owner`, is writing."""
+    """The error for a run that another process is writing; owner: that process, None if it is not known."""
     who = f" ({owner})" if owner else ""
     return LockedError(f"{run} is being written by another negcap{who}: wait until it is done, or stop it")
 
 
 def say_taken_over(run: Path, last: Owner | None) -> None:
-    """Say on stderr that a run was left by its last writer and is gone on with."""
+    """Say on stderr that a run which its last writer (None: unknown) left unfinished is continued by this process."""
     print(f"negcap: {run} was left unfinished by {last or 'another negcap'}; this one goes on with it", file=sys.stderr)
 
 
@@ -70,12 +70,12 @@ def read_owner(data: bytes) -> Owner | None:
 
 
 def written(owner: Owner) -> bytes:
-    """The content of a lock file: its owner as JSON."""
+    """The bytes of a lock file that names this owner: JSON, which `read_owner` reads."""
     return json.dumps(asdict(owner)).encode()
 
 
 def myself() -> Owner:
-    """This process."""
+    """This process as the owner of a lock, from now on."""
     import psutil
 
     try:

@@ -110,12 +110,14 @@ class Lines(Silent):
         self._printed = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage, see engine.stage.Progress."""
+        """Begin a stage and its timing; what the arguments mean, engine.stage.Progress says."""
         super().begin(stage, total, reused, unit)
         self._printed = self._began
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """Add to what is done; print it if the last line is at least 5 seconds old."""
+        """Add captions (or other units) and steps to those done; print a line if the last one is at least 5 seconds
+        old.
+        """
         super().advance(captions, steps)
         now = time.perf_counter()
         if now - self._printed >= LINE_SECONDS:
@@ -159,7 +161,7 @@ class Bars(Silent):
         self._rich.start()
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """Add to what is done and update the bar."""
+        """Add captions (or other units) and steps to those done, and redraw the bar."""
         super().advance(captions, steps)
         if self._rich is not None:
             rate = self._captions / (time.perf_counter() - self._began)

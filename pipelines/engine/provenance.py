@@ -12,7 +12,7 @@ from negcap.pipelines.engine.manifest import hash_table, read_manifest
 
 
 def package() -> dict[str, str]:
-    """The version of this package, as `negcap_version`."""
+    """The version of negcap, as `negcap_version`, for the metadata of tables."""
     return {"negcap_version": version("negcap")}
 
 

@@ -90,7 +90,9 @@ def run_stage(
 
 
 def identify(stage: Stage | ReduceStage, run: Path, config: Any, metadata: Mapping[str, str], code: Code) -> Identity:
-    """What determines the stage's output. Raises FileNotFoundError when an input is missing or unfinished."""
+    """The identity of a stage's output: what determines its bytes. Raises FileNotFoundError when an input is missing or
+    unfinished.
+    """
     inputs = hash_inputs(stage.name, run, (stage.input, *stage.whole))
     return Identity(
         stage=stage.name,

@@ -28,15 +28,16 @@ Parts = Generator[Callable[[], StageResult], None, None]
 class SourceStage:
     """A stage that makes its shards, in order, from a source other than the shards of one table.
 
-    name: the subcommand. module: whose functions make the rows (see engine.code). outputs: as of a Stage; a result may
-    lack all tables but the last. config: plain JSON of what determines the rows. inputs: a name and a hash for each
-    file or table read. metadata: provenance (see Identity).
+    name: the subcommand. module: whose functions make the rows (see engine.code). outputs: the schemas of the tables
+    made, by name; the last is the primary table, and a result may lack all others. config: plain JSON of what
+    determines the rows. inputs: a name and a hash for each file or table read. metadata: provenance (see Identity).
+
     parts: yields, for each shard in order, a function that makes it, which is not called if the shard is up to date.
-    Nothing is written before the first is yielded, so errors of the source should be raised before.
-    shards: the number of shards; None if it is known only after reading: then old shards are kept only if all are
-    complete. unit: what progress counts; `parts` reports it. steps: steps of progress beyond one per shard, which
-    `parts` reports, too. intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
-    check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
+    Nothing is written before the first is yielded, so errors of the source should be raised before. shards: the number
+    of shards; None if it is known only after reading: then old shards are kept only if all are complete. unit: what
+    progress counts; `parts` reports it. steps: steps of progress beyond one per shard, which `parts` reports, too.
+    intact: whether the files that belong to a shard (pictures) are unchanged, given its index. check: called with the
+    summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
 
     name: str

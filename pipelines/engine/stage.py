@@ -49,12 +49,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """A stage that makes tables of a single shard from all shards of the table `input`.
+    """A stage that makes tables of a single shard from all shards of the table `input`, such as counts over a corpus.
 
     partial: (table, config) -> a small pyarrow table, for each shard, in a worker. combine: (list of such tables,
     config) -> one such table, in a worker; must be associative, because results are combined in a tree. finish: (the
     combined table, config, **whole) -> StageResult. spreads: whether `finish` gets another keyword argument, `spread`
-    (a Spread), to run its slow parts in the workers. Other fields: as of Stage. All three functions are importable.
+    (a Spread), to run its slow parts in the workers. All three functions are importable. name, outputs, columns, whole:
+    the subcommand, the schemas of the tables made, the input columns read (None: all), and tables that `finish` reads
+    besides, each a keyword argument of type WholeTable.
     """
 
     name: str
@@ -69,7 +71,7 @@ class ReduceStage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows, as of a Stage."""
+        """The functions that make the rows; their modules and imports are the stage's code (see engine.code)."""
         return (self.partial, self.combine, self.finish)
 
 

@@ -53,7 +53,11 @@ def measured(make: Callable[..., Any], shard: int, *given: Any) -> tuple[Any, Me
 
 
 def with_counts(line: Measured, counts: Mapping[str, int], retries: int) -> Measured:
-    """The same with what the stage counted, and the retries."""
+    """A measurement with what else is known of its shard.
+
+    counts: the counters of the stage (`captions`, `rejected.<reason>` …), from which its captions and refused
+    candidates are taken. retries: how often the shard was begun before.
+    """
     refused: Counter[str] = Counter()
     for name, count in counts.items():
         if name.startswith("rejected."):

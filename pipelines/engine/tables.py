@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING
 from negcap.pipelines.engine.errors import DamagedShardError
 from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.manifest import Manifest, manifest_of, receipts
-from negcap.pipelines.engine.shards import (
-    OLD_LAYOUT,
-    RECEIPTS,
-    list_shards,
-    old_receipts,
-    read_receipts,
-    shard_path,
-)
+from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipts, shard_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,11 +34,13 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Its table and file: `negatives/part-00000.parquet`."""
+        """The table and the file of the shard: `negatives/part-00000.parquet`."""
         return f"{self.path.parent.name}/{self.path.name}"
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Its rows: all columns, or those given that it has. Raises DamagedShardError unless it is as recorded."""
+        """The rows of the shard; columns: only those of them that it has. Raises DamagedShardError unless its bytes and
+        rows are as recorded.
+        """
         return read_shard(self.path, columns, sha256=self.sha256, rows=self.rows)
 
 
@@ -57,20 +52,32 @@ class WholeTable:
     sha256: str
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows; only these columns, if any are given. Raises as `shards`."""
+        """All rows of the table; columns: only these.
+
+        Raises FileNotFoundError when the table is gone, ValueError when it is unfinished, DamagedShardError when a
+        shard is missing, surplus, not as recorded, or not of the hash `sha256` any more.
+        """
         import pyarrow as pa
 
         return pa.concat_tables(shard.read(columns) for shard in self.shards())
 
     def shards(self) -> list[Shard]:
-        """The shards. Raises as `shards_of`, and DamagedShardError if they are not those of the hash any more."""
+        """The shards of the table, in order.
+
+        Raises FileNotFoundError when the table is gone, ValueError when it is unfinished, DamagedShardError when a
+        shard is missing or surplus, or when they are not those of the hash `sha256` any more.
+        """
         shards = shards_of(self.folder.parent, self.folder.name)
         if hash_value([shard.sha256 for shard in shards]) != self.sha256:
             raise DamagedShardError(f"{self.folder} was made anew while it was being used: run the same command again")
         return shards
 
     def check(self) -> None:
-        """Raise as `shards`, or DamagedShardError for a shard with other bytes than recorded."""
+        """Read the bytes of all shards, and raise DamagedShardError for one that is missing, surplus or has other bytes
+        than recorded.
+
+        Raises FileNotFoundError when the table is gone, ValueError when it is unfinished.
+        """
         for shard in self.shards():
             read_bytes(shard.path, shard.sha256)
 
@@ -78,7 +85,7 @@ class WholeTable:
 def has_table(run: Path, name: str) -> bool:
     """Whether a run has a table: its folder, with shards or with a manifest that lists some.
 
-    Raises ValueError as `manifest_of`.
+    Raises ValueError when its manifest is unreadable.
     """
     return bool(list_shards(run / name) or ((run / name).is_dir() and _listed(run, name, manifest_of(run, name))))
 
@@ -111,9 +118,11 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False, manifest: Manif
 
 
 def hash_finished(run: Path, name: str, manifest: Manifest | None = None) -> str:
-    """The hash of a finished table, as `hash_table`; no shard is read. manifest: the one that lists it, if it is known.
+    """The hash of a finished table, made of the recorded sha256 of its shards; no shard is read.
 
-    Raises as `shards_of` and `hash_table`, and DamagedShardError when a receipt is not the one in the manifest.
+    manifest: the one that lists the table, if it is known. Raises FileNotFoundError when the run has no such table,
+    ValueError when it is unfinished or its manifest or a receipt is missing or unreadable, DamagedShardError when a
+    shard is missing or surplus or a receipt is not the one in the manifest.
     """
     shards = shards_of(run, name, manifest=manifest)
     found = receipts(run, name, [shard.path for shard in shards])
@@ -143,9 +152,10 @@ def _command(manifest: Manifest) -> str:
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards in order, one at a time: all columns, or those given that it has.
+    """Read a table's shards in order, one at a time; columns: only those of them that it has.
 
-    Raises as `shards_of`, and DamagedShardError at a shard that is not as recorded.
+    Raises FileNotFoundError when the run has no such table, ValueError when it is unfinished or its manifest is missing
+    or unreadable, DamagedShardError when a shard is missing, surplus or not as recorded.
     """
     for shard in shards_of(run, name):
         yield shard.read(columns)

@@ -80,8 +80,7 @@ def join(results: Sequence[StageResult]) -> StageResult:
         counts.update(result.counts)
     names = first.tables
     return StageResult(
-        {name: pa.concat_tables([result.tables[name] for result in results]).combine_chunks() for name in names},
-        counts,
+        {name: pa.concat_tables([result.tables[name] for result in results]).combine_chunks() for name in names}, counts
     )
 
 
@@ -98,7 +97,9 @@ def collector_paused() -> Iterator[None]:
 
 
 def make_partial(job: Job, index: int, sha256: str) -> bytes:
-    """The partial result of a ReduceStage for shard `index` of its input, packed. sha256: of that shard."""
+    """The result of a ReduceStage's `partial` for shard `index` of its input, packed (see `pack`). sha256: of that
+    input shard.
+    """
     assert isinstance(job.stage, ReduceStage)
     table = job.read(index, sha256)
     with collector_paused():
@@ -106,14 +107,14 @@ def make_partial(job: Job, index: int, sha256: str) -> bytes:
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
-    """One call of a ReduceStage's `spread` (see Spread), with packed tables and a packed result."""
+    """One call that a ReduceStage makes in a worker by `spread` (see Spread): tables and result packed (see `pack`)."""
     job.code.check()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
 
 
 def combine_partials(stage: ReduceStage, config: Any, partials: list[bytes]) -> bytes:
-    """Combine several packed partial results of a ReduceStage into one."""
+    """Combine several results of a ReduceStage's `partial`, packed (see `pack`), into one by its `combine`."""
     return pack(stage.combine([unpack(part) for part in partials], config))
 
 

@@ -27,11 +27,7 @@ STARTS = 2  # attempts to start worker processes
 QUIETLY = "2s"
 # Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400. Dask's trim threshold makes
 # malloc fetch every array of 128 KiB or more from the system anew, which takes a fifth of the time of `balance`.
-MEMORY = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "MALLOC_TRIM_THRESHOLD_": 1 << 26,
-    "MALLOC_MMAP_THRESHOLD_": 1 << 24,
-}
+MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 24}
 
 
 def start(

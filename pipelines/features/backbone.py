@@ -16,7 +16,7 @@ PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 EXPECTED = "an ONNX model with one image input"
 NAMED = 8
 FLOATS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
-NEEDED = "photos need ONNX Runtime, onnx and Pillow: pip install negcap[features]"
+NEEDED = 'photos need ONNX Runtime, onnx and Pillow: pip install "negcap[features]"'
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,12 @@ REPORT_EVERY = 10_000
 
 @dataclass(frozen=True)
 class Work:
-    """What all calls of an ingest share.
+    """What all calls of an ingest, which run in workers, have in common.
 
-    run: the run's folder. folder: of the spill files. key, provenance: of the shards (see engine.shards.Origin).
-    outputs: the schemas of the tables, by name. parts, ranges, key_ranges: how many parts the source has, and how many
-    ranges of hashes of image_ids and of keys of `duplicates` there are (0: not known yet). shard_size: captions per
-    shard, at most (0: not known yet).
+    source, format, config: what is read, and how. run: the run's folder. folder: of the spill files. key, provenance:
+    of the shards (see engine.shards.Origin). code: to compare with the worker's. outputs: the schemas of the tables, by
+    name. parts, ranges, key_ranges: how many parts the source has, and how many ranges of hashes of image_ids and of
+    keys of `duplicates` there are (0: not known yet). shard_size: captions per shard, at most (0: not known yet).
     """
 
     source: str
@@ -75,7 +75,7 @@ class Work:
 
     @property
     def rows(self) -> pa.Schema:
-        """The schema of the rows that are read."""
+        """The schema of the spill files `rows`: the fields of a record, and the columns of the source to keep."""
         kept = self.outputs.get("source_columns")
         return rows_schema({} if kept is None else {name: kept.field(name).type for name in kept.names[2:]})
 
@@ -84,7 +84,9 @@ class Work:
         return self.folder / f"{name}-{number:05d}.arrow"
 
     def once(self, name: str, number: int, files: Sequence[Path], make: Any) -> dict[str, Any]:
-        """Make a call's files once, see `spill.once`."""
+        """Run `make`, which writes `files`, unless the call `name` with this number was finished before (see
+        `spill.once`); its result.
+        """
         self.code.check()
         self.folder.mkdir(parents=True, exist_ok=True)
         key = f"{self.key} {self.config.strict} {self.parts} {self.ranges} {self.key_ranges}"
@@ -92,7 +94,13 @@ class Work:
 
 
 def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str, Any]:
-    """Read part `number`: these files, or the whole source. Returns `rows`, `characters`, `first` rejected record."""
+    """Read part `number` of the source and write its captions, sorted by the hash of their image_id, and its rejected
+    records.
+
+    files: the files of the part; None: the whole source is one part. Returns `rows`, the number of records read,
+    `characters`, that of the characters in their captions, and `first`, the first rejected record (None if there is
+    none).
+    """
     rows, rejected, keys = (work.path(name, number) for name in ("rows", "rejected", "keys"))
     files_made = [rows, rejected, *([keys] if work.config.duplicates or work.config.near_duplicates else [])]
 
@@ -123,7 +131,7 @@ def _with_keys(blocks: Iterator[pa.RecordBatch], path: Path, near: bool) -> Iter
 def _records(work: Work, reader: Reader, files: Sequence[str] | None) -> Iterator[Any]:
     """The records of a part; of several files, none is begun when the limit of images has been reached."""
     for given in [None] if files is None else [[file] for file in files]:
-        yield from readers.read(work.source, work.format, work.config.reading, given)
+        yield from readers.read(work.source, work.format, work.config, given)
         if reader.full:
             return
 
@@ -139,7 +147,9 @@ def _reported(records: Iterator[Any], strict: bool) -> Iterator[Any]:
 
 
 def find_range(work: Work, number: int) -> dict[str, Any]:
-    """Find the duplicates among the captions with keys in one range."""
+    """Find the captions that repeat an earlier one, among those whose keys (see `ingestion.duplicates`) lie in range
+    `number`.
+    """
     path = work.path("duplicates", number)
 
     def make() -> dict[str, Any]:
@@ -155,7 +165,10 @@ def _keys(work: Work, number: int) -> tuple[int, int]:
 
 
 def group_range(work: Work, number: int) -> dict[str, Any]:
-    """Group the images of one range of hashes. Returns the `first` record that this rejects."""
+    """Bring together the captions of each image whose hash lies in range `number` of all hashes of image_ids.
+
+    Returns `first`: the first record that is rejected for what its image has already, None if there is none.
+    """
     kept, rejected = work.path("kept", number), work.path("refused", number)
 
     def make() -> dict[str, Any]:
@@ -173,7 +186,9 @@ def group_range(work: Work, number: int) -> dict[str, Any]:
 
 
 def plan_range(work: Work, low: int, high: int) -> int:
-    """How many shards the images with low <= home < high fill."""
+    """The number of shards that the images fill whose first caption has a position in the source from `low` to below
+    `high`.
+    """
     import pyarrow as pa
 
     rows = read_range(_kept(work), pa.schema([kept_schema(work.rows).field("home")]), low, high)
@@ -181,9 +196,11 @@ def plan_range(work: Work, low: int, high: int) -> int:
 
 
 def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
-    """Make the shards, from number `start`, of the images with low <= home < high; returns their receipts.
+    """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
+    `high`.
 
-    bad: the range of positions of rejected records that go into the first of them.
+    bad: the range of positions of the rejected records that are written with the first of these shards. Returns the
+    receipts of the shards, by table.
     """
     work.code.check()
     origin = Origin(work.key, work.provenance)

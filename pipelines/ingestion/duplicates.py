@@ -37,7 +37,11 @@ def duplicates_schema() -> pa.Schema:
 
 
 def keys_of(rows: pa.RecordBatch, near: bool) -> pa.Table:
-    """The keys of some rows (of `rows.rows_schema`); near: those of near duplicates as well."""
+    """The keys of captions, as rows of `keys_schema`: two captions with a key in common are duplicates.
+
+    rows: of `rows.rows_schema`. near: whether to give keys of near duplicates as well, one for each band of the
+    MinHash.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -53,7 +57,10 @@ def keys_of(rows: pa.RecordBatch, near: bool) -> pa.Table:
 
 
 def find(keys: pa.Table) -> pa.Table:
-    """The duplicates among captions, given all of them that have keys in some range: all but the first of a key."""
+    """The duplicates, as rows of `duplicates_schema`: of the captions with the same key all but the first.
+
+    keys: rows of `keys_schema`, all that there are with keys in some range.
+    """
     import numpy as np
     import pyarrow as pa
 

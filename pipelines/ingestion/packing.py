@@ -46,14 +46,18 @@ def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:
 
 
 def image_sizes(home: np.ndarray) -> np.ndarray:
-    """The number of captions of each image, in order of the images' homes, given the home of each row."""
+    """The number of captions of each image, in the order of `home`: for each caption, the position of its image's first
+    caption.
+    """
     import numpy as np
 
     return np.unique(home, return_counts=True)[1]
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Rows (of `Grouped.kept`) in order of home; those of an image must be in order."""
+    """Captions sorted by `home`, the position of their image's first caption; those of one image must be in order
+    already.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -61,13 +65,15 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def images_in_two_splits(rows: pa.Table) -> int:
-    """How many images have captions in more than one split, given rows in order."""
+    """The number of images with captions in more than one split; rows: captions, those of an image adjacent."""
     pairs = rows.group_by(["home", "split"]).aggregate([])
     return int((image_sizes(pairs["home"].to_numpy()) > 1).sum())
 
 
 def captions(rows: pa.Table, source_name: str) -> pa.Table:
-    """The table of captions of some rows. source_name: the first part of every caption_id."""
+    """The table captions (negcap.schemas.captions) of rows of `Grouped.kept`. source_name: the first part of every
+    caption_id.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -81,7 +87,9 @@ def captions(rows: pa.Table, source_name: str) -> pa.Table:
 
 
 def source_columns(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of the source that are kept, for the captions `built` of some rows."""
+    """The table source_columns, with the columns of the source to keep; rows: of `Grouped.kept`; built: the table
+    captions made of them.
+    """
     import pyarrow as pa
 
     keys = [built[name] for name in schema.names[:2]]

@@ -62,7 +62,12 @@ class Reader:
         self._bad: list[tuple[Any, ...]] = []
 
     def blocks(self, records: Iterable[Record | Rejected], stop_when_full: bool) -> Iterator[pa.RecordBatch]:
-        """The blocks of rows of all good records; stops when `full` if that is asked for."""
+        """Blocks of rows of the good records, each sorted by the hash of the image_id; the rejected records are given
+        to the writer.
+
+        stop_when_full: whether to stop as soon as `limit` images are complete, which is right if the captions of an
+        image are adjacent.
+        """
         waiting: list[tuple[Any, ...]] = []
         first = self._part << PART_BITS
         last_image, last_id = None, ""

@@ -30,7 +30,11 @@ def make_shards(
     progress: Progress,
     prepare: Callable[[], None],
 ) -> list[dict[str, Receipt]]:
-    """Make all shards; returns their receipts. prepare: called before the first is written."""
+    """Make all shards of an ingest; returns their receipts, by table, for each shard.
+
+    parts: the files of each part of the source, which one call reads; None: the whole source. prepare: called once
+    before the first shard is written.
+    """
     read = each(
         executor,
         read_part,
@@ -105,9 +109,10 @@ def each(
     counter: _Counter | None = None,
     done: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
-    """The results of function(*call) for each call. Raises the error of a call that fails.
+    """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.
 
-    counter: gets what calls report, and `done` of their results.
+    counter: a progress counter, which gets the captions that running calls report, and in the end `done(result)` of
+    them.
     """
     results: list[Any] = [None] * len(calls)
     try:

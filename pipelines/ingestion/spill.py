@@ -56,7 +56,9 @@ class BlockWriter:
 
 
 def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> None:
-    """Write all blocks, see `BlockWriter`."""
+    """Write record batches, each sorted by its first column (an unsigned 64-bit key), to a file, which is there when
+    all are written.
+    """
     with BlockWriter(path, schema) as writer:
         for block in blocks:
             writer.write(block)

@@ -33,7 +33,7 @@ Check = Callable[[Record], Rejected | None]
 
 
 def refusing(records: Iterable[Record | Rejected], checks: Sequence[Check]) -> Iterator[Record | Rejected]:
-    """The records; those that a check refuses are rejected."""
+    """The same records, in which a caption that a check refuses has become a rejected record."""
     for record in records:
         if type(record) is Record:
             yield next((bad for check in checks if (bad := check(record)) is not None), record)
@@ -42,7 +42,11 @@ def refusing(records: Iterable[Record | Rejected], checks: Sequence[Check]) -> I
 
 
 def checks(languages: tuple[str, ...], boilerplate: bool) -> list[Check]:
-    """The checks that are asked for. Raises as `in_languages`."""
+    """The checks of a caption's own text that are asked for, which refuse it or keep it.
+
+    languages: refuse those in other languages (see `in_languages`); none: do not check. Raises ValueError for a
+    language that is not known, ImportError without py3langid.
+    """
     return [*([_is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
 
 

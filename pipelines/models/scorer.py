@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-NEEDED = "a scorer needs PyTorch, transformers and safetensors: pip install negcap[scorer]"
+NEEDED = 'a scorer needs PyTorch, transformers and safetensors: pip install "negcap[scorer]"'
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.txt", "vocab.json")
 CAUSAL, MASKED = "causal", "masked"
 IGNORED = -1  # the label of a position whose token is not scored

@@ -84,14 +84,21 @@ def detect(source: str) -> str:
 
 
 def files(source: str, format: str, options: ReadOptions) -> list[str]:
-    """The files (paths or URLs) that are read for `source`, in order. Raises as `read`."""
+    """The files (paths or URLs) that are read for a source, in order.
+
+    Raises ValueError or FileNotFoundError, with one line that names the file, when the source cannot be read as
+    `format`.
+    """
     check_protocol(source)
     with naming(source):
         return reader_of(format).files(source, options)
 
 
 def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The types of the columns of `options.keep_columns`. Raises ValueError for a format without columns, as `read`."""
+    """The type of each column of `options.keep_columns` in the files of a source.
+
+    Raises ValueError for a format without columns, or when a file lacks a column or cannot be read.
+    """
     import pyarrow as pa
 
     if not options.keep_columns:
@@ -105,9 +112,10 @@ def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mappi
 
 
 def content(file: str, format: str = "") -> dict[str, Any]:
-    """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Raises as `read`.
+    """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Of an archive of
+    `format` webdataset, the hash is of the names of its members and the texts.
 
-    Of an archive, what is hashed are the names of its members and the texts.
+    Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read.
     """
     with naming(file):
         return webdataset.content(file) if format == "webdataset" else _content(file)

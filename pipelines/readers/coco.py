@@ -18,12 +18,16 @@ GROUPED = False
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: the source itself."""
+    """The files that a source in this format consists of: the file itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The annotations in file order; `line` is the annotation's number, from 1. Raises ValueError for broken JSON."""
+    """The captions of a COCO annotation file, one record each, in file order; `line` is the annotation's number, from
+    1.
+
+    Raises ValueError, naming the file, for broken JSON.
+    """
     name, split = name_of(source), split_in(source)
     file_names = {
         image["id"]: json_text(image["file_name"])

@@ -42,12 +42,12 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All these columns, each once."""
+        """The names of all these columns, each once."""
         return list(dict.fromkeys(name for name in (*self.others, self.caption, *self.kept) if name))
 
     @property
     def others(self) -> tuple[str | None, ...]:
-        """The columns of image, split, language, id and status."""
+        """The names of the columns of image, split, language, id and status, in this order; None: there is none."""
         return self.image, self.split, self.language, self.id, self.status
 
 
@@ -74,9 +74,10 @@ def choose(found: Sequence[str], options: ReadOptions, where: str) -> Columns:
 def record_of(
     chosen: Columns, where: tuple[str, int], text: Any, others: Sequence[Any], kept: tuple[Any, ...], usual: str
 ) -> Record | Rejected:
-    """The record of a row of the file and line `where`; a row without id or downloaded image is rejected.
+    """The record of one row of a table; a row without an id, or whose image was not downloaded, becomes a Rejected.
 
-    others: the values of `chosen.others`. usual: the language of captions if no column has it.
+    chosen: the columns of the table. where: file and line. text: the caption. others, kept: the values of the columns
+    `chosen.others` and `chosen.kept`. usual: the language of captions if no column has it.
     """
     image, split, language, id, status = others
     record = Record(*where, image, text, split, language if chosen.language else usual, None, id, kept)

@@ -20,7 +20,9 @@ _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The records of a file, in order; `line` is the first line of each. Raises ValueError when a column is missing."""
+    """The rows of a CSV or TSV file as records, in order; `line` is the first line of each. Raises ValueError when a
+    column is missing.
+    """
     header = next(lines(url, EXPECTED), "")
     delimiter = delimiter_of(header, options)
     found = [name.strip() for name in _cut(header, delimiter)]

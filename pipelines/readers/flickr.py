@@ -16,12 +16,14 @@ GROUPED = False
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: the source itself."""
+    """The files that a source in this format consists of: the file itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions in file order; empty lines are skipped."""
+    """The captions of a token file, one record each, in file order; empty lines are skipped, a line of another form is
+    rejected.
+    """
     name, split, language = name_of(source), split_in(source), options.language
     for line, content in enumerate(lines(source, EXPECTED), 1):
         key, tab, text = content.partition("\t")

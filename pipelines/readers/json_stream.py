@@ -45,7 +45,10 @@ def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
 
 
 def json_events(url: str, expected: str) -> Iterator[tuple[str, str, Any]]:
-    """The events of ijson's parser for a JSON file: (prefix, event, value). Raises as `json_items`."""
+    """The events of ijson's parser for a JSON file: (prefix, event, value).
+
+    Raises ValueError, naming the file and what was `expected`, when it is broken or nested more than 100 deep.
+    """
     import ijson
 
     with reading(url, expected, ijson.JSONError), open_bytes(url) as file:

@@ -18,14 +18,15 @@ GROUPED = True
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: the source itself."""
+    """The files that a source in this format consists of: the file itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The sentences in file order; `line` is the number of the sentence in the whole file, from 1.
+    """The captions of a `dataset_*.json`, one record each, in file order; `line` is the number of the caption in the
+    whole file, from 1.
 
-    Raises ValueError when the JSON is broken or cut short.
+    Raises ValueError, naming the file, when the JSON is broken or cut short.
     """
     name, count = name_of(source), 0
     for image in json_items(source, "images.item", EXPECTED):

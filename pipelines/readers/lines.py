@@ -19,12 +19,14 @@ _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: the source itself."""
+    """The files that a source in this format consists of: the file itself."""
     return [source]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions in file order; empty lines are skipped but counted in the line numbers."""
+    """The lines of a text file, one record each, in file order; empty lines are skipped but counted in the line
+    numbers.
+    """
     name, split = name_of(source), split_in(source)
     for line, text in enumerate(lines(source, EXPECTED), 1):
         if text.strip():

@@ -23,15 +23,16 @@ _ORDER = {split: order for order, split in enumerate(("train", "val", "dev", "te
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: for each split, its image list, then its caption files."""
+    """The files of a Multi30K folder that are read: for each split, its image list, then its caption files."""
     return [url for images, captions in _splits(source, options).values() for url in (images, *captions)]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions, image by image, the train split first; those of an image sorted by language, then by file.
+    """The captions of a Multi30K folder, one record each: image by image, the train split first; those of an image
+    sorted by language, then by file.
 
-    Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when
-    the folder lacks the language or an image list.
+    Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when the folder
+    lacks the language or an image list.
     """
     for split, (image_list, captions) in _splits(source, options).items():
         sources = [name_of(url) for url in captions]

@@ -60,11 +60,12 @@ class Rejected(NamedTuple):
 class ReadOptions:
     """How to read a source: the columns of a table, and the language of the captions.
 
-    Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names.
-    language: ISO 639-1 code, stored with every caption. A Multi30K folder has captions in several languages: those in
-    this one are read, or `all`. language_column: the column with each caption's code; empty: all are in `language`.
-    id_column: the column that identifies images; empty: `uid` or `key` of tables whose
-    image column is of URLs. keep_columns: names of columns whose values are kept with each caption.
+    Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names. image_column,
+    caption_column, split_column: of a table. language: ISO 639-1 code, stored with every caption; a Multi30K folder has
+    captions in several languages: those in this one are read, or `all`. language_column: the column with each caption's
+    code; empty: all are in `language`. id_column: the column that identifies images by names, URLs or whole numbers;
+    empty: `uid` or `key` of tables whose image column is of URLs, else the file names of the images do. keep_columns:
+    columns of a table, or fields of the JSON in WebDataset tars, whose values are kept in the table source_columns.
     """
 
     image_column: str = ""

@@ -43,9 +43,10 @@ _DECODE = json.JSONDecoder().decode
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: the source, the tables in a folder, or those that match a pattern.
+    """The table files that a source consists of: the file itself, the tables in a folder, or those that match a
+    pattern, in order.
 
-    Raises ValueError for mixed kinds.
+    Raises ValueError if they are of several kinds (CSV and Parquet, say).
     """
     if is_pattern(source):
         urls = matching(source)
@@ -63,13 +64,20 @@ def files(source: str, options: ReadOptions) -> list[str]:
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The rows, file by file; `line` is the line number, in JSON lists and Parquet the row number, from 1."""
+    """The rows of all tables of a source, file by file, as records; `line` is the line number, in JSON lists and
+    Parquet the row number, from 1.
+    """
     for url in files(source, options):
         yield from file_records(source, url, options)
 
 
 def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The rows of one file of a source, as `records` gives them."""
+    """The rows of one table file as records; `line` is the line number, in JSON lists and Parquet the row number, from
+    1.
+
+    source: the folder or pattern that the file `url` belongs to, for the names of records. Raises ValueError, naming
+    the file, when it is broken or lacks a column.
+    """
     named_split = split_in(url)
     name, shown = name_of(url), name_in(source, url)
     for record in KINDS[kind_of(url)](url, options):
@@ -143,11 +151,7 @@ def _json_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
 
 
 def _object_rows(
-    items: Iterable[Any],
-    url: str,
-    options: ReadOptions,
-    decode: Callable[[Any], Any],
-    text: Callable[[Any], Any],
+    items: Iterable[Any], url: str, options: ReadOptions, decode: Callable[[Any], Any], text: Callable[[Any], Any]
 ) -> Iterator[Record | Rejected]:
     """Records of objects, whose columns are the keys of the first.
 
@@ -199,9 +203,9 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> colum
 def rows_of(
     batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str
 ) -> Iterator[Record | Rejected]:
-    """The rows of Arrow record batches as records of the source `name`; `line` is the row number, from 1.
+    """The rows of Arrow record batches as records; `line` is the row number, from 1.
 
-    language: of the captions if no column has it.
+    chosen: the columns to read. name: of the source, in the records. language: of the captions if no column has it.
     """
     line = 0
     for batch in batches:

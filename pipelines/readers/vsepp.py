@@ -22,12 +22,12 @@ SPLIT_ORDER = {split: order for order, split in enumerate(("train", "val", "dev"
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The files that `records` reads: for each split, its captions, then its image list if there is one."""
+    """The files of VSE++'s layout that are read: for each split, its captions, then its image list if there is one."""
     return [url for captions, images in _splits(source).values() for url in (captions, images) if url]
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions in file order, the train split first.
+    """The captions of VSE++'s layout, one record each, in file order, the train split first.
 
     Raises ValueError when a file does not have five lines for each image.
     """

@@ -40,7 +40,9 @@ MAX_BYTES = 1 << 20  # of a text or JSON member
 
 
 def files(source: str, options: ReadOptions) -> list[str]:
-    """The archives that `records` reads: the source, those in a folder, or those that match a pattern."""
+    """The tar archives that a source consists of: the file itself, those in a folder, or those that match a pattern, in
+    order.
+    """
     if is_pattern(source):
         return matching(source)
     if not is_folder(source):
@@ -49,13 +51,19 @@ def files(source: str, options: ReadOptions) -> list[str]:
 
 
 def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The samples, archive by archive; `line` is the number of the sample in its archive, from 1."""
+    """The captions of all archives of a source, one record each, archive by archive; `line` is the number of the sample
+    in its archive, from 1.
+    """
     for url in files(source, options):
         yield from file_records(source, url, options)
 
 
 def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The samples of one archive, as `records` gives them. Raises ValueError when it is broken or has no captions."""
+    """The captions of one tar archive, one record each; `line` is the number of the sample in the archive, from 1.
+
+    source: the folder or pattern that the archive `url` belongs to, for the names of records. Raises ValueError when it
+    is broken or has no captions.
+    """
     name, split = name_in(source, url), split_in(url)
     chosen = None
     for line, (key, image, fields) in enumerate(_samples(url), 1):
@@ -72,7 +80,9 @@ def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record
 
 
 def content(url: str) -> dict[str, Any]:
-    """What identifies an archive: its name, its `bytes`, and the sha256 of its members' names and of what is read."""
+    """What identifies the captions of an archive: its name (`file`), its size in `bytes`, and `sha256`, a hash of the
+    names of its members and of the texts read.
+    """
     digest = hashlib.sha256()
     for member, read in _members(url):
         digest.update(repr((member, read)).encode())

@@ -136,7 +136,7 @@ def _state(run: Path, manifest: Manifest | None) -> str:
 
 
 def print_info(info: RunInfo, stream: TextIO) -> None:
-    """Print a description of a run to a stream."""
+    """Print what a run contains, its tables first, as text for people."""
     console = console_of(stream)
 
     def line(label: str, text: str) -> None:

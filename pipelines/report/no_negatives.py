@@ -15,10 +15,10 @@ ENGLISH = 0.5
 
 
 def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, int], operators: Sequence[str]) -> str:
-    """The most likely reason why the captions in `parses` have no negatives, and what helps.
+    """The most likely reason why these captions have no negatives, and what helps, in one line.
 
-    entries: the number of entries of the lexicon. refused: the number of refused candidates by reason. operators: the
-    names of the operators that were run.
+    parses: the captions, parsed. entries: how many words the lexicon has. refused: the number of refused candidates by
+    reason. operators: the names of the operators that were run.
     """
     if not parses.num_rows:
         return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"

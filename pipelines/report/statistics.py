@@ -28,7 +28,9 @@ HEAD = (
 
 
 def write_page(run: Path) -> Path | None:
-    """Write `RUN/_statistics/README.md` from the lines of all stages and return its path; None if there are none."""
+    """Write `RUN/_statistics/README.md`, a page on the speed of a run's stages, and return its path; None if nothing
+    was measured.
+    """
     stages = {name: lines for name in measured_stages(run) if (lines := read_statistics(run, name))}
     if not stages:
         return None
@@ -38,7 +40,7 @@ def write_page(run: Path) -> Path | None:
 
 
 def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
-    """The page in Markdown, given the lines of each stage of the run `name`."""
+    """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
     parts = [f"# Work on {name}\n", _table(HEAD, [_row(stage, lines) for stage, lines in stages.items()])]
     for stage, lines in stages.items():
         refused: Counter[str] = Counter()

@@ -31,7 +31,7 @@ def counts_below(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {name.removeprefix(f"{prefix}."): n for name, n in counts.items() if name.startswith(f"{prefix}.")}
 
 
-def percent(part: int, whole: int) -> str:
+def percent(part: float, whole: float) -> str:
     """`part` of `whole` in percent, with one decimal: "97.3 %"; a dash if `whole` is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
 

@@ -15,10 +15,7 @@ from negcap.pipelines.scenes.world import CONTAINERS, SIDE, Scene, Thing
 
 SCALE = 2
 HORIZON = 150
-GROUNDS = {
-    "outdoors": ((178, 216, 240), (150, 190, 120)),
-    "indoors": ((236, 226, 206), (196, 172, 146)),
-}
+GROUNDS = {"outdoors": ((178, 216, 240), (150, 190, 120)), "indoors": ((236, 226, 206), (196, 172, 146))}
 # Drawing order of the slots: later things cover earlier ones.
 SHAPES = THINGS | CREATURES
 ORDER = ("above", "behind left", "behind right", "", "under", "in", "on", "left", "right", "front")

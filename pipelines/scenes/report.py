@@ -57,7 +57,9 @@ class Tally:
         )
 
     def add(self, row: Mapping[str, str], scene: Scene) -> None:
-        """Judge one more row and count the answer."""
+        """Judge one more text of the operator by the facts of its scene, and count the answer. row: with the column
+        `text`.
+        """
         answer, reason, agrees = judge(row["text"], scene)
         if not agrees:
             self.disagreeing, self.disagrees = self.disagreeing + 1, self.disagrees or row["text"]

@@ -51,7 +51,6 @@ FROM_ANCHOR: dict[str, Mapping[str, Verdict]] = {
     "behind right": _table(FRONT, BESIDE),
     "above": _table(UNDER, NEARNESS),
 }
-INVERSE = {**dict.fromkeys(LEFT, RIGHT), **dict.fromkeys(RIGHT, LEFT)}
 
 
 def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:

@@ -124,7 +124,7 @@ class Thing(NamedTuple):
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Its size, colour and pattern, as far as it has them."""
+        """Size, colour and pattern of the thing, as far as it has them."""
         return tuple(word for word in (self.size, self.colour, self.pattern) if word)
 
 

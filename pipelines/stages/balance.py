@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from negcap.augment.truth.estimates import MAX_P_TRUE, check_max_p_true
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
@@ -28,12 +29,12 @@ PART = 500  # number of captions of the sample in one call of a worker
 
 @dataclass(frozen=True)
 class BalanceConfig:
-    """How the factors are fitted: on a random sample of images with about `sample` captions in all.
+    """How the weights that balance words are fitted: on a random sample of images with about `sample` captions in all.
 
-    max_true: the highest estimated probability that a negative is true; see negcap.augment.generate.Settings. lexicon:
-    "own" to fit the factors, or the path of a balance table (a Parquet file, or the folder `balance` of a run) to use
-    as it is. backoff: the path of a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample. cloze: the
-    file of the cloze model that draws; None: the shipped one. Raises ValueError if sample is below 1 or max_true is not
+    max_true: the highest estimated probability that a negative is true, as for negatives. lexicon: "own" to fit the
+    weights, or the path of a balance table (a Parquet file, or the folder `balance` of a run) to use as it is. backoff:
+    the path of a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample. cloze: the file of the cloze
+    model that draws replacements; None: the shipped one. Raises ValueError if sample is below 1 or max_true is not
     between 0 and 1.
     """
 
@@ -44,13 +45,14 @@ class BalanceConfig:
     cloze: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.sample < 1:
-            raise ValueError(f"sample must be >= 1, was: {self.sample}")
+        at_least(self, 1, ("sample",))
         check_max_p_true(self.max_true)
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
-    """The captions of one shard that may be in the sample; empty if the table is given instead of fitted."""
+    """The captions of one shard of parses that may be in the sample to fit on; none if the config gives a balance
+    table.
+    """
     return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.sample)
 
 
@@ -73,12 +75,14 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
-    """The sample, from the captions that several shards offer for it."""
+    """The sample to fit on, from the captions that several shards offer for it (see `sample_shard`)."""
     return first_images(tables, config.sample)
 
 
 def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
-    """The rows of the first images by `train` and `order`: the fewest images with at least `sample` captions."""
+    """The fewest images with at least `sample` captions in all, as rows, in the order of the columns `train` and
+    `order` (see `sample_images`).
+    """
     import pyarrow as pa
 
     table = pa.concat_tables(tables)
@@ -93,21 +97,21 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
 
 
 def in_train_splits(table: pa.Table) -> pa.Table:
-    """The rows of a sample that are in train splits; all rows if none is."""
+    """The rows that are in train splits (column `train` 0, see `sample_images`); all rows if none is."""
     import pyarrow.compute as pc
 
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
 
 
 def captions_by_image(table: pa.Table) -> list[list[Caption]]:
-    """The captions of a sample as one list per image; only those in train splits, if there are any."""
+    """The captions of a table of parses as one list per image; only those in train splits, if there are any."""
     from negcap.augment.caption import by_image, from_parses
 
     return by_image(from_parses(in_train_splits(table)))
 
 
 def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
-    """Cut a sample into parts of at least `size` captions (the last may have fewer), never within an image."""
+    """Cut a table of captions into parts of at least `size` rows (the last may have fewer), never within an image."""
     import numpy as np
 
     images = table["image_id"].to_numpy()
@@ -119,7 +123,10 @@ def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The exchanges in a part of the sample: columns `kind` (an index into BALANCED) and those of Exchanges."""
+    """The exchanges of words that negatives of these captions would make, from which the weights are fitted.
+
+    table: parses. Returns the columns of negcap.augment.exchanges.Exchanges, and `kind`, an index into BALANCED.
+    """
     import pyarrow as pa
 
     from negcap.augment.exchanges import exchanges
@@ -135,9 +142,10 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """Fit the factors of all entries of every balanced kind, on train captions if there are any.
+    """Fit one weight for each replaceable word, so that words enter captions as often as they leave them.
 
-    The counter `captions` is the number of captions that they are fitted on.
+    table: the sample (see `combine`), of which train captions are used if there are any. The counter `captions` is the
+    number of captions used.
     """
     import numpy as np
     import pyarrow as pa

@@ -122,7 +122,9 @@ def _existing(path: Path, name: str) -> Path:
 def ingest(
     source: str, run: Path, config: Any, progress: Progress, overwrite: bool, executor: Executor | None = None
 ) -> Ingested:
-    """Read the captions of a source into a run; see negcap.pipelines.stages.ingest."""
+    """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
+    see.
+    """
     from negcap.pipelines.stages import ingest as stage
 
     metadata = provenance.package()
@@ -132,7 +134,11 @@ def ingest(
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
-    """Run a stage (or the stages of a verb) on the tables of a run; returns the counters of the last. See run_stage."""
+    """Run a stage, or the stages of a verb, on the tables of a run; returns the counters of the last one.
+
+    Raises FileNotFoundError when an input is missing, OtherConfigError when the output was made from something else and
+    `overwrite` is not set, EngineError when a shard fails.
+    """
     module = import_module(f"negcap.pipelines.stages.{verb}")
     stages: tuple[Stage | ReduceStage, ...] = getattr(module, "STAGES", None) or (module.STAGE,)
     counts: dict[str, int] = {}
@@ -185,10 +191,13 @@ def judge_proposals(
     anew: bool,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Run the stages that a stage which judges proposals reads, then that stage; returns its counters.
+    """Judge a run's proposals: bring up to date the tables that this needs (parses, lexicon, truth), then run `stage`;
+    its counters.
 
     options: of these stages, as flags; those that are not set are None. anew: whether to bring tables up to date that
-    the run has already, else they are taken as they are. Raises as `run_stage`.
+    the run has already, else they are taken as they are. Raises FileNotFoundError when an input is missing,
+    OtherConfigError when a table was made from something else and `overwrite` is not set, EngineError when a shard
+    fails.
     """
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):

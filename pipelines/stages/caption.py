@@ -74,7 +74,7 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
 
 @lru_cache(maxsize=2)
 def cached_images(captions: WholeTable) -> CaptionedImages:
-    """The images of a run, read once per process and version of the table captions."""
+    """The images of a run, from its table captions; read once per process and content of the table."""
     from negcap.pipelines.models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
@@ -155,7 +155,7 @@ def _captions(image: np.ndarray, ids: pa.Array, text: pa.Array, known: Captioned
 
 
 def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:
-    """The counters in one line. Raises ValueError when there was no image to caption."""
+    """The counters of the stage in one line, for the user. Raises ValueError when there was no image to caption."""
     if not counts.get("images"):
         raise ValueError(
             f"splits must have images with features, have none: {', '.join(config.splits) or 'by default'}"

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
@@ -39,14 +40,12 @@ class ComponentsConfig:
     concreteness: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.min_count is not None and self.min_count < 1:
-            raise ValueError(f"min_count must be >= 1, was: {self.min_count}")
+        at_least(self, 1, ("min_count",))
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The components of a shard.
-
-    Counters: captions, objects, attributes, relations; `without.<kind>`, the captions that have none of a kind.
+    """The scene graph components of each caption in a shard of parses. Counters: captions, objects, attributes,
+    relations; `without.<kind>`, the captions that have none of a kind.
     """
     from negcap.augment.components.table import tabulate
 
@@ -83,17 +82,18 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
-    """The sum of the counts of several shards."""
+    """The sum of the counts of several shards (tables as of `count_shard`)."""
     from negcap.augment.components.vocabulary import add
 
     return add(tables, TRAIN)
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The vocabulary, counted in the train captions, or in all captions if none is in a train split.
+    """The table component_vocabulary: components that are frequent in the train captions, or in all captions if none is
+    in a train split.
 
-    Counters: captions (that were counted), train_only (1 if only train captions), min_count, and the entries of each
-    kind.
+    counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
+    captions), min_count, and the number of components of each kind.
     """
     import pyarrow.compute as pc
 
@@ -115,7 +115,9 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
 
 @lru_cache(maxsize=2)
 def load_exclusions(vocabulary: WholeTable) -> Exclusions:
-    """The index that finds exclusions for a vocabulary, cached by the content of the table."""
+    """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
+    content.
+    """
     from negcap.augment.components.exclusions import Exclusions
     from negcap.augment.components.vocabulary import ComponentVocabulary
 

@@ -65,7 +65,7 @@ def make_counterparts(
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError("scenes need Pillow: pip install negcap[features]") from error
+        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
     inputs = hash_inputs(NAME, run, INPUTS)
     shards = shards_of(run, "negatives")
 

@@ -25,7 +25,7 @@ _, GENERATED = ORIGINS  # the origin of generated captions, and the name of thei
 
 @dataclass(frozen=True)
 class EnlargeConfig:
-    """extra: the table with captions to add to the run's own."""
+    """Which captions are added. extra: the table with captions to add to the run's own, such as `generated`."""
 
     extra: str = GENERATED
 

@@ -79,7 +79,10 @@ class FeaturesConfig:
 
 
 def open_source(source: Path, config: FeaturesConfig) -> Source:
-    """The Source of features for a folder, file or run. Raises as `make_features`."""
+    """The Source of features for a folder of arrays or photos, one array file, or a run whose captions name photos.
+
+    Raises FileNotFoundError or ValueError, with one line that names the file, when it cannot be read.
+    """
     if config.onnx is None:
         from negcap.pipelines.features.arrays import Arrays
 

@@ -84,11 +84,10 @@ def ingest(
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
     web_text.checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
-    options = config.reading
-    files = readers.files(source, format, options)
+    files = readers.files(source, format, config)
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
-    kept = readers.kept_types(format, files, options)
+    kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}

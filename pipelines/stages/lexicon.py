@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, StageResult
 from negcap.pipelines.tables.corpus import given_table
 from negcap.schemas.lexicon import LEXICON
@@ -38,13 +39,14 @@ class LexiconConfig:
     backoff: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.min_count is not None and self.min_count < 1:
-            raise ValueError(f"min_count must be >= 1, was: {self.min_count}")
+        at_least(self, 1, ("min_count",))
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """The counts of a shard: the columns of negcap.schemas.lexicon, and `train` (bool), whether counted in a train
-    split.
+    """How often the captions of a shard use each word in each place (its grammatical context).
+
+    Columns: those of negcap.schemas.lexicon, and `train` (bool): whether counted in a train split. Empty if the config
+    gives a lexicon.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -65,7 +67,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
-    """The sum of the counts of several shards."""
+    """The sum of the counts of several shards (tables as of `count_shard`)."""
     import pyarrow as pa
 
     keys = ["train", *LEXICON.names[:3]]
@@ -75,11 +77,12 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
-    """The lexicon: frequent, usable entries of the train captions, or of all captions if none is in a train split.
+    """The lexicon table: words that are frequent and usable in the train captions, or in all captions if none is in a
+    train split.
 
-    Counters: captions (that were counted), train_only (1 if only train captions), min_count, given (1 for a lexicon
-    that was not counted), blended (1 with a backoff), and the number of usable nouns, prepositions, numerals,
-    attributes and verbs.
+    counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
+    captions), min_count, given (1 for a lexicon that was not counted), blended (1 with a backoff), and the number of
+    usable nouns, prepositions, numerals, attributes and verbs.
     """
     import pyarrow.compute as pc
 
@@ -146,10 +149,5 @@ def _words(path: Path | None) -> frozenset[str] | None:
 
 
 STAGE = ReduceStage(
-    name="lexicon",
-    input="parses",
-    outputs={"lexicon": LEXICON},
-    partial=count_shard,
-    combine=add,
-    finish=choose,
+    name="lexicon", input="parses", outputs={"lexicon": LEXICON}, partial=count_shard, combine=add, finish=choose
 )

@@ -215,12 +215,12 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> Rows:
-    """The negatives of an operator in the configured splits: per caption, the first `candidates`, in order drawn.
+    """The negatives of an operator, by caption: of each caption in the configured splits the first `candidates`, in the
+    order drawn.
 
-    shards: which shards of the table to read.
-
-    False denials are selected beside a true denial in the same place of their caption, as in
-    `negcap.pipelines.quality.bias.read_all`, and their flow is from the word of the caption to what that one denies.
+    shards: which shards of the table negatives to read. A false denial is set beside a true
+    denial in the same place of its caption, if the run has true denials: it then counts as a negative of that one, and
+    its flow is from the word that it denies itself to the word that the true one denies.
     """
     import pyarrow.compute as pc
 

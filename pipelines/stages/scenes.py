@@ -50,7 +50,7 @@ class ScenesConfig:
 
 
 def outputs() -> dict[str, pa.Schema]:
-    """The schemas of the tables made, by name; the table with the manifest is the last."""
+    """The schemas of the tables that make up a run of scenes, by name; the last is the primary table."""
     from negcap.pipelines.scenes.network import GRID, POOLED
 
     return {
@@ -79,7 +79,7 @@ def make_scenes(
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError("scenes need Pillow: pip install negcap[features]") from error
+        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
     from negcap.pipelines.scenes.network import NAME as BACKBONE
 
     starts = range(0, config.images, SHARD_SIZE)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from negcap.pipelines.engine.bounds import at_least
 from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
@@ -35,14 +36,14 @@ class TruthConfig:
     cloze: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.truth_sample < 1:
-            raise ValueError(f"truth_sample must be >= 1, was: {self.truth_sample}")
+        at_least(self, 1, ("truth_sample",))
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
-    """The captions of one shard that may be in the sample; empty if the table is given instead of counted.
+    """The captions of one shard of parses that may be in the sample to count on; none if the config gives a truth
+    table.
 
-    Captions without siblings tell nothing; where only some images have several captions, the sample is of these.
+    Captions without siblings (other captions of the image) tell nothing, so the sample is of images with several.
     """
     from negcap.augment.truth.fit import with_siblings
 
@@ -50,14 +51,16 @@ def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
-    """The sample, from the captions that several shards offer for it."""
+    """The sample to count on, from the captions that several shards offer for it (see `sample_shard`)."""
     return first_images(tables, config.truth_sample)
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """Count and calibrate, on train captions if there are any.
+    """The table truth: how often captions of an image state both of two things, and the calibration of estimates from
+    it.
 
-    Counters: captions (that were counted), given (1 if none were), blended (1 if they were added to a reference).
+    table: the sample (see `combine`), of which train captions are used if there are any. Counters: captions (that were
+    counted), given (1 if none were, since the config gives a table), blended (1 if they were added to a reference).
     """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
@@ -89,7 +92,9 @@ def origin(counts: Mapping[str, int]) -> str:
 
 
 def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """Call `function` with tables and the lexicon, in a worker. `given` are the tables, and last the config."""
+    """Call `function` in a worker with the tables `given` and the lexicon, which is read there; the last of `given` is
+    the config.
+    """
     *tables, config = given
     return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))
 

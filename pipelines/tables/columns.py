@@ -35,9 +35,10 @@ def read_columns(shard: Shard, columns: Sequence[str], optional: Sequence[str] =
 
 
 def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Read these columns of a table of a run, one table per shard.
+    """Read these columns of a table of a run, one pyarrow table per shard.
 
-    Raises as `shards_of`; the errors of `read_columns` come while iterating.
+    Raises FileNotFoundError when the run has no such table and ValueError when it is unfinished; while iterating,
+    ValueError for a column that is missing, DamagedShardError for a shard that is not as recorded.
     """
     return (read_columns(shard, columns) for shard in shards_of(run, table))
 
@@ -51,7 +52,8 @@ def check_file_name(what: str, name: str) -> None:
 def splits_of(run: Path) -> tuple[str, ...]:
     """The splits of a run's captions in order of first occurrence; captions without a split are in `unsplit`.
 
-    Raises FileNotFoundError if the run has no captions, and as `shards_of`.
+    Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished or the name of a split cannot
+    name a file.
     """
     if not has_table(run, "captions"):
         raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
@@ -64,8 +66,8 @@ def splits_of(run: Path) -> tuple[str, ...]:
 def operators_of(run: Path, splits: Sequence[str] | None = None, table: str = "negatives") -> dict[str, str]:
     """The operators that have rows in these splits (None: in any split), sorted, mapped to their families.
 
-    Raises FileNotFoundError if the run has no such table, ValueError if the name of an operator or family cannot name a
-    file, and as `shards_of`.
+    Raises FileNotFoundError if the run has no such table, ValueError if it is unfinished or the name of an operator or
+    family cannot name a file.
     """
     verb = f"negcap {'refine' if table == 'refined' else table} {run}"
     if not has_table(run, table):

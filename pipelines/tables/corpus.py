@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
-    """The lexicon of a run, from its table; entries are drawn from it by `cloze`."""
+    """The lexicon of a run, from its table `lexicon`; replacements are drawn from it by `cloze` (None: the shipped
+    cloze model).
+    """
     from negcap.augment.lexicon.lexicon import Lexicon
 
     return Lexicon.from_table(lexicon.read(), cloze)
@@ -28,9 +30,10 @@ def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
 
 @lru_cache(maxsize=1)
 def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: ClozeModel | None = None) -> Truth:
-    """The estimates of a run that replacements from its lexicon are true; see negcap.augment.truth.
+    """The estimates of a run that a negative is true of its image after all, from its tables `lexicon` and `truth`.
 
-    max_true: the highest probability of being true that a negative may have. cloze: of the lexicon.
+    max_true: the highest probability of being true that a negative may have. cloze: the cloze model of the lexicon;
+    None: the shipped one.
     """
     from negcap.augment.truth.estimates import Truth
 
@@ -39,15 +42,17 @@ def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: Cloze
 
 @lru_cache(maxsize=1)
 def load_balanced(lexicon: Readable, balance: Readable, cloze: ClozeModel | None = None) -> Lexicon:
-    """The lexicon of a run with the balance factors of its table `balance`."""
+    """The lexicon of a run (see `load_lexicon`) with the weights of its table `balance`, so that words enter captions
+    as often as they leave them.
+    """
     return load_lexicon(lexicon, cloze).balanced(balance.read())
 
 
 def given_table(path: Path, schema: pa.Schema) -> pa.Table:
     """Read a table from a Parquet file, or from a run's folder of its shards, cast to `schema`.
 
-    Raises FileNotFoundError if there is no file, ValueError if the columns differ from those of `schema`, and for a
-    folder as `shards_of`.
+    Raises FileNotFoundError if there is no file or table, ValueError if the columns differ from those of `schema` or
+    the table is unfinished, DamagedShardError for a shard that is not as recorded.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -29,7 +29,7 @@ def true_denials(run: Path) -> Callable[[Shard], Denials] | None:
 
     A false denial differs from its caption in the word "not" or "without", which says nothing about a reader of images;
     a true denial has such a word as well. None if the run has no true denials: then negatives are compared with their
-    captions. Raises as `shards_of`.
+    captions. Raises ValueError if the table of them is unfinished.
     """
     if not has_table(run, "positives"):
         return None

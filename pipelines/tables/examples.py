@@ -60,7 +60,7 @@ class Example(NamedTuple):
 
 
 def other_wordings(example: Example) -> list[str]:
-    """The other captions of the image whose text differs (ignoring case)."""
+    """The other captions of an example's image whose text differs from its own (ignoring case)."""
     return [text for _, text in example.siblings if text.casefold() != example.text.casefold()]
 
 
@@ -68,12 +68,12 @@ Prepare = Callable[[list[Example]], list[Example]]
 
 
 def with_negatives(examples: list[Example]) -> list[Example]:
-    """Those captions of an image that have negatives."""
+    """Those examples (captions of one image) that have negatives."""
     return [example for example in examples if example.negatives]
 
 
 def all_captions(examples: list[Example]) -> list[Example]:
-    """All captions of an image, also those without negatives."""
+    """The same examples (captions of one image), also those without negatives."""
     return examples
 
 
@@ -93,12 +93,12 @@ ALL = Draws()
 
 @dataclass(frozen=True)
 class Selection:
-    """Splits, operators and negatives of a run.
+    """Captions of a run and the negatives of each that are to be published or scored.
 
-    draws: which negatives of each caption and operator; prepare: keeps those captions of an image that a format can
-    hold; table: "negatives", "refined", or "" for captions without negatives; left_out: caption_ids not to publish;
-    accepted: the only negative_ids to publish, None for all;
-    p_true: by negative_id, to publish instead of the estimate in the table.
+    run: its folder. splits, operators: of which. draws: which negatives of each caption and operator. prepare: keeps
+    those captions of an image that a format can hold. table: "negatives", "refined", or "" for captions without
+    negatives. left_out: caption_ids to leave out. accepted: the only negative_ids to take, None for all. p_true: by
+    negative_id, instead of the estimate in the table.
     """
 
     run: Path

@@ -47,9 +47,10 @@ class Images:
             raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
 
     def find(self, image: str) -> str | None:
-        """The path in the folder of an image: as given, or its file name alone, with or without a suffix.
+        """The path in the folder of an image: as given, or its file name alone, with or without a suffix; None if there
+        is no such file.
 
-        None if there is no such file. Raises ValueError as `safe_path` does.
+        Raises ValueError for a path that is empty, absolute, or leaves the folder.
         """
         path = PurePosixPath(safe_path(image))
         for name in dict.fromkeys((str(path), path.name)):
@@ -72,7 +73,7 @@ def _full_box(file: Path) -> Box:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
-        raise ImportError("image sizes need Pillow: pip install negcap[publish]") from error
+        raise ImportError('image sizes need Pillow: pip install "negcap[publish]"') from error
     try:
         with Image.open(file) as image:
             return Box(0, 0, *image.size)

@@ -1,7 +1,5 @@
 """negcap.torch: the same batches for any number of workers and ranks; OpenCLIP's trainer with negatives."""
 
-import importlib
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +9,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from negcap.torch import Batch, Negatives
-from tests.conftest import ROOT
+from tests.docs.pages import FOLDER, blocks
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 14, 5
+PAGE = FOLDER / "how-to" / "contrast.md"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +100,7 @@ def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
         ({"negatives": 0}, "negatives must be >= 1, was: 0"),
         ({"split": "dev"}, "must have captions of split dev with negatives, has none"),
         ({"operators": "verb"}, "must have captions of split train with negatives of these operators, has none"),
-        ({"refined": True}, "has no refined: run negcap build first"),
+        ({"refined": True}, "has no refined: run negcap refine first"),
         ({"rank": 2, "ranks": 2}, "rank must be from 0 to 1, was: 2"),
         ({"transform": len}, "a transform needs the image files: images=FOLDER"),
     ],
@@ -111,11 +110,13 @@ def test_what_cannot_be_is_named(given: dict[str, Any], message: str, run: Path)
         Negatives(run, **given)
 
 
-@pytest.fixture
-def snippet(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "docs" / "snippets")
-    yield importlib.import_module("open_clip_negatives")
-    del sys.modules["open_clip_negatives"]
+@pytest.fixture(scope="module")
+def snippet() -> SimpleNamespace:
+    """The loader and the loss for OpenCLIP that the page on PyTorch trainers shows."""
+    (code,) = (block.text for block in blocks(PAGE) if "class NegativesLoss" in block.text)
+    names: dict[str, Any] = {}
+    exec(compile(code, str(PAGE), "exec"), names)
+    return SimpleNamespace(**names)
 
 
 def test_the_loss_for_open_clip_is_negclips(snippet: Any) -> None:

@@ -14,7 +14,7 @@ from negcap.pipelines.models.contrastive import MOST, SIGLIP_BIAS
 from negcap.pipelines.models.scorer import reading
 from negcap.pipelines.models.similarities import unit
 
-NEEDED = "training a CLIP needs PyTorch, transformers and Pillow: pip install negcap[score]"
+NEEDED = 'training a CLIP needs PyTorch, transformers and Pillow: pip install "negcap[score]"'
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 LONGEST = 40  # tokens of a text of the tiny CLIP
 MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures

@@ -12,6 +12,7 @@ from negcap.pipelines.quality.annotation.alpha import alpha
 from negcap.pipelines.quality.annotation.sheet import NEGATIVE, Item
 from negcap.pipelines.quality.annotation.votes import Sheets, Votes, find_key, read_key, read_sheets
 from negcap.pipelines.quality.bias import Accuracy, accuracy
+from negcap.pipelines.quality.bias.accuracy import with_interval
 
 ALL, CONTROLS = "all", "controls"
 
@@ -98,7 +99,7 @@ def says_false(item: Item, read: Sheets) -> list[bool]:
 
 
 def reads_well(item: Item, read: Sheets) -> list[bool]:
-    """Whether each vote on a negative says that it is fluent."""
+    """Whether each vote on a negative says that it is fluent; votes in the order of the annotators."""
     return [vote in ("text", "both") for vote in _votes(item, read.fluent)]
 
 
@@ -111,7 +112,9 @@ def _valid(item: Item, read: Sheets) -> bool:
 
 
 def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
-    """Evaluate the votes on some items, at least one of which must have votes."""
+    """The annotators' judgement of some items, at least one of which must have votes. name: of the result, such as an
+    operator.
+    """
     describes = [votes for item in items if (votes := _votes(item, read.describes))]
     fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
     valid = [_valid(item, read) for item in items if _votes(item, read.describes)]
@@ -144,19 +147,15 @@ def to_text(report: Report) -> str:
     """The report as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for one in report.operators:
-        shares = [_share(share) for share in (one.valid, one.false, one.fluent)]
+        shares = [with_interval(share) for share in (one.valid, one.false, one.fluent)]
         alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
         rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls right, %"]]
-    people += [[one.name, f"{one.votes:,}", _share(one.controls)] for one in report.annotators]
+    people += [[one.name, f"{one.votes:,}", with_interval(one.controls)] for one in report.annotators]
     lines = [*aligned(rows), "", *aligned(people)]
     if report.unanswered:
         lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
     return "\n".join(lines)
-
-
-def _share(share: Accuracy | None) -> str:
-    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
 
 
 def to_json(report: Report) -> str:

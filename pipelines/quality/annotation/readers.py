@@ -11,7 +11,7 @@ from typing import Any
 from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.quality.bias import Accuracy
-from negcap.pipelines.quality.bias.accuracy import by_image
+from negcap.pipelines.quality.bias.accuracy import by_image, with_interval
 
 ALL = "all"
 Row = Mapping[str, Any]
@@ -43,7 +43,9 @@ class Reading:
 
 
 def verdicts_of(run: Path) -> list[dict[str, Any]]:
-    """The rows of the table verdicts. Raises FileNotFoundError if the run has none."""
+    """The rows of a run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it
+    has none.
+    """
     if not has_table(run, "verdicts"):
         raise FileNotFoundError(f"{run} has no verdicts: run negcap vet {run} first")
     return [row for table in read_table(run, "verdicts") for row in table.to_pylist()]
@@ -107,13 +109,9 @@ def to_text(reports: Sequence[Reading]) -> str:
         ["reader", "reading", "operator", "negatives", *(name.replace("_", " ") + ", %" for name in names), "unread"]
     ]
     for one in reports:
-        cells = [_cell(getattr(one, name)) for name in names]
+        cells = [with_interval(getattr(one, name)) for name in names]
         rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
     return "\n".join(aligned(rows))
-
-
-def _cell(share: Accuracy | None) -> str:
-    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
 
 
 def to_json(reports: Sequence[Reading]) -> str:

@@ -48,7 +48,11 @@ def read_key(file: Path) -> dict[str, Item]:
 
 
 def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> Sheets:
-    """Read votes from sheets, one per annotator or with vote columns for several. Raises ValueError like `agree`."""
+    """Read the votes of annotators from filled-in sheets: one sheet each, or one with vote columns for several.
+
+    items: those of the answer key, by their id on the sheet. Raises ValueError, with file and line, for a vote that is
+    none of the words, an item that is not in the key or occurs twice, or no votes at all.
+    """
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"every sheet must be given once, were: {', '.join(map(str, files))}")
     describes: Votes = {}

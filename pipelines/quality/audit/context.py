@@ -83,7 +83,7 @@ def _photo(images: Images, path: str) -> Photo | None:
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise ImportError("photos on the page need Pillow: pip install negcap[publish]") from error
+        raise ImportError('photos on the page need Pillow: pip install "negcap[publish]"') from error
     try:
         name = images.find(path)
         if name is None:

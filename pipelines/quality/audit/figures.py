@@ -114,7 +114,7 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 
 
 def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
-    """The rows of these splits; all rows if `splits` is empty."""
+    """The rows of a table whose `split` is one of these; all rows if `splits` is empty."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -17,6 +17,7 @@ from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
 from negcap.pipelines.quality.bias import ALL
 from negcap.pipelines.quality.strata import Row, Stratum
 from negcap.pipelines.report.rows import change, pieces, visible
+from negcap.pipelines.report.summary import percent
 from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Samples(NamedTuple):
 
     @property
     def rows(self) -> list[Row]:
-        """All rows of the three groups."""
+        """The negatives, refused candidates and positive controls together."""
         return list(chain.from_iterable(rows for some in self for rows in some.values()))
 
 
@@ -78,11 +79,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Section:
-    """The section of one operator; `number` identifies it in the style sheet.
+    """The section of the page about one operator; `number` identifies it in the style sheet.
 
-    says: the first sentence of its docstring; made, refined: its counts in the table shown and in refined; reports: its
-    blind report by table; plots: titles and charts; words, exchanges: the most frequent ones; rows, refused: samples of
-    negatives, and of refused candidates by reason; reasons: number of refused candidates by reason.
+    says: the first sentence of the operator's docstring; made, refined: its counts in the table shown and in refined;
+    reports: its blind report by table; plots: titles and charts; words, exchanges: the most frequent ones; rows,
+    refused: samples of negatives, and of refused candidates by reason; reasons: number of refused candidates by reason.
     """
 
     number: int
@@ -197,11 +198,6 @@ def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:
         for baseline, value in report.baselines.items()
     ]
     return max(found)[2:] if found else None
-
-
-def percent(part: float, whole: float) -> str:
-    """A share in percent: "97.3 %"; a dash if `whole` is 0."""
-    return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def spoken(reason: Any) -> str:

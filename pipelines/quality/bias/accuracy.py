@@ -20,6 +20,11 @@ class Accuracy:
     pairs: int
 
 
+def with_interval(share: Accuracy | None) -> str:
+    """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
+    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
+
+
 def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
     """An accuracy with its Wilson interval, from the number of right pairs and of all pairs.
 

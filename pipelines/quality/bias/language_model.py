@@ -9,7 +9,6 @@ import numpy as np
 from negcap.pipelines.quality.bias.ngrams import BITS, ORDER, START, Texts, Windows, ragged, windows
 
 DISCOUNT = 0.75
-MASK = (1 << BITS) - 1
 
 
 class Counts(NamedTuple):

@@ -20,7 +20,7 @@ ALL = "all"
 CUES = 15
 SIGNIFICANT = 2.0
 LIMIT = 100_000
-NEEDED = "the blind baselines need scikit-learn: pip install negcap[quality]"
+NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
 FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
 Weighted = tuple[str, float]
 
@@ -133,14 +133,13 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
 
 
 def measure(
-    pairs: Mapping[str, Sequence[Pair]],
-    seed: int = 0,
-    corpus: Sequence[tuple[str, str]] = (),
-    limit: int = LIMIT,
+    pairs: Mapping[str, Sequence[Pair]], seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT
 ) -> dict[str, BlindReport]:
-    """Measure the baselines on every operator's pairs, and if there are several operators, on all together as `all`.
+    """Measure the blind baselines on every operator's pairs, and if there are several operators, on all together as
+    `all`.
 
-    limit: most pairs per report; if there are more, those of random images. Raises what `blind` raises.
+    corpus: (text, image_id) of true captions for the language model. limit: most pairs per report; if there are more,
+    those of random images. Raises ValueError for too few pairs or images, ImportError if scikit-learn is missing.
     """
     return {name: blind(name, limit_pairs(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
 
@@ -173,7 +172,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindRepor
     """Measure the blind baselines on a run's negatives: one report per operator.
 
     config: None for the defaults. Raises FileNotFoundError if the run lacks the table, ValueError for an operator or
-    split without rows, and what `blind` raises.
+    split without rows or with too few, ImportError if scikit-learn is missing.
     """
     config = config or BlindConfig()
     table, splits, operators = config.table, config.splits, config.operators

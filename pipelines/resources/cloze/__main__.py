@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from negcap.pipelines.resources.cloze.train import TrainingConfig
 
 SHIPPED = "shipped"
-NEEDED = "training needs PyTorch: pip install negcap[train]"
+NEEDED = 'training needs PyTorch: pip install "negcap[train]"'
 CENTRED_ON = 5_000  # captions of the training set, at most, where none are held out
 SIZES = ("words", "states", "hidden", "heads")
 CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given and they are not

@@ -60,7 +60,11 @@ def save(
 
 
 def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
-    """The units and the network of a model that `save` has written. Raises as `read_model`."""
+    """The units (vocabulary) and the network of a model file that `save` has written. dropout: of the network, in
+    training.
+
+    Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
+    """
     units, arrays = read_model(path)
     sizes = Sizes(
         words=arrays["embedding.weight"].shape[1],

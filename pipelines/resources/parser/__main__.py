@@ -104,10 +104,7 @@ def figures(nlp: "Language", dev: list[Tree], captions: list[str], folder: Path)
 
     The speed is `words_per_second` and `time_share` (% by component). folder: of the pipeline, for its size only.
     """
-    shown: dict[str, Any] = {
-        "ewt_dev": accuracy(nlp, dev),
-        "megabytes": megabytes(folder) if folder.exists() else None,
-    }
+    shown: dict[str, Any] = {"ewt_dev": accuracy(nlp, dev), "megabytes": megabytes(folder) if folder.exists() else None}
     if captions:
         shown["words_per_second"] = words_per_second(nlp, captions[:SPEED_SAMPLE])
         shown["time_share"] = component_shares(nlp, captions[:SPEED_SAMPLE])

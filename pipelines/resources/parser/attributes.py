@@ -28,10 +28,7 @@ def attribute_patterns() -> list[dict[str, Any]]:
     patterns += [_pattern({"TAG": tag, "DEP": dep}, "AUX") for tag in VERB_TAGS for dep in ("aux", "auxpass")]
     patterns += [_pattern({"TAG": tag, "LOWER": form}, "AUX") for tag in VERB_TAGS for form in BE]
     patterns += [_pattern({"TAG": "DT", "DEP": dep}, "PRON") for dep in NOMINAL_DEPS]
-    patterns += [
-        _pattern({"TAG": "IN", "DEP": "mark"}, "SCONJ"),
-        _pattern({"TAG": "WDT", "DEP": "det"}, "DET"),
-    ]
+    patterns += [_pattern({"TAG": "IN", "DEP": "mark"}, "SCONJ"), _pattern({"TAG": "WDT", "DEP": "det"}, "DET")]
     patterns += [_pattern({"TAG": "RB", "LOWER": form}, "PART") for form in ("not", "n't", "n’t")]
     patterns += [
         _pattern({"LOWER": form, "TAG": "JJ", "DEP": dep}, "NOUN")

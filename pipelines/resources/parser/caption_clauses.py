@@ -112,10 +112,7 @@ def transitive(rng: Random, form: str) -> Node:
     verb = rng.choice(["hold", "wear", "ride", "carry"]) if chance(rng, 0.25) else rng.choice(sorted(words.TRANSITIVE))
     kinds = words.TRANSITIVE[verb].split()
     if chance(rng, 0.25):
-        verb, kinds = (
-            rng.choice(words.HANDLING),
-            ["thing", "food", "vehicle", "animal", "person", "body", "clothes"],
-        )
+        verb, kinds = (rng.choice(words.HANDLING), ["thing", "food", "vehicle", "animal", "person", "body", "clothes"])
     node = _verb(verb, form)
     target = object_of(rng, rng.choice(kinds)).labelled("dobj")
     if chance(rng, 0.12):
@@ -129,20 +126,7 @@ def transitive(rng: Random, form: str) -> Node:
 def infinitive(rng: Random, form: str) -> Node:
     """Return "tries to jump", "gets ready to hit", "starts running", "appears to be riding"."""
     verb = rng.choice(
-        [
-            "try",
-            "prepare",
-            "attempt",
-            "wait",
-            "begin",
-            "start",
-            "get",
-            "appear",
-            "seem",
-            "learn",
-            "go",
-            "look",
-        ]
+        ["try", "prepare", "attempt", "wait", "begin", "start", "get", "appear", "seem", "learn", "go", "look"]
     )
     node = _verb(verb, form)
     if verb == "go" or verb == "start" and chance(rng, 0.5):
@@ -227,18 +211,7 @@ def absolute(rng: Random) -> Node:
 def noun_modifier(rng: Random, depth: int = 1) -> Node:
     """Return a modifier after a noun: "in a red shirt", "wearing a hat", "parked on the street", "who is V-ing"."""
     kind = rng.choices(
-        [
-            "clothes",
-            "with",
-            "acl",
-            "passive",
-            "relative",
-            "place",
-            "colour",
-            "dressed",
-            "absolute",
-            "adjective",
-        ],
+        ["clothes", "with", "acl", "passive", "relative", "place", "colour", "dressed", "absolute", "adjective"],
         [18, 14, 26, 14, 7, 14, 5, 4, 3, 4],
     )[0]
     if kind == "clothes":
@@ -252,10 +225,7 @@ def noun_modifier(rng: Random, depth: int = 1) -> Node:
         word = rng.choice(words.POSTPOSED)
         name = {"full": "of", "ready": "for", "high": "in", "deep": "in", "free": "of"}.get(word, "")
         return Node(
-            word,
-            "JJ",
-            "amod",
-            right=[location(rng, name or rng.choice(["on", "in", "next_to", "on_top_of", "under"]))],
+            word, "JJ", "amod", right=[location(rng, name or rng.choice(["on", "in", "next_to", "on_top_of", "under"]))]
         )
     if kind == "with" and chance(rng, 0.3):
         item = rng.choice(["clothes", "thing", "thing", "food", "person"])

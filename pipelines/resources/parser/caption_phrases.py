@@ -20,7 +20,7 @@ PARTICIPIAL = {"parked", "stuffed", "paved", "striped", "decorated", "spotted", 
     "bearded",
                "cluttered", "muzzled", "overweight_", "smiling", "broken"}  # fmt: skip
 PARTICIPLES_AFTER = {
-    *("colored", "made", "baked", "lit", "covered", "lined", "drawn", "shaped", "filled", "eaten", "painted", "coated"),
+    *("colored", "made", "baked", "lit", "covered", "lined", "drawn", "shaped", "filled", "eaten", "painted", "coated")
 }
 PLAIN_NOUNS = [
     word for word in (*words.THINGS, *words.PLACES, *words.VEHICLES, *words.FOOD, *words.FOOD_MASS,
@@ -97,8 +97,7 @@ def modified(rng: Random, kind: str, node: Node) -> Node:
             if chance(rng, 0.2):
                 front.append(Node(",", ",", "punct"))
             front += adjectives(
-                rng,
-                rng.choice(words.COLOURS if kind != "person" else ["young", "asian", "white", "black", "blond"]),
+                rng, rng.choice(words.COLOURS if kind != "person" else ["young", "asian", "white", "black", "blond"])
             )
         if chance(rng, 0.05):
             front[0].left.insert(0, Node(rng.choice(["very", "brightly", "really", "extremely"]), "RB", "advmod"))
@@ -110,8 +109,7 @@ def modified(rng: Random, kind: str, node: Node) -> Node:
         if chance(rng, 0.4):
             front = [
                 coordinate(
-                    [Node(word, "JJ", "amod") for word in rng.sample(words.COLOURS, rng.choice([2, 3]))],
-                    oxford=True,
+                    [Node(word, "JJ", "amod") for word in rng.sample(words.COLOURS, rng.choice([2, 3]))], oxford=True
                 )
             ]
     if kind == "person" and chance(rng, 0.02):

@@ -176,10 +176,7 @@ def picture(rng: Random) -> Node:
     head = of(determined(rng, head, False, 0.1), inner)
     if chance(rng, 0.12):
         return Node(
-            "is",
-            "VBZ",
-            left=[Node(rng.choice(["this", "here"]), "DT", "nsubj")],
-            right=[head.labelled("attr")],
+            "is", "VBZ", left=[Node(rng.choice(["this", "here"]), "DT", "nsubj")], right=[head.labelled("attr")]
         )
     return head
 

@@ -8,19 +8,7 @@ GERUND_PREPOSITIONS = {
     "during",
 }  # fmt: skip
 LEADING = ("advmod", "obl:unmarked", "nmod:unmarked", "obl:npmod", "obl:tmod", "nummod")
-ROOT_LEVEL = (
-    "punct",
-    "discourse",
-    "vocative",
-    "parataxis",
-    "advcl",
-    "cc",
-    "mark",
-    "list",
-    "nsubj",
-    "aux",
-    "expl",
-)
+ROOT_LEVEL = ("punct", "discourse", "vocative", "parataxis", "advcl", "cc", "mark", "list", "nsubj", "aux", "expl")
 OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list", "xcomp")
 
 
@@ -117,11 +105,7 @@ def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
     if tree.deps[nominal] not in ("pobj", "pcomp"):
         return None
     preposition = tree.heads[nominal]
-    while tree.deps[preposition] == "prep" and tree.deps[tree.heads[preposition]] in (
-        "prep",
-        "agent",
-        "conj",
-    ):
+    while tree.deps[preposition] == "prep" and tree.deps[tree.heads[preposition]] in ("prep", "agent", "conj"):
         if tree.tags[tree.heads[preposition]] not in ("IN", "TO", "RB", "JJ"):
             break
         preposition = tree.heads[preposition]

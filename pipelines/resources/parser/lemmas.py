@@ -9,6 +9,7 @@ dropped.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from string import ascii_lowercase
 from typing import Any
 
@@ -55,6 +56,7 @@ VERB_FORMS = {"singing": "sing", "swinging": "swing", "tinged": "tinge", "lit": 
 ADJECTIVE_FORMS = {word: word for word in ("outer", "upper", "inner", "lower", "other")}
 
 
+@cache
 def lemma_tables() -> dict[str, dict[str, Any]]:
     """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which is needed only for training."""
     from spacy.lookups import load_lookups

@@ -25,9 +25,6 @@ PAST = {
     "do": "done",
     "put": "put", "hit": "hit", "fly": "flown", "bring": "brought", "buy": "bought", "give": "given",
 }  # fmt: skip
-PRETERITE = {"sit": "sat", "stand": "stood", "run": "ran", "ride": "rode", "hold": "held", "lie": "lay",
-    "fly": "flew",
-             "wear": "wore", "eat": "ate", "take": "took", "throw": "threw"}  # fmt: skip
 DOUBLING = {"run", "trek", "sit", "swim", "skip", "stop", "shop", "hug", "cut", "hit", "grab", "dig", "jog", "pet",
     "sled", "trot", "step", "spin", "nap", "clap", "chat", "sip", "flip", "mop", "drop",
             "tip", "rub", "scrub", "tug", "zip", "trim", "spar", "slip",

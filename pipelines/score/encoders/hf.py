@@ -17,7 +17,7 @@ from negcap.pipelines.score.encoders.compute import Compute, vectors
 from negcap.pipelines.score.encoders.interface import Embedder
 from negcap.pipelines.score.test_set import TestSet
 
-NEEDED = "models of Hugging Face need PyTorch, transformers and Pillow: pip install negcap[score]"
+NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
 LONGEST = 512  # tokens of a text, where neither the model nor its tokenizer sets a limit
 PADDED = ("siglip",)  # models trained on texts that are padded to their full length
 

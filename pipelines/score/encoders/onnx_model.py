@@ -21,7 +21,7 @@ from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.encoders.interface import Embedder
 from negcap.pipelines.score.test_set import TestSet
 
-NEEDED = "onnx models need ONNX Runtime, Pillow and tokenizers: pip install negcap[features] tokenizers"
+NEEDED = 'onnx models need ONNX Runtime, Pillow and tokenizers: pip install "negcap[features]" tokenizers'
 TOKENIZER, PROCESSOR = "tokenizer.json", "preprocessor_config.json"
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP's
 SIDE, LONGEST = 224, 77  # of CLIP; used where the models and their files say nothing

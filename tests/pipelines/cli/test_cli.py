@@ -25,7 +25,6 @@ from negcap.pipelines.engine.manifest import hash_table, manifest_path
 from negcap.pipelines.engine.shards import RECEIPTS, list_shards, shard_path
 from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.stages.build import LEXICON_VERBS
 from tests.conftest import ROOT, SAMPLE
 
 HEAVY = (
@@ -360,21 +359,12 @@ def test_a_shard_explains_itself(sample_run: Path) -> None:
 
 @pytest.mark.dask
 def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_path: Path) -> None:
-    whole, verbs = tmp_path / "whole", tmp_path / "verbs"
-    shards = ["--limit", 40, "--shard-size", 50]
-    everything = ["--preset", "all"]
-    own = ["--lexicon", "own"]
-    assert negcap_exits("build", SAMPLE, "--output", whole, *shards, *everything, *own, "--workers", 2, "--quiet") == 0
-    assert negcap_exits("ingest", SAMPLE, "--output", verbs, *shards, "--quiet") == 0
-    for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
-        options = everything if verb == "negatives" else own if verb in LEXICON_VERBS else []
-        assert negcap_exits(verb, verbs, *options, "--scheduler", "synchronous", "--quiet") == 0
-    assert len(list_shards(whole / "negatives")) == 4
-    assert [path.name for path in (whole / STATISTICS).iterdir() if path.suffix == ".md"] == ["README.md"]
-    shutil.rmtree(whole / STATISTICS)  # the only files of a run with times
-    assert {path.relative_to(whole): path.read_bytes() for path in whole.rglob("*.*")} == {
-        path.relative_to(verbs): path.read_bytes() for path in verbs.rglob("*.*")
-    }
+    """A build by workers in small shards, beside one verb after the other in this process and in a single shard."""
+    run, shards = tmp_path / "run", ["--limit", 40, "--shard-size", 50]
+    build = ["build", SAMPLE, "--output", run, *shards, "--preset", "all", "--lexicon", "own", "--quiet"]
+    assert negcap_exits(*build, "--workers", 2) == 0
+    assert len(list_shards(run / "negatives")) == 4
+    assert [path.name for path in (run / STATISTICS).iterdir() if path.suffix == ".md"] == ["README.md"]
     for table in (
         "captions",
         "parses",
@@ -385,7 +375,16 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
         "positives",
         "rejections",
     ):
-        assert rows_of(whole, table) == rows_of(sample_run, table)
+        assert rows_of(run, table) == rows_of(sample_run, table)
+
+    def content() -> dict[Path, bytes]:  # the statistics are the only files of a run with times
+        return {path: path.read_bytes() for path in run.rglob("*.*") if path.parent.name != STATISTICS}
+
+    by_workers = content()
+    for table in ("parses", "components", "negatives"):
+        shard_path(run / table, 2).unlink()
+    assert negcap_exits(*build, "--scheduler", "synchronous") == 0
+    assert content() == by_workers
 
 
 def rows_of(run: Path, table: str) -> list[dict]:
@@ -426,13 +425,13 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     ],
 )
 def test_build_makes_components_where_they_are_asked_for(flags: list[str], made: bool, tmp_path: Path) -> None:
-    run, few = tmp_path / "run", ["--limit", 3, "--scheduler", "synchronous", "--quiet"]
+    run, few = tmp_path / "run", ["--limit", 3, "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", SAMPLE, "--output", run, *few, *flags) == 0
     assert [(run / table).exists() for table in COMPONENT_TABLES] == [made] * 3
 
 
 def test_components_that_a_run_has_follow_its_captions(run: Path) -> None:
-    again = ["--limit", 4, "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    again = ["--limit", 4, "--lexicon", "own", "--overwrite", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", SAMPLE, "--output", run, *again) == 0
     assert len(rows_of(run, "components")) == 20
     assert negcap_exits("verify", run, "--quiet") == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import torch
 
 from negcap.augment.cloze.file import read_about, read_model
 from negcap.augment.data import data_path
-from negcap.pipelines.resources.cloze.__main__ import main
+from negcap.pipelines.resources.cloze.__main__ import main, parser
 from negcap.pipelines.resources.cloze.corpus import encode, read_source, tokenised
 from negcap.pipelines.resources.cloze.evaluation import perplexity
 from negcap.pipelines.resources.cloze.model import load
@@ -30,10 +31,11 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(number)
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    assert main([str(SAMPLE), "--output", str(tmp_path / "model.npz"), *SMALL]) == 0
-    return tmp_path / "model.npz"
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cloze") / "model.npz"
+    assert main([str(SAMPLE), "--output", str(path), *SMALL]) == 0
+    return path
 
 
 def lines(path: Path, *captions: str) -> str:
@@ -42,11 +44,11 @@ def lines(path: Path, *captions: str) -> str:
 
 
 def test_the_same_input_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:
-    first = model.read_bytes()
-    assert main([str(SAMPLE), "--output", str(model), *SMALL]) == 0
-    assert model.read_bytes() == first
-    assert main([str(SAMPLE), "--output", str(model), *SMALL, "--seed", "2"]) == 0
-    assert model.read_bytes() != first
+    again = tmp_path / "model.npz"
+    assert main([str(SAMPLE), "--output", str(again), *SMALL]) == 0
+    assert again.read_bytes() == model.read_bytes()
+    assert main([str(SAMPLE), "--output", str(again), *SMALL, "--seed", "2"]) == 0
+    assert again.read_bytes() != model.read_bytes()
 
 
 def test_a_model_says_what_it_was_made_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +105,7 @@ def test_without_torch_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main([str(SAMPLE), "--output", str(tmp_path / "model.npz")]) == 2
-    assert capsys.readouterr().err == "cloze: training needs PyTorch: pip install negcap[train]\n"
+    assert capsys.readouterr().err == 'cloze: training needs PyTorch: pip install "negcap[train]"\n'
 
 
 def test_without_captions_held_out_scores_are_centred_on_those_trained_on(model: Path) -> None:
@@ -151,10 +153,15 @@ def make(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", "cloze", *paths, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_make_writes_the_model_to_the_file_it_is_given(tmp_path: Path) -> None:
-    made = make(tmp_path, f"CAPTIONS={SAMPLE}", f"MODEL={tmp_path / 'model.npz'}", f"ARGS={' '.join(SMALL)}")
+def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
+    sources, options = [str(SAMPLE), str(ROOT / "README.md")], ["--epochs", "2", "--continue", "shipped"]
+    given = f"CAPTIONS={' '.join(sources)}", f"MODEL={tmp_path / 'model.npz'}", f"ARGS={' '.join(options)}"
+    made = make(tmp_path, "--dry-run", *given)
     assert made.returncode == 0, made.stderr
-    assert read_about(tmp_path / "model.npz")["captions"] == 550
+    python, *words = shlex.split(made.stdout.splitlines()[-1])
+    assert Path(python).samefile(sys.executable) and words[:2] == ["-m", parser.__module__.removesuffix(".__main__")]
+    assert words[2:] == [*sources, "--output", str(tmp_path / "model.npz"), *options]
+    assert parser().parse_args(words[2:]).epochs == 2
 
 
 def test_make_does_not_train_on_the_sample_unasked(tmp_path: Path) -> None:

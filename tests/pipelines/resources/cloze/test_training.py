@@ -11,7 +11,7 @@ from torch import nn
 
 from negcap.augment.cloze.file import read_about
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
-from negcap.pipelines.resources.cloze.evaluation import ALL, Label, odd_auc, perplexity, read_labels
+from negcap.pipelines.resources.cloze.evaluation import perplexity
 from negcap.pipelines.resources.cloze.model import enlarged, load, save
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes
 from negcap.pipelines.resources.cloze.sampled_softmax import drawing, sampled_loss
@@ -177,17 +177,3 @@ def test_a_larger_vocabulary_is_read_as_before() -> None:
     torch.testing.assert_close(larger.embedding.weight[phrase], (weights[3] + weights[unknown]) / 2)
     assert float(larger.bias[zebra].exp()) == pytest.approx(10 / counts[3:].sum())
     assert torch.equal(enlarged(net, UNITS, UNITS, COUNTS).bias, net.bias)
-
-
-def test_odd_negatives_are_told_by_low_scores(tmp_path: Path) -> None:
-    rows = ["noun\ta\tb\t1", 'noun\ta\t"b\t0', "verb\ta\tb\t0", "verb\ta\tb\t1", "verb\ta\tc\t0", "shuffle\ta\tb\t1"]
-    (tmp_path / "labels.tsv").write_text("\n".join(rows) + "\n", "utf-8")
-    labels = read_labels(tmp_path / "labels.tsv")
-    assert labels[1] == Label("noun", "a", '"b', False)
-    found = odd_auc(labels, [-3.0, -1.0, -5.0, -4.0, -1.0, -6.0])
-    assert found == {ALL: pytest.approx(7 / 9), "noun": 1.0, "verb": 0.5}
-    with pytest.raises(ValueError, match="each of the 6 labels, was: 1"):
-        odd_auc(labels, [0.0])
-    (tmp_path / "labels.tsv").write_text("noun\ta\tb\t1\nnoun\ta\tb\tyes\n", "utf-8")
-    with pytest.raises(ValueError, match="line 2: must be operator, caption, negative and 0 or 1"):
-        read_labels(tmp_path / "labels.tsv")
