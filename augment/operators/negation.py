@@ -15,7 +15,6 @@ al. 2025, asks such sentences as multiple choice).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 from typing import Literal, NamedTuple
 
@@ -30,7 +29,7 @@ from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.determiners import ARTICLES
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.choices import Choice, draw
+from negcap.augment.operators.choices import draw
 from negcap.augment.operators.noun import noun_candidates, noun_choices, noun_weights
 from negcap.augment.operators.verb import verb_choices
 from negcap.augment.rng import record_rng
@@ -44,6 +43,7 @@ from negcap.augment.slots.denials import (
     deniable,
     denied,
     denied_in_singular,
+    existence,
     places,
     shown_nouns,
 )
@@ -60,7 +60,7 @@ MAX_DIFFERENCE = 1.5
 IMPLIED = 0.0
 RARE = -4.0
 MIN_CORRECTION = -4.0  # the lowest log-odds of a correction's word to the caption's
-OF_SUBJECTS = 0.05  # factor of the weights of a subject's corrections
+OF_CORRECTIONS = 0.6  # share of captions without a place of which the first sentence is a correction
 
 
 class Contrast(NamedTuple):
@@ -104,17 +104,50 @@ def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -
 def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """False sentences for captions without a place of a denial: "on a table, not a bench", of "on a bench".
 
-    Also "is standing, not sitting". Yields at most `draws` candidates.
+    Also "is standing, not sitting", and sentences that say only what is there, as in VALSE: "There are no dogs in the
+    picture". Yields at most `draws` candidates.
     """
-    for one in _corrections(caption, context)[:draws]:
+    made = []
+    for one in _corrections(caption, context):
         edits = tuple(sorted([*one.made.edits, _not(caption, one.index, one.old)]))
-        yield one.candidate(edits, one.there + BOTH + NO + one.missing, one.missing + BOTH + NO + one.there)
+        made.append(one.candidate(edits, one.there + BOTH + NO + one.missing, one.missing + BOTH + NO + one.there))
+    said = []
+    for contrast in _existing(caption, context):
+        some = [*_false(caption, context, contrast)]
+        rng.shuffle(some)
+        said += some
+    yield from ([*made, *said] if rng.random() < OF_CORRECTIONS else [*said, *made])[:draws]
 
 
 def truly_corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """The true sentences beside those of `corrected`: "on a bench, not a table"; yields at most `draws`."""
-    for one in _corrections(caption, context)[:draws]:
-        yield one.candidate((_not(caption, one.index, one.new),), one.there, one.there + BOTH + NO + one.missing)
+    made = [
+        one.candidate((_not(caption, one.index, one.new),), one.there, one.there + BOTH + NO + one.missing)
+        for one in _corrections(caption, context)
+    ]
+    made += [one for contrast in _existing(caption, context) for one in _true(caption, context, contrast)]
+    yield from made[:draws]
+
+
+@cached_on_context
+def _existing(caption: Caption, context: Context) -> list[Contrast]:
+    """Contrasts of a thing that a caption of the image mentions and a missing one as frequent, in random order."""
+    nouns, place = context.lexicon.nouns, existence(caption)
+    if place is None:
+        return []
+    allowed, found = _deniable(nouns.names, "exists"), []
+    shown = _shown_by_siblings(context, "exists") | dict(sorted(shown_nouns(caption, "exists")))
+    for noun, plural in sorted(shown.items()):
+        forms = context.lexicon.plural if plural else context.lexicon.singular
+        if noun in nouns.number and noun in forms:
+            difference = np.abs(nouns.priors[""] - nouns.priors[""][nouns.number[noun]])
+            weights = np.where(allowed & (difference <= MAX_DIFFERENCE), 1.0, 0.0)
+            weights[context.lexicon.may_corefer(noun)] = 0.0
+            weights[[number for number in weights.nonzero()[0] if nouns.names[number] not in forms]] = 0.0
+            found.append((noun, plural, weights))
+    rng = record_rng(0, "existence", caption.caption_id)
+    drawn = sample([weights for *_, weights in found], rng, CONTRASTS)
+    return [Contrast(place, found[at][0], nouns.names[number], found[at][1]) for at, number in drawn]
 
 
 class Correction(NamedTuple):
@@ -144,7 +177,7 @@ def _corrections(caption: Caption, context: Context) -> list[Correction]:
     if denied(caption):
         return []
     choices = [*noun_choices(caption, context), *verb_choices(caption, context)]
-    choices = [_less_subjects(caption, one) for one in choices if _correctable(caption, one.tokens[0])]
+    choices = [one for one in choices if _correctable(caption, one.tokens[0])]
     rng = record_rng(0, "corrections", caption.caption_id)
     found = []
     slots = {slot.root: slot for slot in noun_slots(caption)}
@@ -166,14 +199,6 @@ def _corrections(caption: Caption, context: Context) -> list[Correction]:
     return found
 
 
-def _less_subjects(caption: Caption, choice: Choice) -> Choice:
-    """The choice with less weight if it is of a subject: people correct rather what somebody does, and where."""
-    token = caption.tokens[choice.tokens[0]]
-    if token.pos == "VERB" or token.dep not in ("nsubj", "ROOT"):
-        return choice
-    return replace(choice, weights=read_only(choice.weights * OF_SUBJECTS))
-
-
 def _determined(noun: str, determiner: str) -> str:
     """A noun after a determiner: "a", "the", "his", or "" for none."""
     return f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip()
@@ -182,7 +207,7 @@ def _determined(noun: str, determiner: str) -> str:
 def _correctable(caption: Caption, index: int) -> bool:
     """Whether ", not a dog" may follow a word: a participle, or a noun in lower case that ends its phrase.
 
-    Not "camera", since people look at it and are seen by it.
+    Not a subject, and not "camera", since people look at it and are seen by it.
     """
     token = caption.tokens[index]
     if (
@@ -195,6 +220,8 @@ def _correctable(caption: Caption, index: int) -> bool:
         before = caption.tokens[max(index - 1, 0)]
         compound = before.head == index and before.pos in ("NOUN", "PROPN", "ADJ") and before.dep != "nsubj"
         return not compound and caption.lowered[index + 1 : index + 2] != ("and",)
+    if token.dep in ("nsubj", "nsubjpass", "ROOT"):
+        return False
     listed = any(True for _ in caption.dependents(index, "conj", "cc", "appos", "case")) or token.dep in (
         "conj",
         "appos",
@@ -243,14 +270,15 @@ def _first_noun(said: str) -> str:
 
 
 def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:
-    """A noun with its article and without, as `Place` takes them."""
+    """A noun with its article and without, and the verbs that agree, as `Place` takes them."""
     lexicon, surface = context.lexicon, _surface(context, noun, plural=contrast.plural)
     no, one = surface, noun in denied_in_singular()
     if contrast.place.frame in PLURAL_FRAMES:
         no = _surface(context, noun, plural=not one and noun in lexicon.plural)
     mass = noun not in lexicon.countable or (one and lexicon.nouns.has_form(noun, "bare"))
     bare = contrast.plural or mass
-    return {"a": surface if bare else f"{article(surface)} {surface}", "no": no}
+    are = {"be": "are" if contrast.plural else "is", "be_no": "is" if no == lexicon.singular.get(noun) else "are"}
+    return {"a": surface if bare else f"{article(surface)} {surface}", "no": no, **are}
 
 
 def _surface(context: Context, noun: str, *, plural: bool) -> str:
@@ -259,13 +287,13 @@ def _surface(context: Context, noun: str, *, plural: bool) -> str:
 
 def _both(context: Context, contrast: Contrast, asserted: str, denied: str) -> Edit | None:
     one, other = (_words(context, contrast, noun) for noun in (asserted, denied))
-    return contrast.place.contrast(a=one["a"], no=other["no"])
+    return contrast.place.contrast(**{**one, "no": other["no"]})
 
 
 def _assertion(caption: Caption, context: Context, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
     place = contrast.place
     if place.slot is None:
-        return (place.assertion(_words(context, contrast, noun)["a"]),)
+        return (place.assertion(**_words(context, contrast, noun)),)
     return noun_candidates(caption, context, place.slot)(noun).edits
 
 
@@ -319,11 +347,7 @@ def _unmentioned(caption: Caption, context: Context, frame: Frame) -> Iterator[t
     expected = context.image.expected_nouns(caption)
     if expected is None:
         return
-    seen: dict[str, bool] = {}
-    for number, sibling in enumerate(context.siblings.captions):
-        if number != context.siblings.without:
-            for noun, plural in shown_nouns(sibling, frame):
-                seen[noun] = seen.get(noun, False) or plural
+    seen = _shown_by_siblings(context, frame)
     for noun, plural in sorted(seen.items()):
         entry = nouns.number.get(noun)
         if entry is None or expected[entry] > IMPLIED or context.coreferent_in_caption.reason(entry) is not None:
@@ -331,6 +355,16 @@ def _unmentioned(caption: Caption, context: Context, frame: Frame) -> Iterator[t
         made = _normalised(_like(context, expected, noun, frame, plural=plural))
         if made is not None:
             yield noun, plural, made
+
+
+def _shown_by_siblings(context: Context, frame: Frame) -> dict[str, bool]:
+    """The nouns that can be denied in a frame and that sibling captions mention; whether one has it in the plural."""
+    seen: dict[str, bool] = {}
+    for number, sibling in enumerate(context.siblings.captions):
+        if number != context.siblings.without:
+            for noun, plural in shown_nouns(sibling, frame):
+                seen[noun] = seen.get(noun, False) or plural
+    return seen
 
 
 def _like(context: Context, expected: np.ndarray, noun: str, frame: Frame, *, plural: bool) -> np.ndarray:

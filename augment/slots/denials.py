@@ -22,7 +22,7 @@ from negcap.augment.language.overlaps import is_person
 from negcap.augment.slots.nouns import NounSlot, noun_slots
 from negcap.augment.slots.prepositions import PrepositionUse, preposition_uses
 
-Frame = Literal["with", "wear", "hold", "in", "and", "there", "near", "around", "person"]
+Frame = Literal["with", "wear", "hold", "in", "and", "there", "near", "around", "person", "exists"]
 
 NO = "not "  # precedes a noun that is denied, in `replaced` and `replacement` of a candidate
 BOTH = " | "  # between a noun that is asserted and one that is denied
@@ -39,6 +39,7 @@ DENIALS: dict[Frame, tuple[str, ...]] = {
     "near": ("with no {no} nearby", "with no {no} in sight"),
     "around": (" with no {no} nearby", " with no {no} in sight"),
     "person": (" without {a}", " with no {no}"),
+    "exists": ("{there} {be_no} no {no} in the picture",),
 }
 CONTRASTS: dict[Frame, str] = {
     "with": "with {a} {and} no {no}",
@@ -49,9 +50,14 @@ CONTRASTS: dict[Frame, str] = {
     "near": "with {a} but no {no} nearby",
     "around": " with {a} but no {no} nearby",
     "person": " with {a} {and} no {no}",
+    "exists": "{there} {be} {a} but no {no} in the picture",
 }
 # How the frames assert a noun that the caption does not have.
-ASSERTIONS: dict[Frame, str] = {"around": " with {a} nearby", "person": " with {a}"}
+ASSERTIONS: dict[Frame, str] = {
+    "around": " with {a} nearby",
+    "person": " with {a}",
+    "exists": "{there} {be} {a} in the picture",
+}
 # The lists of data/denials.toml whose nouns each frame denies.
 KINDS: dict[Frame, tuple[str, ...]] = {
     "with": ("around", "held", "worn"),
@@ -63,8 +69,9 @@ KINDS: dict[Frame, tuple[str, ...]] = {
     "near": ("around",),
     "around": ("around",),
     "person": ("held", "worn"),
+    "exists": ("around", "held"),
 }
-PLURAL_FRAMES = ("near", "around")  # a denial has the plural there: "with no dogs nearby"
+PLURAL_FRAMES = ("near", "around", "exists")  # a denial has the plural there: "with no dogs nearby"
 # Prepositions whose object the photo shows; not "for a bus", "like a horse".
 SHOWN = frozenset(
     """on in with near by beside behind under over above through alongside around at inside into across down up along
@@ -85,9 +92,10 @@ _BOUND_WITH = {(word,) for word in ("along", "together", "covered", "filled", "u
 class Place(NamedTuple):
     """A place of a caption where a noun can be asserted or denied.
 
-    slot: the noun that is there; None in the frames "around" and "person", which add words after the token `index`.
-    index: the token of the noun's head. start, end: the characters that a denial replaces. verb: of "wear" and "hold",
-    as written. variant: a number that chooses among the wordings of the frame.
+    slot: the noun that is there; None in the frames "around" and "person", which add words after the token `index`, and
+    "exists", which replaces the caption. index: the token of the noun's head. start, end: the characters that a denial
+    replaces. verb: of "wear" and "hold", as written, and "there" as the caption begins. variant: a number that chooses
+    among the wordings of the frame.
     """
 
     frame: Frame
@@ -98,25 +106,24 @@ class Place(NamedTuple):
     verb: str = ""
     variant: int = 0
 
-    def denial(self, *, a: str, no: str) -> Edit:
-        """The edit that denies a noun; a: the noun with its article, no: without."""
+    def denial(self, **words: str) -> Edit:
+        """The edit that denies a noun; words: the noun as DENIALS has it, and "is" or "are"."""
         wordings = DENIALS[self.frame]
-        return self._edit(wordings[self.variant % len(wordings)], a, no)
+        return self._edit(wordings[self.variant % len(wordings)], words)
 
-    def contrast(self, *, a: str, no: str) -> Edit | None:
-        """The edit that asserts the noun `a`, with its article, and denies the noun `no`; None if the frame has
-        none.
-        """
+    def contrast(self, **words: str) -> Edit | None:
+        """The edit that asserts the noun `a` and denies the noun `no`; None if the frame has none."""
         wording = CONTRASTS.get(self.frame)
-        return None if wording is None else self._edit(wording, a, no)
+        return None if wording is None else self._edit(wording, words)
 
-    def assertion(self, a: str) -> Edit:
+    def assertion(self, **words: str) -> Edit:
         """The edit that asserts a noun in a frame that the caption does not have."""
-        return self._edit(ASSERTIONS[self.frame], a, "")
+        return self._edit(ASSERTIONS[self.frame], words)
 
-    def _edit(self, wording: str, a: str, no: str) -> Edit:
+    def _edit(self, wording: str, words: dict[str, str]) -> Edit:
         link = ("and", "but")[self.variant // 2 % 2]
-        return Edit(self.start, self.end, wording.format_map({"a": a, "no": no, "verb": self.verb, "and": link}))
+        there = self.verb or "There"
+        return Edit(self.start, self.end, wording.format_map({**words, "verb": self.verb, "there": there, "and": link}))
 
 
 @cache
@@ -188,6 +195,18 @@ def additions(caption: Caption) -> tuple[Place, ...]:
         if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
             found.append(Place("person", root.index, None, root.end, root.end, "", variant))
     return tuple(found)
+
+
+@cached_on_caption
+def existence(caption: Caption) -> Place | None:
+    """The place of a whole caption, in which the existence of a thing is asserted or denied, as in VALSE; None if the
+    caption denies something.
+    """
+    words = [token for token in caption.tokens if token.pos not in ("PUNCT", "SPACE")]
+    if not words or not NEGATIONS.isdisjoint(caption.lowered):
+        return None
+    there = "there" if caption.text[words[0].start].islower() else "There"
+    return Place("exists", words[0].index, None, words[0].start, words[-1].end, there)
 
 
 @cached_on_caption

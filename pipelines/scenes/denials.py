@@ -30,12 +30,12 @@ def claims(text: str) -> list[Claim] | None:
     "a cat with no dog nearby" -> "a cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is
     true, "a cat sits" false; "a cat with a dog nearby" -> both "a cat" and "there is a dog" are true.
     """
-    lower = text.lower().rstrip(". ")
+    lower = text.lower().rstrip(". ").removesuffix(" in the picture")
     for pattern, split in _SPLITS:
         found = pattern.search(lower)
         if found is not None:
             return split(lower, found)
-    return None
+    return [Claim(lower, True)] if lower != text.lower().rstrip(". ") else None
 
 
 def _there(noun: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from negcap.augment.edits import Candidate
 from negcap.augment.language.parse import parse
-from negcap.augment.slots.denials import assertion, places
+from negcap.augment.slots.denials import assertion, existence, places
 from tests.augment.fixtures import accepted
 
 pytestmark = pytest.mark.usefixtures("without_floors")
@@ -26,6 +26,14 @@ def test_a_place_denies_in_words_that_people_use(text: str, frame: str, said: se
     found = [place for place in places(parse([text])[0]) if place.frame == frame]
     assert len(found) == 1
     assert found[0].denial(a="a dog", no="dog").new in said
+
+
+def test_existence_is_said_of_the_whole_picture() -> None:
+    place = existence(parse(["two dogs sleep ."])[0])
+    assert place is not None and place.end == len("two dogs sleep")
+    assert place.denial(no="cats", be_no="are").new == "there are no cats in the picture"
+    assert place.contrast(a="a dog", be="is", no="cats").new == "there is a dog but no cats in the picture"
+    assert place.assertion(a="dogs", be="are").new == "there are dogs in the picture"
 
 
 @pytest.mark.parametrize(

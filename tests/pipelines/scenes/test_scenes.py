@@ -364,6 +364,9 @@ def test_bad_input_is_one_line(
         ("A dog, not an apple, lies on a bed.", ["+a dog lies on a bed", "-an apple lies on a bed"]),
         ("A dog lies on an umbrella, not a bed.", ["+a dog lies on an umbrella", "-a dog lies on a bed"]),
         ("A dog is lying, not sitting, on a bed.", ["+a dog is lying on a bed", "-a dog is sitting on a bed"]),
+        ("There are no cups in the picture.", ["-there are cups"]),
+        ("There is a dog but no cats in the picture.", ["+there is a dog", "-there is a cat"]),
+        ("There is a dog in the picture.", ["+there is a dog"]),
         ("A dog sits.", None),
     ],
 )
