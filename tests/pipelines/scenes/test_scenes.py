@@ -287,6 +287,9 @@ def test_negatives_of_scenes_are_false(world: Path) -> None:
         assert tally.decided >= 20, operator
         assert tally.right >= 0.99 * tally.decided, operator
     assert tallies["shuffle"].decided
+    for operator in ("negation", "true_negation"):
+        assert tallies[operator].decided >= 100
+        assert tallies[operator].right == tallies[operator].decided, tallies[operator].wrong[:3]
 
 
 def test_a_true_negative_is_found_and_shown(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
