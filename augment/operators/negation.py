@@ -242,7 +242,7 @@ def _false(caption: Caption, context: Context, contrast: Contrast) -> Iterator[C
     place, there, missing, _ = contrast
     yield _candidate(contrast, (place.denial(**_words(context, contrast, there)),), there, NO + there)
     yield _candidate(contrast, _assertion(caption, context, contrast, missing), NO + missing, missing)
-    both = _both(context, contrast, missing, there)
+    both = _both(caption, context, contrast, missing, there)
     if both is not None:
         yield _candidate(contrast, (both,), there + BOTH + NO + missing, missing + BOTH + NO + there)
 
@@ -251,7 +251,7 @@ def _true(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Ca
     place, there, missing, _ = contrast
     own = "" if place.slot is None else there
     yield _candidate(contrast, (place.denial(**_words(context, contrast, missing)),), own, NO + missing)
-    both = _both(context, contrast, there, missing)
+    both = _both(caption, context, contrast, there, missing)
     if both is not None:
         yield _candidate(contrast, (both,), own, there + BOTH + NO + missing)
     if place.slot is None:
@@ -285,9 +285,15 @@ def _surface(context: Context, noun: str, *, plural: bool) -> str:
     return (context.lexicon.plural if plural else context.lexicon.singular)[noun]
 
 
-def _both(context: Context, contrast: Contrast, asserted: str, denied: str) -> Edit | None:
-    one, other = (_words(context, contrast, noun) for noun in (asserted, denied))
-    return contrast.place.contrast(**{**one, "no": other["no"]})
+def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str, denied: str) -> Edit | None:
+    words = _words(context, contrast, asserted)
+    slot = contrast.place.slot
+    if slot is not None:  # the adjectives of the caption's noun stay
+        first = next(chunk.start for chunk in caption.chunks if chunk.root == slot.root)
+        before = caption.text[caption.tokens[first].start : caption.tokens[slot.start].start]
+        surface = _surface(context, asserted, plural=contrast.plural)
+        words["a"] = f"{article(surface)} {surface}" if before.strip() in ARTICLES else before + surface
+    return contrast.place.contrast(**{**words, "no": _words(context, contrast, denied)["no"]})
 
 
 def _assertion(caption: Caption, context: Context, contrast: Contrast, noun: str) -> tuple[Edit, ...]:

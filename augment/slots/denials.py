@@ -69,7 +69,7 @@ KINDS: dict[Frame, tuple[str, ...]] = {
     "near": ("around",),
     "around": ("around",),
     "person": ("held", "worn"),
-    "exists": ("around", "held"),
+    "exists": ("around",),
 }
 PLURAL_FRAMES = ("near", "around", "exists")  # a denial has the plural there: "with no dogs nearby"
 # Prepositions whose object the photo shows; not "for a bus", "like a horse".

@@ -18,10 +18,11 @@ _END = r"(?=[ ,.]|$)"
 
 
 class Claim(NamedTuple):
-    """A sentence, and whether it is claimed to be true or false."""
+    """A sentence, and whether it is claimed to be true or false; exact: whether its counts are claimed to be exact."""
 
     text: str
     true: bool
+    exact: bool = True
 
 
 def claims(text: str) -> list[Claim] | None:
@@ -35,7 +36,7 @@ def claims(text: str) -> list[Claim] | None:
         found = pattern.search(lower)
         if found is not None:
             return split(lower, found)
-    return [Claim(lower, True)] if lower != text.lower().rstrip(". ") else None
+    return [Claim(lower, True, False)] if lower != text.lower().rstrip(". ") else None
 
 
 def _there(noun: str) -> str:
@@ -72,7 +73,7 @@ def _nearby(lower: str, found: re.Match[str]) -> list[Claim]:
 
 def _with_nearby(lower: str, found: re.Match[str]) -> list[Claim]:
     asserted, _, denied = found[1].partition(" but no ")
-    made = [Claim(_without(lower, found), True), Claim(_there(asserted), True)]
+    made = [Claim(_without(lower, found), True), Claim(_there(asserted), True, False)]
     return made + (_any(denied) if denied else [])
 
 
@@ -84,9 +85,7 @@ def _lacking(lower: str, found: re.Match[str]) -> list[Claim]:
 
 
 def _there_is_no(lower: str, found: re.Match[str]) -> list[Claim]:
-    noun = found[2]
-    phrase = noun if noun.split()[-1] in PLURALS else f"{article(noun)} {noun}"
-    return [Claim(f"{lower[: found.start()]}there {found[1]} {phrase}{lower[found.end() :]}", False)]
+    return [Claim(lower[: found.start()] + one.text + lower[found.end() :], False) for one in _any(found[1])]
 
 
 _SPLITS: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], list[Claim]]]] = [
@@ -95,5 +94,5 @@ _SPLITS: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], list[Claim]]
     (re.compile(rf" ?\bwith ({_NP}) nearby"), _with_nearby),
     (re.compile(rf" (?:but|and) no {_NOUN}{_END}"), _nearby),
     (re.compile(rf"\b(?:without|with no) (?:an? )?{_NOUN}{_END}"), _lacking),
-    (re.compile(rf"\bthere (is|are) no {_NOUN}{_END}"), _there_is_no),
+    (re.compile(rf"\bthere (?:is|are) no {_NOUN}{_END}"), _there_is_no),
 ]

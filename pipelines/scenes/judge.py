@@ -57,7 +57,8 @@ def _judge_claim(claim: Claim, scene: Scene) -> Judgement:
     """Judge whether a claim holds; a sentence that is claimed to be false must not be true in logic either."""
     judged = _judge_assertion(claim.text, scene)
     if claim.true:
-        return judged
+        logical = judged.verdict is Answer.MISCOUNTED and not claim.exact
+        return judged._replace(verdict=Answer.TRUE) if logical else judged
     opposite = {Answer.FALSE: Answer.TRUE, Answer.UNDECIDED: Answer.UNDECIDED}.get(judged.verdict, Answer.FALSE)
     return judged._replace(verdict=opposite)
 
