@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,19 +16,23 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.plausibility import entry_units, entry_vectors, log_probabilities, read
 
+if TYPE_CHECKING:
+    from negcap.augment.truth.estimates import ImageTruth, Truth
+
 CAPTIONS = 125  # about as many captions are read by the cloze model together
 
 
 @dataclass(frozen=True, eq=False)
 class Context:
     """The context of a caption: the lexicon, what the caption mentions (`own`), what its siblings mention, and what the
-    cloze model reads in the caption.
+    cloze model reads in the caption. image: what is probably true of the image; None: not estimated.
     """
 
     lexicon: Lexicon
     own: Mentions
     siblings: Mentions
     reading: Reading
+    image: ImageTruth | None = None
 
     @cached_property
     def texts(self) -> frozenset[str]:
@@ -60,25 +65,37 @@ class Context:
         return self.lexicon.coreference.with_any(mentions.nouns)
 
 
-def contexts(captions: Sequence[Caption], lexicon: Lexicon, readings: Sequence[Reading] | None = None) -> list[Context]:
+def contexts(
+    captions: Sequence[Caption],
+    lexicon: Lexicon,
+    readings: Sequence[Reading] | None = None,
+    truth: Truth | None = None,
+) -> list[Context]:
     """The contexts of all captions of one image, in the order of `captions`.
 
-    readings: of the captions; None: they are made here, which is slower than for many captions at once.
+    readings: of the captions; None: they are made here, which is slower than for many captions at once. truth: the
+    estimates of the corpus; None: nothing is estimated.
     """
     image = Mentions(tuple(captions))
+    estimates = truth.of_image(captions) if truth is not None else None
     return [
-        Context(lexicon, Mentions((caption,)), image.all_but(i), reading)
+        Context(lexicon, Mentions((caption,)), image.all_but(i), reading, estimates)
         for i, (caption, reading) in enumerate(zip(captions, readings or read(captions, lexicon.cloze), strict=True))
     ]
 
 
-def contexts_by_image(images: Iterable[Sequence[Caption]], lexicon: Lexicon) -> Iterator[list[Context]]:
-    """The contexts of the captions of each image; the captions of several images are read together."""
+def contexts_by_image(
+    images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
+) -> Iterator[list[Context]]:
+    """The contexts of the captions of each image; the captions of several images are read together.
+
+    truth: as in `contexts`.
+    """
     for part in parts(images):
         readings = read([caption for captions in part for caption in captions], lexicon.cloze)
         start = 0
         for captions in part:
-            yield contexts(captions, lexicon, readings[start : start + len(captions)])
+            yield contexts(captions, lexicon, readings[start : start + len(captions)], truth)
             start += len(captions)
 
 

@@ -23,10 +23,21 @@ class Candidate(NamedTuple):
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01") or preposition sets
     ("prepositions:6"), None if there is none. rejected: the reason if the edits would be ungrammatical, else None.
     plausibility: the log-odds of the negative to the caption (see negcap.augment.plausibility), None if its operator
-    does not know it.
+    does not know it. absent: of a denial, the noun or verb that it takes to be false of the image.
     """
 
-    change: Literal["noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "none"]
+    change: Literal[
+        "noun",
+        "quantity",
+        "preposition",
+        "swap",
+        "attribute",
+        "attribute_swap",
+        "verb",
+        "denial",
+        "verb_denial",
+        "none",
+    ]
     edits: tuple[Edit, ...]
     slots: tuple[int, ...]
     replaced: str
@@ -35,6 +46,7 @@ class Candidate(NamedTuple):
     replacement_synset: str | None = None
     rejected: str | None = None
     plausibility: float | None = None
+    absent: str | None = None
 
 
 class Accepted(NamedTuple):

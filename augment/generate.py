@@ -22,7 +22,7 @@ from negcap.augment.operators import OPERATORS, PRESETS, operator
 from negcap.augment.rng import record_rng
 from negcap.augment.rows import Rows
 from negcap.augment.truth.contradiction import assess
-from negcap.augment.truth.estimates import MAX_P_TRUE, ImageTruth, Truth, check_max_p_true
+from negcap.augment.truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 
 if TYPE_CHECKING:
@@ -125,19 +125,16 @@ def generate_for_images(
     """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`."""
     every: list[Context] = []
     made: list[dict[str, Generated]] = []
-    for siblings, own in zip(images, contexts_by_image(images, lexicon), strict=True):
-        image = truth.of_image(siblings) if truth is not None else None
+    for siblings, own in zip(images, contexts_by_image(images, lexicon, truth), strict=True):
         every += own
         made += [
-            {name: apply_operator(name, caption, context, settings, image) for name in settings.operators}
+            {name: apply_operator(name, caption, context, settings) for name in settings.operators}
             for caption, context in zip(siblings, own, strict=True)
         ]
     return reject_implausible(every, made, scorer, settings.min_plausibility, settings.max_loss)
 
 
-def apply_operator(
-    name: str, caption: Caption, context: Context, settings: Settings, image: ImageTruth | None = None
-) -> Generated:
+def apply_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
     """Check the candidates of one operator for a caption, in order, until its quota is accepted.
 
     Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is
@@ -150,7 +147,7 @@ def apply_operator(
     operator = OPERATORS[name]
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = assess(candidate, caption, context, image) if operator.checked else (None, None)
+            reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
             if reason is None:
                 text = apply(caption.text, candidate.edits)
                 lower = text.lower()

@@ -58,7 +58,7 @@ class Rows:
         columns |= {"negative_id": label, "positive_id": label}
         candidates, words, likely, plausible = zip(*self._candidates, strict=True)
         columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
-        kinds, edits, _, *changes, _, _ = zip(*candidates, strict=True)
+        kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
         columns["p_true"] = pa.array(likely, pa.float32())
         columns["plausibility"] = pa.array(plausible, pa.float32())

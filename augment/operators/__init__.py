@@ -9,7 +9,7 @@ from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate
 from negcap.augment.operators.attribute import added_attribute, attribute
-from negcap.augment.operators.negation import negation, true_negation
+from negcap.augment.operators.negation import corrected, negation, true_negation, truly_corrected
 from negcap.augment.operators.noun import noun
 from negcap.augment.operators.numeral import numeral
 from negcap.augment.operators.object import object_
@@ -92,8 +92,8 @@ OPERATORS: dict[str, Operator] = {
     "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 2.0)),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
-    "negation": Operator(negation, "negation", 0.25, limits=Limits(-20.0, 3.5)),
-    "true_negation": Operator(true_negation, POSITIVE, 0.25, limits=Limits(-20.0, 3.5)),
+    "negation": Operator(negation, "negation", 0.3, corrected, limits=Limits(-60.0, 5.0)),
+    "true_negation": Operator(true_negation, POSITIVE, 0.3, truly_corrected, limits=None),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
     "uniform_noun": _as_in_paper(uniform_noun, "noun", 1.0),
     "uniform_numeral": _as_in_paper(uniform_numeral, "numeral", 1.0),

@@ -14,6 +14,7 @@ from negcap.augment.language.overlaps import is_person
 from negcap.augment.language.prepositions import prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.slots import verbs
+from negcap.augment.slots.denials import assertion, denies_the_caption
 from negcap.augment.slots.quantities import quantity_value
 from negcap.augment.truth.exchange import interchangeable
 
@@ -147,6 +148,12 @@ def _implied_verbs(noun: str) -> frozenset[str]:
     return WordNet.load().derived(noun, "n", "v") | {noun}
 
 
+def check_denial(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+    """Reject if the noun or verb that is taken to be absent may be true, as `check_noun` and `check_verb` say."""
+    asserted = assertion(candidate)
+    return None if asserted is None else CHECKS[asserted.change](asserted, caption, context)
+
+
 def check_nothing(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """The check of paraphrases and other texts that are true by their form: it never rejects."""
     return None
@@ -160,6 +167,8 @@ CHECKS = {
     "attribute": check_attribute,
     "attribute_swap": check_attribute_swap,
     "verb": check_verb,
+    "denial": check_denial,
+    "verb_denial": check_denial,
     "none": check_nothing,
 }
 
@@ -176,7 +185,8 @@ def assess(
 
     The reason of a candidate that its operator found ungrammatical is returned unchanged. If the estimates for its
     `image` are given, a candidate that passes the check is rejected as `likely_true` if that probability is above their
-    limit. The probability is None if the check rejects, or there is no estimate.
+    limit. The probability is None if the check rejects, or there is no estimate, or the candidate is false whatever it
+    takes to be absent.
     """
     reason = candidate.rejected or CHECKS[candidate.change](candidate, caption, context)
     if reason is not None or image is None:
@@ -184,7 +194,7 @@ def assess(
     p_true = image.p_true(candidate, caption)
     if p_true is not None and p_true > image.max_p_true and not _is_lower(candidate):
         return "likely_true", p_true
-    return None, p_true
+    return None, None if denies_the_caption(candidate) else p_true
 
 
 def _is_lower(candidate: Candidate) -> bool:

@@ -16,6 +16,7 @@ from negcap.augment.caption import Caption
 from negcap.augment.edits import Candidate
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import mentioned_nouns
+from negcap.augment.slots.denials import assertion
 from negcap.augment.truth.associations import Associations, Pairs
 from negcap.augment.truth.calibration import sigmoid
 from negcap.augment.truth.transitions import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
@@ -133,8 +134,12 @@ class ImageTruth:
     def p_true(self, candidate: Candidate, caption: Caption) -> float | None:
         """Probability that another caption of the image would make `candidate` true; None if not estimated.
 
-        caption: the caption of the image that the candidate was proposed for.
+        caption: the caption of the image that the candidate was proposed for. Of a denial: that what it
+        takes to be absent is there.
         """
+        if candidate.change in ("denial", "verb_denial"):
+            asserted = assertion(candidate)
+            return None if asserted is None else self.p_true(asserted, caption)
         kind = KIND_OF_CHANGE.get(candidate.change)
         if kind is None or kind not in self.truth.calibration:
             return None
@@ -151,6 +156,14 @@ class ImageTruth:
         if "noun" not in self.truth.calibration:
             return np.zeros(0, int)
         return np.flatnonzero(np.array(self._p_words("noun")) > self.max_p_true)
+
+    def expected_nouns(self, caption: Caption) -> np.ndarray | None:
+        """The log-odds that another caption mentions each noun of the lexicon, given this caption alone: (entries,).
+
+        Not calibrated. None if there is no estimate for nouns.
+        """
+        known = self.truth.associations.get("noun")
+        return None if known is None else known.log_odds + known.score(mentioned_nouns(caption))
 
     @cached(IMAGES)
     def _p_words(self, kind: str) -> list[float]:

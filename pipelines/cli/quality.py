@@ -24,7 +24,7 @@ from negcap.pipelines.cli.options import FOLDER, PLACE
 @options.several(
     "--flows",
     "flows",
-    "Operator that must replace A by B as often as B by A; default: numeral, negation.",
+    "Operator that must replace A by B as often as B by A; default: numeral.",
     choices=OPERATORS,
 )
 @click.option("--min-plausibility", type=float, help="Lowest plausibility to choose from, in nats; default: no limit.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from negcap.pipelines.publish import (
     aro,
+    cc_neg,
     clip_benchmark,
     coco,
     crepe,
@@ -148,12 +149,17 @@ FORMATS: dict[str, Format] = {
         images="files",
         embeds=True,
     ),
+    "cc-neg": Format(
+        cc_neg.write,
+        "CC-Neg, one file per split for CoN-CLIP's evaluation of negated captions",
+        "CoN-CLIP's `CCNegEvalDataset` loads `${split}.pt` with the images under the paths in it; '$file' has the same "
+        "rows as JSON lines.",
+    ),
     "negbench": Format(
         negbench.write,
         "NegBench's multiple choice, one CSV per split with four captions a row",
         "`--name-of-mcq-set $file`, with NegBench's `src/evaluation/eval_negation.py`, started in the folder that the "
         "paths are relative to.",
-        prepare=negbench.with_enough,
     ),
 }
 

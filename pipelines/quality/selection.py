@@ -74,19 +74,22 @@ def pool(
     corpus: Sequence[tuple[str, str]] = (),
     seed: int = 0,
     plausibility: Sequence[Sequence[float]] = (),
+    true: Sequence[Sequence[str]] = (),
 ) -> Pool:
     """Score all candidates by rules and language models.
 
     negatives: the candidates of each caption, at least one; images: the image_id of each caption; corpus: (text,
     image_id) of true captions that the language models are trained on, empty: on `captions`; plausibility: the log-odds
-    of each candidate to its caption, empty: not balanced. Raises ValueError if there are fewer images than folds.
+    of each candidate to its caption, empty: not balanced; true: the true text that each candidate is paired with,
+    empty: its caption. Raises ValueError if there are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
     start = np.concatenate([[0], np.cumsum([len(some) for some in negatives])])
     of = np.repeat(np.arange(len(captions)), np.diff(start))
     texts = [text for some in negatives for text in some]
+    beside = [text for some in true for text in some] or [captions[at] for at in of.tolist()]
     own, negative = vocabulary.encode(captions), vocabulary.encode(texts)
-    true = own.take(of)
+    paired = vocabulary.encode(beside) if true else own.take(of)
     read = vocabulary.encode([text for text, _ in corpus]) if corpus else own
     everything = [*images, *(image for _, image in corpus)]
     folds = folds_of(everything, seed=seed + SEEDS)
@@ -96,11 +99,11 @@ def pool(
     for part in range(PARTS):
         mine = np.flatnonzero(parts[first:] == part)
         model = train(read.take(mine), folds[first:][mine], FOLDS, len(vocabulary.number))
-        likely.append(model.gaps(true, negative, folds[: len(captions)][of]))
-    found = features(true, negative)
+        likely.append(model.gaps(paired, negative, folds[: len(captions)][of]))
+    found = features(paired, negative)
     single = np.flatnonzero(np.isin(found.keys, words(found).keys))
     gaps = [_expected(likely)]
-    gaps += [_squashed(_gaps(measure, captions, texts, of)) for measure in (len, format_faults)]
+    gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, format_faults)]
     if plausibility:
         gaps.append(_squashed(-np.array([odds for some in plausibility for odds in some])))
     return Pool(start, found.matrix, single, np.concatenate(gaps, axis=1), images)
@@ -121,10 +124,10 @@ def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
     return np.mean(made, axis=0).astype(np.float32)
 
 
-def _gaps(measure: Callable[[str], float], captions: Sequence[str], texts: Sequence[str], of: np.ndarray) -> np.ndarray:
-    """measure(negative) - measure(caption) of every candidate; of: the index of its caption."""
-    own = np.array([measure(text) for text in captions], float)
-    return np.array([measure(text) for text in texts], float) - own[of]
+def _gaps(measure: Callable[[str], float], true: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+    """measure(negative) - measure(true text) of every candidate."""
+    known = {text: measure(text) for text in {*true, *texts}}
+    return np.array([known[text] - known[other] for text, other in zip(texts, true, strict=True)], float)
 
 
 def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:

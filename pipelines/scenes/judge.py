@@ -7,7 +7,7 @@ from enum import Enum
 from itertools import combinations, product
 from typing import NamedTuple
 
-from negcap.pipelines.scenes.denials import assertion
+from negcap.pipelines.scenes.denials import Claim, claims
 from negcap.pipelines.scenes.reader import Condition, Reading, read
 from negcap.pipelines.scenes.truth import Verdict, does, does_to, has, holds
 from negcap.pipelines.scenes.words import Entity, UnreadError
@@ -38,15 +38,29 @@ def judge(text: str, scene: Scene) -> Judgement:
 
     FALSE: no reading is true under any assignment of its entities to things, even if matters of opinion are decided in
     its favour. MISCOUNTED: true in logic only ("a dog" if there are three). UNDECIDED: the sentence cannot be read, or
-    it depends on opinion. A sentence with a denial is taken to be true wherever the sentence that asserts the same is
-    false: "a dog is not sitting" if no dog is.
+    it depends on opinion. A sentence with a denial makes several claims: TRUE if all hold, FALSE if one surely does
+    not.
     """
-    asserted = assertion(text)
-    if asserted is not None:
-        verdict, reason, agrees = _judge_assertion(asserted, scene)
-        opposite = {Answer.FALSE: Answer.TRUE, Answer.UNDECIDED: Answer.UNDECIDED}.get(verdict, Answer.FALSE)
-        return Judgement(opposite, reason, agrees)
-    return _judge_assertion(text, scene)
+    made = claims(text)
+    if made is None:
+        return _judge_assertion(text, scene)
+    found = [_judge_claim(one, scene) for one in made]
+    agrees = all(one.agrees for one in found)
+    for verdict in (Answer.FALSE, Answer.UNDECIDED, Answer.MISCOUNTED):
+        reason = next((one.reason for one in found if one.verdict is verdict), None)
+        if reason is not None:
+            return Judgement(verdict, reason, agrees)
+    return Judgement(Answer.TRUE, "", agrees)
+
+
+def _judge_claim(claim: Claim, scene: Scene) -> Judgement:
+    """Judge whether a claim holds; a sentence that is claimed to be false must not be true in logic either."""
+    judged = _judge_assertion(claim.text, scene)
+    if claim.true:
+        logical = judged.verdict is Answer.MISCOUNTED and not claim.exact
+        return judged._replace(verdict=Answer.TRUE) if logical else judged
+    opposite = {Answer.FALSE: Answer.TRUE, Answer.UNDECIDED: Answer.UNDECIDED}.get(judged.verdict, Answer.FALSE)
+    return judged._replace(verdict=opposite)
 
 
 def _judge_assertion(text: str, scene: Scene) -> Judgement:

@@ -9,9 +9,10 @@ from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.published import read_published
-from negcap.pipelines.score.test_set import Foil, Item, Quad, TestSet, build
+from negcap.pipelines.score.test_set import Foil, Item, Quad, Question, TestSet, build
 from negcap.pipelines.tables.examples import Draws, Example, other_wordings, select
 from negcap.pipelines.tables.images import Images, abbreviate
+from negcap.pipelines.tables.questions import questions
 
 
 def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
@@ -23,7 +24,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")
     if is_run(source):
-        items: Iterator[Item | Quad] = _of_run(source, config)
+        items: Iterator[Item | Quad | Question] = _of_run(source, config)
     else:
         items = read_published(source, config)
     images = None if config.images is None else Images(config.images)
@@ -42,7 +43,7 @@ def is_run(source: Path) -> bool:
     return source.is_dir() and has_table(source, "captions")
 
 
-def _of_run(run: Path, config: ScoreConfig) -> Iterator[Item]:
+def _of_run(run: Path, config: ScoreConfig) -> Iterator[Item | Question]:
     table = "refined" if config.refined else "negatives"
     draws = Draws(config.per_caption, "first", config.seed)
     selection = select(run, config.splits, config.operators, draws, table=table)
@@ -51,6 +52,8 @@ def _of_run(run: Path, config: ScoreConfig) -> Iterator[Item]:
             yield Item(
                 example.image_id, Path(example.image), example.text, _second(example, config.seed), _false(example)
             )
+        for of, false, template in questions(examples):
+            yield Question(of.image_id, Path(of.image), of.text, false, template)
 
 
 def _second(example: Example, seed: int) -> str | None:
@@ -63,7 +66,9 @@ def _false(example: Example) -> tuple[Foil, ...]:
     return tuple(Foil(n.operator, n.family, n.text, not n.replaced) for n in example.negatives)
 
 
-def _located(item: Item | Quad, images: Images | None, missing: dict[str, str]) -> Item | Quad | None:
+def _located(
+    item: Item | Quad | Question, images: Images | None, missing: dict[str, str]
+) -> Item | Quad | Question | None:
     """The item with the paths of its image files, or without paths if there is no folder; None if one is missing.
 
     missing: gets the names of missing files, by image_id.

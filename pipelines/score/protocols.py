@@ -17,6 +17,8 @@ from negcap.pipelines.score.test_set import NONE, TestSet
 TIE = 1e-6  # scores this close count as equal: the accuracy of inner products of unit vectors in float32
 BLOCK = 1 << 24  # scores computed at a time: 64 MiB in float32
 ALL = "all"
+QUERIED = 5  # images that count as found by a caption, as in NegBench
+QUERY = f"text to image, R@{QUERIED}"
 
 
 class Measured(NamedTuple):
@@ -58,7 +60,8 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
 def measure(vectors: Vectors, tests: TestSet) -> list[Measured]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
     blind = Vectors(vectors.without_images(), vectors.texts)
-    measured = [*_pairs(vectors, blind, tests), *_quads(vectors, blind, tests)]
+    measured = [*_pairs(vectors, blind, tests), *_quads(vectors, blind, tests), *_choices(vectors, blind, tests)]
+    measured += _queries(vectors, blind, tests)
     if len(tests.pairs):
         measured += _retrieval(vectors, blind, tests)
     return measured
@@ -137,6 +140,53 @@ def _quads(vectors: Vectors, blind: Vectors, tests: TestSet) -> Iterator[Measure
     seen, unseen = rights(vectors), rights(blind)
     for name in seen:
         yield from _grouped(tests, name, tests.quad_operator, first, (seen[name], unseen[name]))
+
+
+def _choices(vectors: Vectors, blind: Vectors, tests: TestSet) -> Iterator[Measured]:
+    """Multiple choice (NegBench): the image is nearer to the true option than to every false one, by template."""
+    if not len(tests.questions):
+        return
+    image, true, *false = tests.questions.T
+
+    def rights(some: Vectors) -> np.ndarray:
+        own = similarity(some, image, true)
+        wrong = [np.where(one == NONE, -np.inf, similarity(some, image, one)) for one in false]
+        return own > np.max(wrong, axis=0) + TIE
+
+    seen, unseen = rights(vectors), rights(blind)
+    groups = {ALL: np.ones(len(image), bool)} if len(tests.templates) > 1 else {}
+    groups |= {name: tests.template == number for number, name in enumerate(tests.templates)}
+    for group, inside in groups.items():
+        model, without = (Cases(right[inside].astype(float), image[inside]) for right in (seen, unseen))
+        yield Measured("multiple choice", group, model, without)
+
+
+def _queries(vectors: Vectors, blind: Vectors, tests: TestSet) -> Iterator[Measured]:
+    """How often a caption finds its image among the first QUERIED, if captions deny something (NegBench's retrieval).
+
+    `text to image`: captions that deny nothing; `text to image, denials`: those that do.
+    """
+    if not tests.denies.any():
+        return
+    image = tests.captions[:, 0]
+    found = [_found(some, tests) for some in (vectors, blind)]
+    for protocol, inside in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
+        if inside.any():
+            yield Measured(protocol, ALL, *(Cases(right[inside].astype(float), image[inside]) for right in found))
+
+
+def _found(vectors: Vectors, tests: TestSet) -> np.ndarray:
+    """(C,) bool: fewer than QUERIED other images are as near to the caption as its own."""
+    image, text = tests.captions.T
+    own = similarity(vectors, image, text) - TIE
+    step = max(1, BLOCK // len(vectors.images))
+    above = np.concatenate(
+        [
+            np.count_nonzero(vectors.texts[text[at : at + step]] @ vectors.images.T > own[at : at + step, None], axis=1)
+            for at in range(0, len(text), step)
+        ]
+    )
+    return above - 1 < QUERIED  # its own image is one of them
 
 
 def _retrieval(vectors: Vectors, blind: Vectors, tests: TestSet) -> Iterator[Measured]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from negcap.augment.operators import OPERATORS
 from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.test_set import Foil, Item, Quad, only_adds
+from negcap.pipelines.score.test_set import Foil, Item, Quad, Question, only_adds
 
-KINDS = "sugarcrepe, sugarcrepe++, aro, crepe, negclip, coco, huggingface, or Winoground's examples.jsonl"
+KINDS = "sugarcrepe, sugarcrepe++, aro, crepe, negclip, coco, huggingface, negbench, or Winoground's examples.jsonl"
 METADATA = ("croissant.json", "SHA256SUMS", "README.md", "sizes.json", "dataset_infos.json")
-Items = Iterator[Item | Quad]
+Items = Iterator[Item | Quad | Question]
 
 
 def read_published(source: Path, config: ScoreConfig) -> Items:
@@ -35,6 +35,9 @@ def read_published(source: Path, config: ScoreConfig) -> Items:
                 seen.add(item.operator)
                 if not config.operators or item.operator in config.operators:
                     yield item
+                continue
+            if isinstance(item, Question):
+                yield item
                 continue
             seen |= {negative.operator for negative in item.negatives}
             chosen = _chosen(item.negatives, config)
@@ -108,10 +111,21 @@ def _coco(data: dict[str, Any]) -> Items:
 def _csv(file: Path) -> Items:
     with file.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
+            if "correct_answer" in row:
+                yield _question(row)
+                continue
             if "hard_negs" not in row:
                 return
             negatives = tuple(_negative(file.stem, row["caption"], text) for text in ast.literal_eval(row["hard_negs"]))
             yield _item(f"{row['image_id']}.jpg", row["caption"], negatives)
+
+
+def _question(row: dict[str, str]) -> Question:
+    """A row of NegBench's multiple choice."""
+    options = [row[name] for name in row if name.startswith("caption_")]
+    true = options.pop(int(row["correct_answer"]))
+    image = Path(row["image_path"])
+    return Question(image.stem, image, true, tuple(options), row.get("correct_answer_template") or "all")
 
 
 def _tsv(file: Path) -> Items:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from negcap.augment.language.determiners import NEGATIONS
 
 NONE = -1  # of an index: there is no such text
 
@@ -50,6 +53,16 @@ class Quad(NamedTuple):
     operator: str
 
 
+class Question(NamedTuple):
+    """Multiple choice: an image, the true option, false ones, and what kind of question it is (NegBench's template)."""
+
+    image_id: str
+    file: Path | None
+    text: str
+    false: tuple[str, ...]
+    template: str
+
+
 @dataclass(frozen=True)
 class TestSet:
     """I images and N distinct texts, and what is true and false; all arrays hold indices.
@@ -57,8 +70,9 @@ class TestSet:
     captions: (C, 2) image and text of the true captions. pairs: (P, 4) image, true text, false text, and a second true
     text or NONE. operator: (P,) into `operators`; first: (P,) bool, the first draw of its caption and operator; adds:
     (P,) bool, the false text only adds to the true one. quads: (Q, 4) the images 0 and 1, then their texts;
-    quad_operator: (Q,) into `operators`. families: by operator. missing: number of images left out because their file
-    is missing.
+    quad_operator: (Q,) into `operators`. questions: (M, 1 + options) the image, the true text and false ones, NONE
+    where a question has fewer; template: (M,) into `templates`. families: by operator. missing: number of images left
+    out because their file is missing.
     """
 
     __test__ = False  # for pytest
@@ -75,7 +89,16 @@ class TestSet:
     quad_operator: np.ndarray
     operators: tuple[str, ...]
     families: dict[str, str]
+    questions: np.ndarray
+    template: np.ndarray
+    templates: tuple[str, ...]
     missing: int = 0
+
+    @cached_property
+    def denies(self) -> np.ndarray:
+        """(C,) bool: the caption denies something, that is, has a word such as "no" or "without"."""
+        said = [not NEGATIONS.isdisjoint(re.findall(r"\w+", text.lower())) for text in self.texts]
+        return np.array(said, bool)[self.captions[:, 1]]
 
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
@@ -89,7 +112,7 @@ class TestSet:
         return {**found, **{name: names == name for name in self.operators}}
 
 
-def build(items: Iterable[Item | Quad], missing: int = 0) -> TestSet:
+def build(items: Iterable[Item | Quad | Question], missing: int = 0) -> TestSet:
     """Number the images and texts of items, and collect their indices. Raises ValueError if there is no negative."""
     images: dict[str, int] = {}
     files: dict[str, Path | None] = {}
@@ -99,6 +122,9 @@ def build(items: Iterable[Item | Quad], missing: int = 0) -> TestSet:
     captions: dict[tuple[int, int], None] = {}
     pairs: list[tuple[int, ...]] = []
     quads: list[tuple[int, ...]] = []
+    questions: list[list[int]] = []
+    templates: dict[str, int] = {}
+    kinds: list[int] = []
 
     def number(known: dict[str, int], name: str) -> int:
         return known.setdefault(name, len(known))
@@ -115,6 +141,11 @@ def build(items: Iterable[Item | Quad], missing: int = 0) -> TestSet:
             continue
         files[item.image_id] = item.file
         image, true = number(images, item.image_id), number(texts, item.text)
+        if isinstance(item, Question):
+            captions |= {(image, true): None}
+            questions.append([image, true, *(number(texts, text) for text in item.false)])
+            kinds.append(number(templates, item.template))
+            continue
         second = NONE if item.second is None else number(texts, item.second)
         captions |= dict.fromkeys([(image, true)] if second == NONE else [(image, true), (image, second)])
         firsts = set[str]()
@@ -124,10 +155,12 @@ def build(items: Iterable[Item | Quad], missing: int = 0) -> TestSet:
             first = negative.operator not in firsts
             firsts.add(negative.operator)
             pairs.append((image, true, false, second, operator, first, negative.adds))
-    if not pairs and not quads:
+    if not pairs and not quads and not questions:
         raise ValueError("there is no negative to score a model on")
     rows = np.array(pairs, np.int64).reshape(-1, 7)
     fours = np.array(quads, np.int64).reshape(-1, 5)
+    longest = max(map(len, questions), default=2)
+    asked = np.array([[*one, *[NONE] * (longest - len(one))] for one in questions], np.int64).reshape(-1, longest)
     return TestSet(
         tuple(images),
         tuple(files[name] for name in images),
@@ -141,6 +174,9 @@ def build(items: Iterable[Item | Quad], missing: int = 0) -> TestSet:
         fours[:, 4],
         tuple(operators),
         families,
+        asked,
+        np.array(kinds, np.int64),
+        tuple(templates),
         missing,
     )
 

@@ -22,7 +22,7 @@ from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.tables.columns import columns_of, read_columns
-from negcap.pipelines.tables.denials import NEGATION, true_denials
+from negcap.pipelines.tables.denials import NEGATION, beside, true_denials
 from negcap.pipelines.tables.verdicts import accepted
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
@@ -56,7 +56,7 @@ class RefineConfig:
     splits: tuple[str, ...] = ()
     candidates: int = 10
     rounds: int = 8
-    flows: tuple[str, ...] = ("numeral", "negation")
+    flows: tuple[str, ...] = ("numeral",)
     min_plausibility: float | None = None
     most_plausible: float = 1.0
     vetted: bool = False
@@ -72,14 +72,16 @@ class Rows(NamedTuple):
     """The negatives of an operator, grouped by caption. All fields have one entry per caption.
 
     numbers: the rows of its negatives in the table negatives, from 0. captions: its text. images: its image_id. texts:
-    its negatives. flows: for each negative, (replaced, replacement). plausibility: of each negative, 0 if it is not
-    known.
+    its negatives. true: for each negative, the true sentence that it contradicts; empty if it is always the caption.
+    flows: for each negative, (replaced, replacement). plausibility: of each negative, 0 if it is not known; empty with
+    `true`, since it is the log-odds to the caption.
     """
 
     numbers: list[list[int]]
     captions: list[str]
     images: list[str]
     texts: list[list[str]]
+    true: list[list[str]]
     flows: list[list[tuple[str, str]]]
     plausibility: list[list[float]]
 
@@ -190,7 +192,8 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
     rows = read_rows(run, operator, config, shards)
     if len(set(rows.images)) < LEAST_IMAGES:
         return len(rows.captions), []
-    candidates = pool(rows.captions, rows.images, rows.texts, read_corpus(run, shards), config.seed, rows.plausibility)
+    corpus = read_corpus(run, shards)
+    candidates = pool(rows.captions, rows.images, rows.texts, corpus, config.seed, rows.plausibility, rows.true)
     chosen = select(candidates, config.seed, config.rounds)
     kept = [(i, draw) for i, draw in enumerate((chosen - candidates.start[:-1]).tolist()) if draw >= 0]
     if operator in config.flows:
@@ -218,13 +221,14 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     """The negatives of an operator, by caption: of each caption in the configured splits the first `candidates`, in the
     order drawn.
 
-    shards: which shards of the table negatives to read. A false denial is set beside a true
-    denial in the same place of its caption, if the run has true denials: it then counts as a negative of that one, and
-    its flow is from the word that it denies itself to the word that the true one denies.
+    shards: which shards of the table negatives to read.
+
+    Negatives of the operator negation are selected beside the true sentences that they contradict, as in
+    `negcap.pipelines.quality.bias.read_all`.
     """
     import pyarrow.compute as pc
 
-    found: list[tuple[str, tuple[str, str], tuple[int, int, str, tuple[str, str], float | None]]] = []
+    found: list[tuple[str, str, str, _Row]] = []
     every = shards_of(run, "negatives")
     first = sum(shard.rows for shard in every[: shards.start or 0])
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
@@ -237,34 +241,45 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
         rows = table.filter(mine).to_pydict()
         for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
             negative_id, caption_id, image, caption, text, old, new, odds = row
-            if denied is not None:
-                denial = denied.get((caption_id, old))
-                if denial is None:
-                    continue
-                caption, new = denial.text, denial.replacement
+            denial = None if denied is None else beside(denied, caption_id, old, caption)
+            if denied is not None and denial is None:
+                continue
             draw = int(negative_id.rpartition(":")[2])
-            found.append((caption_id, (caption, image), (draw, first + number, text, (old, new), odds)))
+            true = caption if denial is None else denial.text
+            found.append((caption_id, caption, image, _Row(draw, first + number, text, true, (old, new), odds)))
         first += table.num_rows
-    lowest = _lowest([odds for *_, (*_, odds) in found if odds is not None], config)
+    lowest = _lowest([row.odds for *_, row in found if row.odds is not None], config)
     if config.vetted:
         allowed = accepted(run)
-        found = [one for one in found if f"{one[0]}#{operator}:{one[2][0]}" in allowed]
-    by_caption: dict[str, list[tuple[int, int, str, tuple[str, str], float | None]]] = {}
+        found = [one for one in found if f"{one[0]}#{operator}:{one[-1].draw}" in allowed]
+    by_caption: dict[str, list[_Row]] = {}
     sources: dict[str, tuple[str, str]] = {}
-    for caption_id, source, negative in found:
-        if negative[-1] is None or negative[-1] >= lowest:
-            by_caption.setdefault(caption_id, []).append(negative)
-            sources[caption_id] = source
+    for caption_id, caption, image, one in found:
+        if one.odds is None or one.odds >= lowest:
+            by_caption.setdefault(caption_id, []).append(one)
+            sources[caption_id] = caption, image
     drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
     captions, images = zip(*sources.values(), strict=True) if sources else ((), ())
     return Rows(
-        [[row[1] for row in some] for some in drawn],
+        [[one.number for one in some] for some in drawn],
         list(captions),
         list(images),
-        [[row[2] for row in some] for some in drawn],
-        [[row[3] for row in some] for some in drawn],
-        [[row[4] or 0.0 for row in some] for some in drawn],
+        [[one.text for one in some] for some in drawn],
+        [] if denials is None else [[one.true for one in some] for some in drawn],
+        [[one.flow for one in some] for some in drawn],
+        [] if denials is not None else [[one.odds or 0.0 for one in some] for some in drawn],
     )
+
+
+class _Row(NamedTuple):
+    """A negative: its draw, its row in the table, its text, what it contradicts, its flow and its plausibility."""
+
+    draw: int
+    number: int
+    text: str
+    true: str
+    flow: tuple[str, str]
+    odds: float | None
 
 
 def _lowest(plausibility: Sequence[float], config: RefineConfig) -> float:

@@ -21,6 +21,7 @@ from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.prompts import Prompt, load
 from negcap.pipelines.tables.columns import UNSPLIT
+from negcap.pipelines.tables.denials import with_true
 from negcap.schemas.negatives import POSITIVE
 from negcap.schemas.verdicts import READINGS, VERDICTS
 
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 NAME = "vet"
 TABLES = ("negatives", "refined")
-COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
+COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text", "replaced")
 CAPTION, NEGATIVE = "caption", "negative"
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def vet(
 ) -> Answers:
     """Let a language model read negatives, and write the table verdicts, a shard for each of the negatives.
 
-    model: as of `negcap.pipelines.stages.propose.propose`. Verdicts of another reader, or of other negatives, that are
+    A negative of the operator negation is read beside the true sentence that it contradicts. model: as of
+    `negcap.pipelines.stages.propose.propose`. Verdicts of another reader, or of other negatives, that are
     in the table stay if they are of the same negatives: one more reader adds rows. An answer that is not the JSON that
     was asked for is a row with a `problem`; questions for which the budget did not suffice have none. Raises
     FileNotFoundError without negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
@@ -107,9 +109,16 @@ def vet(
     prompts = {name: load(name, config.prompts) for name in config.readings}
     shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, config.table)]
     chosen = _chosen([row for shard in shards for row in shard], config)
+    read = with_true(run, [row for shard in shards for row in shard if row["negative_id"] in chosen])
+    paired = {row["negative_id"]: row for row in read}
     images = _images(run, config) if config.images is not None else {}
     asked = [
-        [one for row in shard if row["negative_id"] in chosen for one in _questions(row, prompts, images)]
+        [
+            question
+            for row in shard
+            if row["negative_id"] in paired
+            for question in _questions(paired[row["negative_id"]], prompts, images)
+        ]
         for shard in shards
     ]
     askable = [one for shard in asked for one in shard if one.askable]

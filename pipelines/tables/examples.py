@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
 from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
-from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, true_denials
+from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
 
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
@@ -114,10 +114,10 @@ class Selection:
     def images(self) -> Iterator[list[Example]]:
         """Yield the examples of each image, in the order of the run.
 
-        If the run has true denials, false denials are the negatives of one of these instead of their caption's: an
-        example of its own, with the true denial's positive_id as caption_id. Raises ValueError for a shard without a
-        required column or for a negative whose caption is missing, DamagedShardError for a shard that is not as
-        recorded.
+        If the run has true denials, the negatives of the operator negation are those of the true sentence that they
+        contradict: if it is not the caption, an example of its own, with the sentence's positive_id as caption_id.
+        Raises ValueError for a shard without a required column or for a negative whose caption is missing,
+        DamagedShardError for a shard that is not as recorded.
         """
         denials = true_denials(self.run) if NEGATION in self.operators else None
         negatives = {shard.path.name: shard for shard in shards_of(self.run, self.table)} if self.operators else {}
@@ -208,22 +208,26 @@ class Selection:
 
 
 def _with_denial(example: Example, denied: Denials) -> Iterator[Example]:
-    """An example without its false denials; and each true denial in the place of one, as an example that has it."""
-    false = tuple(negative for negative in example.negatives if negative.operator == NEGATION)
-    yield example._replace(negatives=tuple(one for one in example.negatives if one.operator != NEGATION))
-    for negative in false:
-        denial = denied.get((example.caption_id, negative.replaced))
-        if denial is not None:
-            yield example._replace(caption_id=denial.positive_id, text=denial.text, negatives=(negative,))
+    """An example without the negatives of other true sentences; and each of these as an example that has them."""
+    own, others = [], dict[tuple[str, str], list[Negative]]()
+    for negative in example.negatives:
+        denial = beside(denied, example.caption_id, negative.replaced, example.text)
+        if negative.operator != NEGATION or (denial is not None and not denial.positive_id):
+            own.append(negative)
+        elif denial is not None:
+            others.setdefault(denial, []).append(negative)
+    yield example._replace(negatives=tuple(own))
+    for (positive_id, text), negatives in others.items():
+        yield example._replace(caption_id=positive_id, text=text, negatives=tuple(negatives))
 
 
 def source_of(example: Example) -> str:
-    """The id of the caption that an example is, or that its true denial was made of."""
+    """The id of the caption that an example is, or that its sentence was made of."""
     return example.caption_id.partition("#")[0] if is_denial(example) else example.caption_id
 
 
 def is_denial(example: Example) -> bool:
-    """Whether an example is a true denial made of a caption."""
+    """Whether an example is a true sentence that `true_negation` made of a caption."""
     return f"#{TRUE_NEGATION}:" in example.caption_id
 
 

@@ -34,6 +34,7 @@ def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
         [rows.images[i] for i in which],
         [rows.texts[i] for i in which],
         corpus,
+        true=[rows.true[i] for i in which] if rows.true else (),
     )
     chosen = (select(candidates) - candidates.start[:-1]).tolist()
     draws = [(i, draw) for i, draw in zip(which, chosen, strict=True) if draw >= 0]

@@ -21,6 +21,7 @@ from negcap.pipelines.engine.storage import write_atomically
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
 from negcap.pipelines.report.rows import visible
+from negcap.pipelines.tables.denials import with_true
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"
@@ -110,7 +111,8 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     if not drawn:
         _values(run, table, "operator")
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
-    found = [_item(row, row["negative_id"], NEGATIVE, config.seed) for rows in drawn.values() for row in rows]
+    rows = with_true(run, [row for rows in drawn.values() for row in rows])
+    found = [_item(row, row["negative_id"], NEGATIVE, config.seed) for row in rows]
     return sorted([*found, *_controls(run, config)])
 
 

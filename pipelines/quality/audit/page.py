@@ -107,6 +107,19 @@ class Section:
         return total / number if number else None
 
 
+class Control(NamedTuple):
+    """An operator that makes true sentences: its counts, a sample of its rows, and of its refused candidates by reason.
+
+    reasons: the number of refused candidates by reason.
+    """
+
+    name: str
+    made: Made
+    rows: Sequence[Row]
+    refused: Mapping[str, Sequence[Row]]
+    reasons: Mapping[str, int]
+
+
 def page(content: Content) -> str:
     """The page as HTML. It depends only on `content`, not on the time or machine."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -154,8 +167,7 @@ def sections(content: Content) -> list[Section]:
         if drawn is not None:
             plots.append(("Words put in ● and taken out ○, by their count in the corpus", drawn))
         reports = {table: b.reports[name] for table, b in content.blindness.items() if name in b.reports}
-        refused = {reason: rows for (operator, reason), rows in samples.refused.items() if operator == name}
-        order = figures.refused.get(name, {})
+        refused, order = _refused(content, name)
         found.append(
             Section(
                 number=len(found),
@@ -169,7 +181,7 @@ def sections(content: Content) -> list[Section]:
                 words=used[:WORDS],
                 exchanges=exchanges(made.words, TOP),
                 rows=samples.made.get(name, ()),
-                refused={reason: refused[reason] for reason in order if reason in refused},
+                refused=refused,
                 reasons=order,
             )
         )
@@ -184,10 +196,27 @@ def description(operator: str) -> str:
     return " ".join(said.split("\n\n")[0].split())
 
 
-def controls(content: Content) -> dict[str, tuple[Made, Sequence[Row]]]:
-    """By operator that makes positives, its counts and a sample of its rows."""
-    made = content.figures.made.get("positives", {})
-    return {name: (made[name], content.samples.positives.get(name, ())) for name in made}
+def controls(content: Content) -> dict[str, Control]:
+    """By operator that makes positives, its counts, a sample of its rows, and what it was refused."""
+    figures, samples = content.figures, content.samples
+    made = figures.made.get("positives", {})
+    names = [name for name, family in figures.families.items() if family == POSITIVE or name in made]
+    return {
+        name: Control(
+            name,
+            made.get(name, Made(POSITIVE)),
+            samples.positives.get(name, ()),
+            *_refused(content, name),
+        )
+        for name in names
+    }
+
+
+def _refused(content: Content, operator: str) -> tuple[dict[str, Sequence[Row]], Mapping[str, int]]:
+    """A sample of an operator's refused candidates by reason, the most frequent first, and how many there are."""
+    order = content.figures.refused.get(operator, {})
+    refused = {reason: rows for (name, reason), rows in content.samples.refused.items() if name == operator}
+    return {reason: refused[reason] for reason in order if reason in refused}, order
 
 
 def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:

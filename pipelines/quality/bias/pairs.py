@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar, get_args
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.tables.columns import read_columns
-from negcap.pipelines.tables.denials import NEGATION, true_denials
+from negcap.pipelines.tables.denials import NEGATION, beside, true_denials
 from negcap.pipelines.tables.examples import Pick
 
 Row = TypeVar("Row")
@@ -58,10 +58,10 @@ def read_all(
     """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
 
     splits: only rows of these, all if empty. limit: of each operator at most so many pairs, as by `limit_pairs`; then
-    memory does not grow with the run. Paraphrases, which are true, are left out. If the run has true denials
-    (see `negcap.pipelines.tables.denials`), a false denial is paired with a true one in the same place of its caption,
-    and left out if there is none. Raises FileNotFoundError if the run has no such table, ValueError for a missing
-    column or a split without rows.
+    memory does not grow with the run. Paraphrases, which are true, are left out. If the run has true denials (see
+    `negcap.pipelines.tables.denials`), a negative of the operator negation is paired with the true sentence that it
+    contradicts, and left out if there is none. Raises FileNotFoundError if the run has no such table, ValueError for a
+    missing column or a split without rows.
     """
     from negcap.schemas.negatives import POSITIVE  # imports pyarrow
 
@@ -80,7 +80,7 @@ def read_all(
             if family == POSITIVE or (splits and split not in splits):
                 continue
             if operator == NEGATION and denied is not None:
-                denial = denied.get((negative_id.rpartition("#")[0], replaced))
+                denial = beside(denied, negative_id.rpartition("#")[0], replaced, true)
                 if denial is None:
                     continue
                 true = denial.text

@@ -255,6 +255,18 @@ def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
     assert len(frame) == 5 * TESTS and set(frame["correct_answer"]) == {0, 1, 2, 3}
 
 
+def test_cc_neg_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    out = published(toy, tmp_path / "out", "cc-neg", image_root=str(toy.images))
+    data = torch.load(out / "test.pt", weights_only=True)  # CCNegEvalDataset.__getitem__
+    pairs = []
+    for path, annotation in zip(data["image_paths"], data["annotations"], strict=True):
+        assert size(path)
+        pairs.append((annotation["json"]["caption"], annotation["sop_data"]["negative-prompt"]))
+    assert sorted(pairs) == sorted((caption, text) for _, caption, text in toy.texts())
+    assert sorted(index for some in data["num_ops"].values() for index in some) == list(range(len(pairs)))
+
+
 def test_the_functions_of_the_lmms_eval_task(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets

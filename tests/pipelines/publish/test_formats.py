@@ -500,7 +500,9 @@ UNNAMED = ("huggingface", "aro", "clip_benchmark", "triplet", "dpo", "lmms-eval"
 def test_cards_name_files_that_are_there(format: str, split: tuple[str, ...], toy: Toy, tmp_path: Path) -> None:
     out = published(toy, tmp_path / "out", format, split=split)
     use = (out / "README.md").read_text(encoding="utf-8").partition("## How to read it")[2].partition("\n|")[0]
-    named = re.findall(r"['`]([\w/.-]+\.(?:json|csv|tsv|tar|txt))['`]", use) + re.findall(r"--train-data (\S+)", use)
+    named = re.findall(r"['`]([\w/.-]+\.(?:jsonl?|csv|tsv|tar|txt|pt))['`]", use) + re.findall(
+        r"--train-data (\S+)", use
+    )
     others = ("i.txt", "neg.json", "visual_genome_relation.json", "visual_genome_attribution.json", "negcap.tsv")
     named = [name for name in named if name not in others]
     beside = {"vse-c": "noun", "aro": ""}.get(format, "")

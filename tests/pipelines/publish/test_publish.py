@@ -2,15 +2,18 @@
 
 import csv
 import hashlib
+import io
 import json
 import re
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from negcap.pipelines.cli import main, negcap
@@ -18,6 +21,8 @@ from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
+from negcap.pipelines.score.config import ScoreConfig
+from negcap.pipelines.score.items import read_test_set
 from negcap.pipelines.tables.examples import Draws, select
 from negcap.pipelines.tables.images import Box, Images, read_boxes, safe_path
 from negcap.schemas.negatives import POSITIVES
@@ -327,43 +332,81 @@ def test_without_pillow_the_extra_is_named(images: Path, monkeypatch: pytest.Mon
 # denials
 
 
-def test_false_denials_are_published_beside_true_ones(tmp_path: Path) -> None:
+TRUE = {"not helmet": "without a helmet", "hat | not helmet": "with a hat but no helmet"}
+FALSE = {  # by what they contradict
+    "hat": ("not hat", "without a hat"),
+    "not helmet": ("helmet", "with a helmet"),
+    "hat | not helmet": ("helmet | not hat", "with a helmet but no hat"),
+}
+
+
+@pytest.fixture(scope="module")
+def denials(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which every caption with negatives says "with a hat" at the end, and has all true and false denials."""
+
     def add(captions: list[dict], negatives: list[dict]) -> None:
+        for row in captions:
+            row["text"] += " with a hat"
         of = {row["caption_id"]: row for row in captions}
         for id in dict.fromkeys(row["caption_id"] for row in negatives):
             first = next(row for row in negatives if row["caption_id"] == id)
-            text = f"Not {of[id]['text']}"
-            made = {"operator": "negation", "family": "negation", "negative_id": f"{id}#negation:0", "text": text}
-            made["replaced"] = of[id]["text"].split()[2]
-            negatives.append({**first, **made})
+            stem = of[id]["text"].removesuffix("with a hat")
+            for number, (replaced, (replacement, said)) in enumerate(FALSE.items()):
+                made = {"operator": "negation", "family": "negation", "negative_id": f"{id}#negation:{number}"}
+                negatives.append(
+                    {**first, **made, "text": stem + said, "replaced": replaced, "replacement": replacement}
+                )
 
-    run = changed(tmp_path, add)
+    run = changed(tmp_path_factory.mktemp("denials"), add)
     captions, negatives = rows(IMAGES, TESTS)
-    some = {row["caption_id"] for row in negatives[::3]}
+    some = {row["caption_id"] for row in negatives}
     positives = [
         {
             **dict.fromkeys(POSITIVES.names, ""),
             **{name: row[name] for name in ("caption_id", "image_id", "split")},
-            **{"positive_id": f"{row['caption_id']}#true_negation:0", "operator": "true_negation", "edits": []},
-            **{"family": "positive", "text": f"Without {row['text']}", "replaced": row["text"].split()[2]},
+            **{"positive_id": f"{row['caption_id']}#true_negation:{number}", "operator": "true_negation", "edits": []},
+            **{"family": "positive", "text": f"{row['text']} {said}", "replaced": "hat", "replacement": replacement},
         }
         for row in captions
         if row["caption_id"] in some
+        for number, (replacement, said) in enumerate(TRUE.items())
     ]
     for number, first in enumerate(range(0, IMAGES, 7)):
         here = {f"p{i:03d}" for i in range(first, first + 7)}
         mine = [row for row in positives if row["image_id"] in here]
         write_table(run, "positives", pa.Table.from_pylist(mine, POSITIVES), number, PROVENANCE)
-    pairs = json.loads(published(run, tmp_path / "out", operators=("negation",))["negation.json"])
-    assert pairs and all(row["caption"].startswith("Without ") for row in pairs.values())
-    assert {row["caption"].removeprefix("Without ") for row in pairs.values()} <= {row["text"] for row in captions}
-    text = published(run, tmp_path / "mcq", "negbench", images=None)["test.csv"].decode()
-    questions = list(csv.DictReader(text.splitlines()))
-    kinds = {row["correct_answer_template"] for row in questions}
-    assert kinds == {"positive", "negative"}
-    for row in questions:
+    return run
+
+
+def test_a_false_sentence_is_published_beside_the_true_one_that_it_contradicts(denials: Path, tmp_path: Path) -> None:
+    contradicted = {said: TRUE.get(replaced, "with a hat") for replaced, (_, said) in FALSE.items()}
+    seen = set()
+    files = published(denials, tmp_path / "out", "huggingface", operators=("negation",), images=None)
+    for name in (name for name in files if name.endswith(".parquet")):
+        for row in pq.read_table(io.BytesIO(files[name])).to_pylist():
+            false = next(said for said in contradicted if row["negative_caption"].endswith(said))
+            assert row["caption"].endswith(contradicted[false])
+            assert row["caption"].removesuffix(contradicted[false]) == row["negative_caption"].removesuffix(false)
+            seen.add(false)
+    assert seen == set(contradicted)
+
+
+def test_questions_are_about_two_nouns_in_three_templates(denials: Path, tmp_path: Path) -> None:
+    text = published(denials, tmp_path / "mcq", "negbench", images=None)["test.csv"].decode()
+    templates = {"positive": "with a hat", "negative": "without a helmet", "hybrid": "with a hat but no helmet"}
+    answers = Counter[str]()
+    for row in csv.DictReader(text.splitlines()):
         options = [row[f"caption_{n}"] for n in range(4)]
         true = options.pop(int(row["correct_answer"]))
-        assert true.startswith("Without ") is (row["correct_answer_template"] == "negative")
-        if true.startswith("Without "):
-            assert any(option.startswith("Not ") for option in options)
+        said = templates[row["correct_answer_template"]]
+        assert true.endswith(f" {said}")
+        stem = true.removesuffix(said)
+        assert {one.removeprefix(stem) for one in options} == {said for _, said in FALSE.values()}
+        answers[row["correct_answer_template"]] += 1
+    assert set(answers) == set(templates)
+    for source in (denials, tmp_path / "mcq" / "test.csv"):  # as `negcap score` reads a run, and what is published
+        tests = read_test_set(source, ScoreConfig(splits=("test",)))
+        counted = Counter(tests.templates[number] for number in tests.template)
+        assert counted == answers and tests.questions.shape == (answers.total(), 5)
+        denies = [tests.texts[text] for _, text in tests.captions[tests.denies]]
+        assert denies and all("without" in said or "no helmet" in said for said in denies)

@@ -208,8 +208,8 @@ def test_rows_on_the_page_are_rows_of_the_run_their_edits_marked(
             text += row["caption"][end : edit["start"]] + edit["new"]
             end = edit["end"]
         proposed.add((row["caption"], text + row["caption"][end:]))
-        if row["family"] != "positive":
-            strata[row["operator"], row["reason"]] += 1
+        strata[row["operator"], row["reason"]] += 1
+    assert "true_negation" in {operator for operator, _ in strata}
     assert set(shown["refused"]) <= proposed
     assert len(shown["refused"]) == sum(min(n, 2) for n in strata.values())
 

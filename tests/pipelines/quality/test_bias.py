@@ -23,6 +23,8 @@ from negcap.pipelines.quality.bias import (
     to_markdown,
 )
 from negcap.pipelines.quality.bias.learned import folds_of
+from negcap.pipelines.stages.refine import RefineConfig, read_rows
+from negcap.pipelines.tables.denials import with_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVES
 from tests.tables import write_table
 
@@ -213,22 +215,32 @@ def test_markdown_has_a_row_a_report() -> None:
     assert to_markdown([blind("symmetric", symmetric())]).splitlines()[2].startswith("| symmetric | 400 |")
 
 
-def test_false_denials_are_paired_with_true_denials_of_their_captions(tmp_path: Path) -> None:
-    def row(key: str, number: str, operator: str, family: str, text: str) -> dict:
+def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_path: Path) -> None:
+    def row(key: str, number: str, operator: str, family: str, text: str, replaced: str, replacement: str) -> dict:
         caption_id = f"s:{number}:0"
         return {
             key: f"{caption_id}#{operator}:0", "caption_id": caption_id, "image_id": number, "split": "test",
-            "origin": "human", "family": family, "operator": operator, "caption": f"A dog runs {number}.",
-            "text": text, "edits": [], "replaced": "run", "replacement": "not run", "replaced_synset": None,
+            "origin": "human", "family": family, "operator": operator, "caption": f"A dog with a hat {number}.",
+            "text": text, "edits": [], "replaced": replaced, "replacement": replacement, "replaced_synset": None,
             "replacement_synset": None, "p_true": None, "plausibility": None, "concreteness": None,
         }  # fmt: skip
 
     negatives = [
-        row("negative_id", number, "negation", "negation", f"A dog does not run {number}.") for number in ("1", "2")
+        row("negative_id", "1", "negation", "negation", "A dog with a cat.", "not cat", "cat"),
+        row("negative_id", "2", "negation", "negation", "A dog without a hat.", "hat", "not hat"),
+        row("negative_id", "3", "negation", "negation", "A dog with a cow.", "not cow", "cow"),
     ]
-    other = row("positive_id", "2", "true_negation", "positive", "A dog without a ball 2.") | {"replaced": "hat"}
-    positives = [row("positive_id", "1", "true_negation", "positive", "A dog does not sit 1."), other]
+    positives = [
+        row("positive_id", "1", "true_negation", "positive", "A dog without a cat.", "hat", "not cat"),
+        row("positive_id", "3", "true_negation", "positive", "A dog without a cat.", "hat", "not cat"),
+    ]
     write_table(tmp_path, "negatives", pa.Table.from_pylist(negatives, schema=NEGATIVES))
-    assert [pair.true for pair in read_all(tmp_path)["negation"]] == ["A dog runs 1.", "A dog runs 2."]
+    captions = [f"A dog with a hat {number}." for number in "123"]
+    assert [pair.true for pair in read_all(tmp_path)["negation"]] == captions
     write_table(tmp_path, "positives", pa.Table.from_pylist(positives, schema=POSITIVES))
-    assert read_all(tmp_path) == {"negation": [Pair("A dog does not sit 1.", "A dog does not run 1.", "1")]}
+    cat, hat = Pair("A dog without a cat.", "A dog with a cat.", "1"), Pair(captions[1], "A dog without a hat.", "2")
+    assert read_all(tmp_path) == {"negation": [cat, hat]}
+    assert [row["caption"] for row in with_true(tmp_path, negatives)] == [cat.true, hat.true]
+    refined = read_rows(tmp_path, "negation", RefineConfig())
+    assert refined.true == [[cat.true], [hat.true]] and refined.texts == [[cat.negative], [hat.negative]]
+    assert refined.numbers == [[0], [1]] and not refined.plausibility

@@ -16,7 +16,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.scenes.captions import FORMS, captions, sentence
-from negcap.pipelines.scenes.denials import assertion
+from negcap.pipelines.scenes.denials import claims
 from negcap.pipelines.scenes.draw import draw, png
 from negcap.pipelines.scenes.judge import Answer, judge
 from negcap.pipelines.scenes.layout import compose
@@ -120,6 +120,17 @@ def test_every_scene_has_other_captions_that_are_false_of_it() -> None:
         # true in logic only
         ("Two red cups are on a brown table.", "miscounted"),
         ("A cup is on a table.", "miscounted"),
+        # denials
+        ("A black dog with no cats nearby.", "true"),
+        ("A black dog with no balls nearby.", "false"),
+        ("A white dog with no cats nearby.", "false"),
+        ("A girl with a ball but no dogs nearby.", "false"),
+        ("A black dog is sleeping, not standing, under a table.", "true"),
+        ("A cat, not a dog, is sleeping under a table.", "false"),
+        ("There is no cat under a table.", "true"),
+        ("There is no dog under a table.", "false"),
+        ("There are no dogs in the picture.", "false"),
+        ("There are no cats in the picture.", "true"),
         # a matter of opinion, or not of this world
         ("Three red cups are near a brown table.", "undecided"),
         ("A black dog is behind a table.", "undecided"),
@@ -278,6 +289,9 @@ def test_negatives_of_scenes_are_false(world: Path) -> None:
         assert tally.decided >= 20, operator
         assert tally.right >= 0.99 * tally.decided, operator
     assert tallies["shuffle"].decided
+    for operator in ("negation", "true_negation"):
+        assert tallies[operator].decided >= 100
+        assert tallies[operator].right == tallies[operator].decided, tallies[operator].wrong[:3]
 
 
 def test_a_true_negative_is_found_and_shown(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -342,16 +356,25 @@ def test_bad_input_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("denial", "asserted"),
+    ("text", "expected"),
     [
-        ("A dog does not sit on the table.", "a dog sits on the table."),
-        ("Two dogs do not sit.", "two dogs sit."),
-        ("A dog is not sitting.", "a dog is sitting."),
-        ("A table without a cup.", "a table with a cup."),
-        ("A cat but no dog.", "a cat and a dog."),
-        ("There are no red vases.", "there are red vases."),
+        ("A cat with no dog nearby.", ["+a cat", "-there is a dog"]),
+        ("A cat sits with no red balls in sight.", ["+a cat sits", "-there is a red ball"]),
+        ("A cat with two dogs nearby.", ["+a cat", "+there are two dogs"]),
+        ("A cat with a dog but no cups nearby.", ["+a cat", "+there is a dog", "-there is a cup"]),
+        ("A table without a cup on it.", ["+a table on it", "-a table with a cup on it"]),
+        ("A girl with no ball stands.", ["+a girl stands", "-a girl with a ball stands"]),
+        ("A cat but no dog.", ["+a cat", "-there is a dog"]),
+        ("There are no red vases on a box.", ["-there is a red vase on a box"]),
+        ("A dog, not an apple, lies on a bed.", ["+a dog lies on a bed", "-an apple lies on a bed"]),
+        ("A dog lies on an umbrella, not a bed.", ["+a dog lies on an umbrella", "-a dog lies on a bed"]),
+        ("A dog is lying, not sitting, on a bed.", ["+a dog is lying on a bed", "-a dog is sitting on a bed"]),
+        ("There are no cups in the picture.", ["-there is a cup"]),
+        ("There is a dog but no cats in the picture.", ["+there is a dog", "-there is a cat"]),
+        ("There is a dog in the picture.", ["+there is a dog"]),
         ("A dog sits.", None),
     ],
 )
-def test_a_denial_is_the_opposite_of_what_it_asserts(denial: str, asserted: str | None) -> None:
-    assert assertion(denial) == asserted
+def test_what_a_sentence_with_a_denial_claims(text: str, expected: list[str] | None) -> None:
+    made = claims(text)
+    assert (made and [("+" if one.true else "-") + one.text for one in made]) == expected

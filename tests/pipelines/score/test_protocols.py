@@ -8,7 +8,7 @@ import pytest
 
 from negcap.pipelines.score.intervals import Cases, percents
 from negcap.pipelines.score.protocols import Vectors, measure, unit
-from negcap.pipelines.score.test_set import Foil, Item, Quad, TestSet, build, only_adds
+from negcap.pipelines.score.test_set import Foil, Item, Quad, Question, TestSet, build, only_adds
 
 OPERATORS = {"noun": "noun", "preposition": "relation", "relation": "relation"}
 
@@ -161,3 +161,29 @@ def test_vectors_must_have_a_direction(bad: Any) -> None:
     rows[1] = bad
     with pytest.raises(ValueError, match="x must be finite and not zero, row 1 is not"):
         unit(rows, "x")
+
+
+def test_multiple_choice_and_queries_with_denials_one_at_a_time() -> None:
+    rng, made = np.random.default_rng(3), []
+    for i in range(12):
+        false = tuple(f"false {i} {n}" for n in range(3 if i % 4 else 2))
+        said = f"caption {i}" if i % 2 else f"caption {i} with no dog"
+        made.append(Question(f"i{i}", None, said, false, ("positive", "hybrid")[i % 2]))
+    tests = build(made)
+    vectors = Vectors(unit(rng.normal(size=(12, 3)), "images"), unit(rng.normal(size=(len(tests.texts), 3)), "texts"))
+    scores = vectors.images @ vectors.texts.T
+    text = {name: n for n, name in enumerate(tests.texts)}
+    right = [scores[i, text[one.text]] > max(scores[i, text[t]] for t in one.false) for i, one in enumerate(made)]
+    near = [
+        sorted(scores[:, text[one.text]], reverse=True).index(scores[i, text[one.text]]) < 5
+        for i, one in enumerate(made)
+    ]
+    wanted = {
+        ("multiple choice", "all"): right,
+        ("multiple choice", "positive"): right[::2],
+        ("multiple choice", "hybrid"): right[1::2],
+        ("text to image, R@5", "all"): near[1::2],
+        ("text to image, R@5, denials", "all"): near[::2],
+    }
+    measured = {(one.protocol, one.group): one.model.right for one in measure(vectors, tests)}
+    assert {key: list(map(bool, found)) for key, found in measured.items()} == wanted

@@ -104,6 +104,19 @@ def test_a_planted_cue_vanishes(make: Make, baseline: str, raw: float, kept: flo
     assert len(rows) >= kept * len(captions)
 
 
+def test_each_candidate_is_paired_with_its_own_true_text() -> None:
+    """Beside their captions, denials are told by "no"; beside true denials of other things they are not."""
+    captions = corpus(150)
+    texts, images = [text for text, _ in captions], [image for _, image in captions]
+    denials = [
+        [text.replace(" by ", f" and no {thing} by ") for thing in (other, "cup")]
+        for (text, _), other in zip(captions, THINGS * 30, strict=True)
+    ]
+    alone = select(pool(texts, images, denials))
+    beside = select(pool(texts, images, denials, true=[some[::-1] for some in denials]))
+    assert (alone >= 0).sum() < 0.1 * len(texts) < 0.6 * len(texts) < (beside >= 0).sum()
+
+
 def test_the_cue_is_gone_for_a_model_of_other_images_too() -> None:
     """Two corpora refined apart: what is learned of one does not tell the other."""
     from negcap.pipelines.quality.bias.learned import features, regression, right
