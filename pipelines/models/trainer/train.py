@@ -116,7 +116,10 @@ def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch
     began, sampling = time.perf_counter(), 0.0
     for group in optimizer.param_groups:
         group["lr"] = config.rate(epoch)
-    batches = shuffled_batches(data.train, config.batch_size, generator)
+    chosen = data.train
+    if config.extra_share < 1:
+        chosen = chosen[~data.extra | (torch.rand(len(chosen), generator=generator) < config.extra_share)]
+    batches = shuffled_batches(chosen, config.batch_size, generator)
     for captions, features in ahead(batches, lambda rows: take(data.features, data.image[rows], data.device)):
         start = time.perf_counter()
         sampled = objective.sample(data.sampler, captions, config, generator)

@@ -139,15 +139,17 @@ def test_sampled_components_are_false_and_belong_to_their_captions(world: Path, 
     assert torch.equal(again.absent, drawn.absent) and not torch.equal(other.absent, drawn.absent)
 
 
-def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
-    """ℓ_attr and ℓ_rel (supplement A.1), every similarity and hinge on its own."""
-    settings = config(world, tmp_path, reduce_rel="sum", weights=(0.5, 0.5, 1.0, 2.0))
+@pytest.mark.parametrize("grid", [True, False])
+def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path, grid: bool) -> None:
+    """ℓ_obj, ℓ_attr and ℓ_rel (supplement A.1), every similarity and hinge on its own."""
+    settings = config(world, tmp_path, reduce_obj="mean", reduce_rel="sum", weights=(0.5, 0.5, 1.0, 2.0))
     material = read_training_data(settings)
     captions = material.train[:7]  # both captions of some images
     drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(5))
     drawn.pairs.present[0, :8], drawn.pairs.present[1, 3], drawn.triples.present[0, 2:6] = False, False, False
     model = UNIVSE.build(settings, 22, len(material.vocabulary), None).eval()
     features, image = material.features[material.image[captions]], material.image[captions]
+    features = features if grid else features.float().mean(1)
     graphs = material.texts.graphs
     assert graphs is not None
     batch = Batch(captions, features, image[:, None] == image[None, :], material.texts)
@@ -161,7 +163,13 @@ def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
         def triple_score(words: list[int], of: int) -> float:
             return float(images[of] @ model.triples(torch.tensor([words]))[0])
 
-        means = {"attr": torch.zeros(7, 2), "rel": torch.zeros(7, 2)}  # sums and numbers of the components' values
+        means = {name: torch.zeros(7, 2) for name in ("obj", "attr", "rel")}  # sums and numbers of components' values
+        for at, of in zip(drawn.objects.rows, drawn.objects.owner, strict=True):
+            noun = int(graphs.objects.words[at, 0])
+            true = region_scores(noun, noun, int(of))
+            scores = [region_scores(int(word), int(word), int(of)) for word in drawn.absent[of]]
+            hinges = [(true.softmax(0) * (0.2 + score - true).clamp(min=0)).sum().item() for score in scores]
+            means["obj"][of] += torch.tensor([float(np.mean(hinges)), 1.0])
         for at, of, false, there in zip(*drawn.pairs, strict=True):
             attribute, noun = graphs.pairs.words[at].tolist()
             true = region_scores(noun, attribute, int(of))
@@ -185,7 +193,7 @@ def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
                     cost += max(0.0, 0.2 + triple_score(words[n], int(of)) - true_score)
             means["rel"][of] += torch.tensor([cost, 1.0])
     assert int(means["rel"][:, 1].max()) >= 1
-    for name, weight in (("attr", 1.0), ("rel", 2.0)):
+    for name, weight in (("obj", 0.5), ("attr", 1.0), ("rel", 2.0)):
         total, count = means[name].T
         assert terms[name].item() == pytest.approx(weight * float((total / count.clamp(min=1)).sum()), rel=1e-4)
 
