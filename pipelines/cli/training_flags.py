@@ -134,7 +134,11 @@ training = options.together(
     options.one_of("--pooling", POOLINGS, "How the GRU's states become one vector; default: max, univse last."),
     options.transform,
     click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
-    options.one_of("--image-pooling", IMAGE_POOLINGS, "How a grid becomes one vector; default: average, univse max-k."),
+    options.one_of(
+        "--image-pooling",
+        IMAGE_POOLINGS,
+        "How a grid or crops become one vector; default: average, univse max-k.",
+    ),
     click.option(
         "--vectors",
         multiple=True,

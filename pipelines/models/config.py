@@ -17,7 +17,7 @@ WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train wit
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 SELECTIONS = ("rsum", "attacked")
-IMAGE_POOLINGS = ("average", "max", "max-k")
+IMAGE_POOLINGS = ("average", "max", "max-k", "crop")
 COMPOSITIONS = ("average", "sum", "max", "self-attention", "gru")
 COMPONENTS = ("obj", "attr", "rel")
 SIMILARITIES = ("cosine", "order", "order-reversed")
@@ -108,7 +108,8 @@ class TrainConfig:
         bidirectional: two recurrent nets of joint / 2 units, one per reading direction. pooling: of their states, max
             or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
-            the regions of a grid, see ImageEncoder.
+            the regions of a grid, see ImageEncoder; crop: of several crops of an image, a random one in training and
+            otherwise their mean.
     Optimization
         epochs; batch_size: pairs of image and caption; learning_rate: of Adam, kept for `constant` epochs (None:
             `decay_every`), then multiplied by `decay` before every `decay_every` epochs, but never below `least_rate`.

@@ -21,7 +21,7 @@ from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.judged import left_out
 from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.trainer.train import make_batch, train
 from negcap.pipelines.models.trainer.training_data import read_training_data
 from negcap.pipelines.models.vse import VSE_C, VSE_PP
 from negcap.schemas.captions import GENERATED
@@ -337,6 +337,22 @@ def test_lengths_of_a_trained_model(world: Path, tmp_path: Path, capsys: pytest.
     assert made["pairs"] == 7 and 1 <= made["longer"] and made["similarity"] == "order"
     assert main(["lengths", str(folder), str(world), "--split", "dev"]) == 2
     assert "split must be one of 'train', 'test', was: 'dev'" in capsys.readouterr().err
+
+
+def test_a_random_crop_of_each_image_is_trained_on_and_their_mean_is_evaluated(tmp_path: Path) -> None:
+    run = write_world(tmp_path / "run", [("train", 100)])
+    names = sorted({row["image_id"] for row in pq.read_table(run / "captions").to_pylist()})
+    crops = np.arange(100 * 10 * 4).reshape(100, 10, 4).astype(np.float32)
+    write_features(run, names, crops, table="features_crops")
+    settings = config(run, tmp_path / "m", features="crops", image_pooling="crop", dropout=0.0, epochs=1)
+    data = read_training_data(settings)
+    captions, random = data.train[:32], torch.Generator().manual_seed(0)
+    whole = data.features[data.image[captions]]
+    drawn = [make_batch(data, captions, whole, settings, random).features for _ in range(20)]
+    is_crop = torch.stack([(whole == features[:, None]).all(2) for features in drawn])  # (20, 32, 10)
+    assert (is_crop.sum(2) == 1).all() and is_crop.any(0).float().mean() > 0.7
+    model, _, _ = load_model(train(settings), torch.device("cpu"))
+    assert torch.allclose(model.image(whole), model.image(whole.mean(1)), atol=1e-6)
 
 
 # generated captions
