@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from negcap.augment.operators import PRESETS
 
@@ -35,17 +36,19 @@ ABLATIONS: dict[str, tuple[str, ...]] = {
     "only-attr": ("--contrast", "attr"),
     "only-rel": ("--contrast", "rel"),
 }
-# Trainings on one caption of an image by people, with generated ones added; `judges` are trained first.
-AUGMENTED: dict[str, tuple[str, ...]] = {
-    "people-5": (),
-    "people-1": ("--train-captions", "1"),
-    "people-5-generated-1": ("--extra", "generated_one"),
-    "people-1-generated-1": ("--train-captions", "1", "--extra", "generated_one"),
-    "people-1-generated-3": ("--train-captions", "1", "--extra", "generated"),
-    "people-1-share-0.3": ("--train-captions", "1", "--extra", "generated", "--extra-share", "0.3"),
-    "people-1-judged-1": ("--train-captions", "1", "--extra", "generated", "--judge-rank", "1"),
-    "people-1-judged-10": ("--train-captions", "1", "--extra", "generated", "--judge-rank", "10"),
-    "people-5-judged-1": ("--extra", "generated", "--judge-rank", "1"),
+ONE = ("--train-captions", "1")
+THREE = ("--extra", "generated")
+# Trainings on captions by people and generated ones, and for how many epochs at the small size: all about 1,300 steps.
+AUGMENTED: dict[str, tuple[tuple[str, ...], int]] = {
+    "people-5": ((), 6),
+    "people-5-generated-1": (("--extra", "generated_one"), 5),
+    "people-5-judged-1": ((*THREE, "--judge-rank", "1"), 6),
+    "people-1": (ONE, 30),
+    "people-1-generated-1": ((*ONE, "--extra", "generated_one"), 15),
+    "people-1-generated-3": ((*ONE, *THREE), 8),
+    "people-1-share-0.3": ((*ONE, *THREE, "--extra-share", "0.3"), 16),
+    "people-1-judged-1": ((*ONE, *THREE, "--judge-rank", "1"), 28),
+    "people-1-judged-10": ((*ONE, *THREE, "--judge-rank", "10"), 21),
 }
 
 
@@ -78,6 +81,11 @@ class Settings:
     def run(self) -> Path:
         """The folder of the run."""
         return self.output / "run"
+
+    @property
+    def captions(self) -> Path:
+        """The folder of a run with captions and features alone, which trainings with other words read faster."""
+        return self.output / "captions"
 
     def model(self, name: str) -> Path:
         """The folder of a model by its name."""
@@ -117,20 +125,31 @@ def _run(settings: Settings) -> list[Job]:
 
 
 def _trained(
-    settings: Settings, name: str, model: str, *flags: str, small: tuple[str, ...] = (), attacks: tuple[str, ...] = ()
+    settings: Settings,
+    name: str,
+    model: str,
+    *flags: str,
+    small: tuple[str, ...] = (),
+    run: Path | None = None,
+    attacks: tuple[str, ...] = (),
 ) -> Job:
-    """Train a model and evaluate it. small: further flags at the small size. attacks: flags of the evaluation."""
-    folder, run = str(settings.model(name)), str(settings.run)
+    """Train a model and evaluate it.
+
+    small: further flags at the small size. run: None: settings.run. attacks: flags of the evaluation.
+    """
+    folder, run = str(settings.model(name)), run or settings.run
     size = (*SMALL, *small) if settings.size == "small" else ()
     one = ("--threads", "1", "--device", "cpu") if settings.size == "small" else ()
-    train = ("train", run, "--model", model, "--output", folder, *flags, *size, *one)
-    return Job(name, [train, _evaluate(settings, name, (*attacks, *one))])
+    train = ("train", str(run), "--model", model, "--output", folder, *flags, *size, *one)
+    return Job(name, [train, _evaluate(settings, name, run, (*attacks, *one))])
 
 
-def _evaluate(settings: Settings, name: str, more: tuple[str, ...] = (), to: str = "evaluation") -> tuple[str, ...]:
+def _evaluate(
+    settings: Settings, name: str, run: Path, more: tuple[str, ...] = (), to: str = "evaluation"
+) -> tuple[str, ...]:
     folder = settings.model(name)
     where = ("--split", settings.split, "--limit", str(settings.limit), "--output", str(folder / to))
-    return ("evaluate", str(folder), str(settings.run), *where, *more)
+    return ("evaluate", str(folder), str(run), *where, *more)
 
 
 def named(model: str, recipe: str, seed: int) -> str:
@@ -160,7 +179,9 @@ def _ablations(settings: Settings) -> list[Job]:
             job = _trained(settings, f"univse-{name}", "univse", *flags, small=FEWER, attacks=FEW)
             if name == "dropped":
                 job.commands.append(
-                    _evaluate(settings, job.name, ("--drop-components", "0.3", *job.commands[1][-6:]), "both")
+                    _evaluate(
+                        settings, job.name, settings.run, ("--drop-components", "0.3", *job.commands[1][-6:]), "both"
+                    )
                 )
             made.append(job)
     return made
@@ -194,24 +215,28 @@ def _saliency(settings: Settings) -> list[Job]:
 
 
 def _augmented(settings: Settings) -> list[Job]:
-    captioner, run = str(settings.output / "captioner"), str(settings.run)
+    captioner, run, source = str(settings.output / "captioner"), str(settings.captions), str(settings.source)
     epochs = ("--mle-epochs", "8") if settings.size == "small" else ()
     likelihood = ("--discriminator-epochs", "0", "--gan-epochs", "0", "--supervised-rate", "1e-3")
     write = ("caption", captioner, run, "--phase", "mle", "--split", "train", "--workers", "1")
     commands: list[tuple[str, ...]] = [
+        ("ingest", source, "--output", run),
+        ("features", source, "--output", run),
         ("captioner", run, "--output", captioner, *epochs, *likelihood, "--threads", "1"),
         (*write, "--n", "3"),
         (*write, "--n", "1", "--table", "generated_one"),
     ]
+    there: dict[str, Any] = {"run": settings.captions}
     judges = [
-        _trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=FALLING, attacks=FEW) for n in (0, 1)
+        replace(_trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=FALLING, **there), stage=2)
+        for n in (0, 1)
     ]
     by = [word for job in judges for word in ("--judge", str(settings.model(job.name)))]
     made = []
-    for name, flags in AUGMENTED.items():
+    for name, (flags, passes) in AUGMENTED.items():
         chosen = tuple(by) if "--judge-rank" in flags else ()
-        job = _trained(settings, name, "vse++", *flags, *chosen, small=FALLING, attacks=FEW)
-        made.append(Job(job.name, job.commands, 2))
+        small = ("--epochs", str(passes), "--decay-every", str(max(1, passes * 5 // 6)))
+        made.append(replace(_trained(settings, name, "vse++", *flags, *chosen, small=small, **there), stage=3))
     return [Job("captioner", commands), *judges, *made]
 
 

@@ -93,13 +93,13 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     write(its.model("univse-only-obj") / "evaluation", evaluation(150.0))
     write(its.model("univse-comp-0.1") / "evaluation", evaluation(151.0))
     made = tables(its)
-    assert "| VSE-C, paper | 50.2 | 47.4 | 49.4 | 49.9 | 47.9 |" in made["vse-c-2-3"]
-    assert "| VSE-C, house | 12.0 (12.0–12.0) | 4.1 (4.0–4.2) |" in made["vse-c-2-3"]
-    assert "VSE++, house" not in made["vse-c-2-3"]
-    assert "| UniVSE, paper | 3.0 | 2.0 | 3.0 |" in made["univse-2"]
-    assert "| UniVSE, ablation, ℓ_obj alone (paper) | 20.0 (39.71) |" in made["univse-3"]
+    assert "| VSE-C, reported | 50.2 | 47.4 | 49.4 | 49.9 | 47.9 |" in made["vse-c-2-3"]
+    assert "| VSE-C, house recipe | 12.0 (12.0–12.0) | 4.1 (4.0–4.2) |" in made["vse-c-2-3"]
+    assert "VSE++, house recipe" not in made["vse-c-2-3"]
+    assert "| UniVSE, paper's recipe | 3.0 | 2.0 | 3.0 |" in made["univse-2"]
+    assert "| UniVSE, ablation, ℓ_obj alone (reported) | 20.0 (39.71) |" in made["univse-3"]
     assert "| chance | 30.0 | 25.0 |" in made["univse-4"]
-    assert "| paper, rsum | 300.0 | 301.0 |" in made["univse-figure-5"]
+    assert "| paper's recipe, rsum | 300.0 | 301.0 |" in made["univse-figure-5"]
     assert "| η of ℓ_comp | 151.0 / 19.5 |  |" in made["univse-weights"]
     assert all(len({line.count("|") for line in table.splitlines()}) == 1 for table in made.values())
 
