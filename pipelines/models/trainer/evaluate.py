@@ -162,6 +162,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         embed = partial(model.queries, vocabulary)
         metrics["unified"] = unified_retrieval(queries, embed, split.images, model.similarity)
         if trained.model in OWN_METRICS:
+            read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
+            by_sentences = partial(model.sentence_queries, vocabulary)
+            metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
             image = captions.image[chosen].unique()
             split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
