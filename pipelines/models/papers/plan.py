@@ -204,7 +204,8 @@ def _probe(settings: Settings, task: str, models: tuple[str, ...], *flags: str) 
     trained = [job for job in _main(settings, models) if job.name.endswith("@house-0")]
     joined = [word for job in trained for word in ("--model", str(settings.model(job.name)))]
     where = ("--vectors", str(settings.vectors), "--split", settings.split, "--output", str(settings.output / task))
-    return [*trained, Job(task, [("probe", task, str(settings.run), *where, *joined, "--threads", "1", *flags)], 2)]
+    small = ("--threads", "1", *flags) if settings.size == "small" else ()
+    return [*trained, Job(task, [("probe", task, str(settings.run), *where, *joined, *small)], 2)]
 
 
 def _saliency(settings: Settings) -> list[Job]:
