@@ -38,8 +38,8 @@ ABLATIONS: dict[str, tuple[str, ...]] = {
 }
 ONE = ("--train-captions", "1")
 THREE = ("--extra", "generated")
-# Trainings on captions by people and generated ones, and for how many epochs at the small size: about 900 steps, half of
-# them with the sum of hinges, as the hardest negative alone learns nothing for most of so few steps.
+# Trainings on captions by people and generated ones, and the epochs at the small size: about 900 steps, half of them
+# with the sum of hinges, as the hardest negative alone learns nothing for most of so few steps.
 AUGMENTED: dict[str, tuple[tuple[str, ...], int]] = {
     "people-5": ((), 4),
     "people-5-generated-1": (("--extra", "generated_one"), 4),
