@@ -14,6 +14,7 @@ SMALL = ("--joint", "128", "--word-dim", "100", "--epochs", "6", "--learning-rat
 FALLING = ("--decay-every", "5")  # the learning rate of 6 epochs without a schedule of their own
 FEWER = ("--train-captions", "2")  # of an image's five: what UniVSE's ablations are trained on at the small size
 FEW = ("--per-family", "1")  # negatives of attacks that a table does not show
+FEWEST = (*FEWER, "--epochs", "4")  # the same for the twenty trainings of its weights
 ETAS = ("0.1", "1", "2", "4", "8")
 TERMS = ("comp", "obj", "attr", "rel")  # of UniVSE's loss, in the order of --weights
 USUAL = ("0.5", "0.5", "0.5", "1")
@@ -179,23 +180,20 @@ def _ablations(settings: Settings) -> list[Job]:
         if grid or "grid" not in flags:
             job = _trained(settings, f"univse-{name}", "univse", *flags, small=FEWER, attacks=FEW)
             if name == "dropped":
-                job.commands.append(
-                    _evaluate(
-                        settings, job.name, settings.run, ("--drop-components", "0.3", *job.commands[1][-6:]), "both"
-                    )
-                )
+                more = ("--drop-components", "0.3", *job.commands[1][-6:])
+                job.commands.append(_evaluate(settings, job.name, settings.run, more, "both"))
             made.append(job)
     return made
 
 
 def _weights(settings: Settings) -> list[Job]:
-    made = [_trained(settings, "univse-average", "univse", small=FEWER, attacks=FEW)]
+    limit = ("--limit", "200") if settings.size == "small" else ()
+    less: dict[str, Any] = {"small": FEWEST, "attacks": (*FEW, *limit)}
+    made = [_trained(settings, "univse-usual", "univse", **less)]
     for place, term in enumerate(TERMS):
         for eta in ETAS:
             weights = [eta if n == place else usual for n, usual in enumerate(USUAL)]
-            made.append(
-                _trained(settings, f"univse-{term}-{eta}", "univse", "--weights", *weights, small=FEWER, attacks=FEW)
-            )
+            made.append(_trained(settings, f"univse-{term}-{eta}", "univse", "--weights", *weights, **less))
     return made
 
 
@@ -218,7 +216,7 @@ def _saliency(settings: Settings) -> list[Job]:
 
 def _augmented(settings: Settings) -> list[Job]:
     captioner, run, source = str(settings.output / "captioner"), str(settings.captions), str(settings.source)
-    epochs = ("--mle-epochs", "8") if settings.size == "small" else ()
+    epochs = ("--mle-epochs", "6") if settings.size == "small" else ()
     likelihood = ("--discriminator-epochs", "0", "--gan-epochs", "0", "--supervised-rate", "1e-3")
     write = ("caption", captioner, run, "--phase", "mle", "--split", "train", "--workers", "1")
     commands: list[tuple[str, ...]] = [

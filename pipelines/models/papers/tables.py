@@ -161,7 +161,8 @@ def _ablation_table(settings: Settings) -> str:
 
 
 def _weights_table(settings: Settings) -> str:
-    rows = []
+    usual = _metrics(settings, "univse-usual")
+    rows = [["none changed", f"{_rsum(usual):.1f} / {_attack_sum(usual):.1f}" if usual else "", *[""] * 4]]
     for term in TERMS:
         found = [_metrics(settings, f"univse-{term}-{eta}") for eta in ETAS]
         cells = [f"{_rsum(made):.1f} / {_attack_sum(made):.1f}" if made else "" for made in found]
