@@ -10,6 +10,7 @@ CAPTIONS ?= pipelines/sample/captions.json
 OUT ?= outputs/sample
 ARGS ?=
 FLICKR8K ?=
+GLOVE ?=
 SEEDS ?= 1
 DRAWN ?= --joint 128 --word-dim 100 --epochs 12 --decay-every 9 --warm-up 5 --learning-rate 3e-3 --average 0.98
 SMALL ?= --joint 256 --epochs 8 --decay-every 6
@@ -17,7 +18,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train clip reproduce test consumers lint type docs golden bench scale faults parser wordnet reference cloze clean
+.PHONY: help setup negatives train clip reproduce compare test consumers lint type docs golden bench scale faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,8 +64,13 @@ clip: $(VENV)/installed-score ## draw scenes, train tiny CLIPs on them with and 
 	$(BIN)/negcap score outputs/scenes --images outputs/scenes/images --split test --per-caption 1 \
 		--model hf:outputs/clip-infonce --model hf:outputs/clip-negclip
 
-reproduce: $(VENV)/installed-train ## the tables of VSE-C: FLICKR8K=folder in the VSE++ layout [SEEDS=3] [SMALL= for the full size]
+reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented VSE: FLICKR8K=folder [GLOVE=file SEEDS=3 ARGS="--part univse"]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
+	$(BIN)/python -m negcap.pipelines.models.papers "$(FLICKR8K)" --output outputs/papers --seeds $(SEEDS) \
+		$(if $(GLOVE),--vectors "$(GLOVE)") --page docs/pages/paper-tables.md $(ARGS)
+
+compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives: FLICKR8K=folder [SEEDS=3] [SMALL= for the full size]
+	@test -n "$(FLICKR8K)" || { echo "make compare needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
 	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
 	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
 	$(BIN)/negcap compare outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from negcap.augment.language.attributes import attributes
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NOTHING = -1  # instead of an id, if there is none to sample
 STRIDE = 1 << 32  # greater than every id
+RULES = ("rivals", "any")
 AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
 
 
@@ -61,6 +64,29 @@ class Ragged:
         drawn[full] = self.values[at[full]]
         return drawn
 
+    def sample_first(self, rows: np.ndarray, k: int, order: np.ndarray) -> np.ndarray:
+        """The `k` values of each row that come first in an order: shape (len(rows), k); NOTHING where there are fewer.
+
+        order: (ids,) a number for each id, ascending in that order.
+        """
+        values, owner = self.entries(rows)
+        values = values[np.argsort(owner + order[values] / (order.max(initial=0) + 1))]
+        size = self.offsets[rows + 1] - self.offsets[rows]
+        at = (np.cumsum(size) - size)[:, None] + np.arange(k)
+        return np.where(np.arange(k) < size[:, None], np.append(values, NOTHING)[at.clip(max=len(values))], NOTHING)
+
+    def sample_from(self, rows: np.ndarray, k: int, rng: np.random.Generator, pool: np.ndarray) -> np.ndarray:
+        """Sample `k` ids of a pool (p,) that are not in each row, uniformly with replacement: shape (len(rows), k).
+
+        NOTHING for a row with all ids of the pool.
+        """
+        wanted = rows[:, None] * STRIDE + pool
+        outside = np.append(self._keys, -1)[np.searchsorted(self._keys, wanted)] != wanted
+        order = np.argsort(~outside, axis=1, kind="stable")
+        free = outside.sum(1, keepdims=True)
+        drawn = (rng.random((len(rows), k)) * free).astype(np.int64)
+        return np.where(free > 0, pool[np.take_along_axis(order, drawn, 1)], NOTHING) if len(pool) else drawn + NOTHING
+
     def sample_outside(self, rows: np.ndarray, k: int, rng: np.random.Generator, limit: int) -> np.ndarray:
         """Sample `k` ids below `limit` that are not in each row, uniformly with replacement: shape (len(rows), k).
 
@@ -70,11 +96,16 @@ class Ragged:
         rows = rows[:, None]
         free = limit - (self.offsets[rows + 1] - self.offsets[rows])
         r = (rng.random((len(rows), k)) * free).astype(np.int64)
-        inside = np.searchsorted(self._keys, rows * STRIDE + r, side="right") - self.offsets[rows]
+        inside = np.searchsorted(self._free_keys, rows * STRIDE + r, side="right") - self.offsets[rows]
         return np.where(free > 0, r + inside, NOTHING)
 
     @cached_property
     def _keys(self) -> np.ndarray:
+        """All `keys`."""
+        return self.keys(0, len(self.offsets) - 1)
+
+    @cached_property
+    def _free_keys(self) -> np.ndarray:
         """Sort keys: for each value, its row times STRIDE, plus its value, minus its rank in the row."""
         counts = np.diff(self.offsets)
         return self.keys(0, len(counts)) + np.repeat(self.offsets[:-1], counts) - np.arange(len(self.values))
@@ -84,10 +115,12 @@ class Sampler:
     """Samples nouns, attributes and relations that are false of an image, uniformly.
 
     words: for each kind, the words by id. pair_caption, triple_caption: the row in `components` of the caption that
-    each pair or triple belongs to.
+    each pair or triple belongs to. rule: how attributes and relations are found false: `rivals` (the default), those
+    that exclude the true one and that no caption of the image allows; `any`, as in UniVSE's supplement (A.1), any
+    of its 37 attributes, and any relation, that no caption of the image in `components` states.
     """
 
-    def __init__(self, components: pa.Table, vocabulary: pa.Table, exclusions: pa.Table) -> None:
+    def __init__(self, components: pa.Table, vocabulary: pa.Table, exclusions: pa.Table, rule: str = RULES[0]) -> None:
         """Read the tables; `components` may be part of its table. Raises KeyError if `exclusions` lacks an image."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -104,6 +137,8 @@ class Sampler:
         every = np.arange(len(images.dictionary))
         nouns = _Exclusions("noun", exclusions, images.dictionary).rows(every, pa.repeat("", len(every)))
         self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
+        self._rule, known = rule, attributes().univse
+        self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
         self._negatives: dict[str, Ragged] = {}
         self._row: dict[str, np.ndarray] = {}
         captions = {}
@@ -111,23 +146,48 @@ class Sampler:
             column = components[f"{kind}s"].combine_chunks()
             captions[kind] = np.repeat(np.arange(len(column)), column.value_lengths().to_numpy(zero_copy_only=False))
             items = column.flatten()
-            its = _Exclusions(kind, exclusions, images.dictionary)
-            rows = its.rows(self._image[captions[kind]], items.field("object"))
             word = _indices(items.field(kind), self.words[kind])
+            image = self._image[captions[kind]]
+            if rule == "any":
+                self._negatives[kind], self._row[kind] = _said(word, image, len(every)), image
+                continue
+            its = _Exclusions(kind, exclusions, images.dictionary)
+            rows = its.rows(image, items.field("object"))
             self._negatives[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
         self.pair_caption, self.triple_caption = captions["attribute"], captions["relation"]
 
-    def nouns(self, captions: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-        """Ids of nouns that are not in the images of these captions (row numbers): shape (len(captions), k)."""
-        return self._nouns.sample_outside(self._image[captions], k, rng, len(self.words["noun"]))
+    def nouns(self, captions: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
+        """Ids of nouns that are not in the images of these captions (row numbers): shape (len(captions), k).
 
-    def attributes(self, pairs: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-        """Ids of attributes that are false of the objects of these pairs: shape (len(pairs), k)."""
-        return self._negatives["attribute"].sample_inside(self._row["attribute"][pairs], k, rng)
+        pool: draw from only so many nouns, chosen at random for this call, so that those of many captions have fewer
+        distinct ones, which are encoded faster; 0: from all.
+        """
+        images, nouns = self._image[captions], len(self.words["noun"])
+        if not 0 < pool < nouns:
+            return self._nouns.sample_outside(images, k, rng, nouns)
+        return self._nouns.sample_from(images, k, rng, rng.permutation(nouns)[:pool])
 
-    def relations(self, triples: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-        """Ids of relations that do not hold between subject and object of these triples: shape (len(triples), k)."""
-        return self._negatives["relation"].sample_inside(self._row["relation"][triples], k, rng)
+    def attributes(self, pairs: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
+        """Ids of attributes that are false of the objects of these pairs: shape (len(pairs), k).
+
+        pool: not 0: of each pair's, those that come first in one random order of all attributes, each once, so that
+        pairs share them; with the rule `any`, from so many attributes, as `nouns`. 0: each pair's independently.
+        """
+        return self._replacing("attribute", pairs, k, rng, pool)
+
+    def relations(self, triples: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
+        """Ids of relations that do not hold between subject and object of these triples: shape (len(triples), k).
+
+        pool: as that of `attributes`.
+        """
+        return self._replacing("relation", triples, k, rng, pool)
+
+    def _replacing(self, kind: str, items: np.ndarray, k: int, rng: np.random.Generator, pool: int) -> np.ndarray:
+        lists, rows, words = self._negatives[kind], self._row[kind][items], self.words[kind]
+        if self._rule == "any":
+            ids = self._papers if kind == "attribute" else np.arange(len(words))
+            return lists.sample_from(rows, k, rng, rng.permutation(ids)[: pool or len(ids)])
+        return lists.sample_first(rows, k, rng.permutation(len(words))) if pool else lists.sample_inside(rows, k, rng)
 
 
 class _Exclusions:
@@ -168,6 +228,12 @@ def _indices(names: pa.Array, known: Any) -> np.ndarray:
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _said(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
+    """The words (n,) that captions state of images (n,), for each of so many images; a word of -1 is left out."""
+    keys = np.unique((image * STRIDE + word)[word >= 0])
+    return Ragged((keys % STRIDE).astype(np.int32), _offsets(np.bincount(keys // STRIDE, minlength=images)))
 
 
 def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> tuple[Ragged, np.ndarray]:

@@ -27,6 +27,12 @@ from negcap.pipelines.cli.options import FOLDER, PLACE
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos that a run's captions name.")
 @click.option("--grid", is_flag=True, default=None, help="Keep the regions of the layer instead of their mean.")
 @click.option("--ten-crop", is_flag=True, default=None, help="Average ten crops instead of using the centre.")
+@click.option(
+    "--keep-crops",
+    is_flag=True,
+    default=None,
+    help="Keep the ten crops, for train --image-pooling crop.",
+)
 @click.option("--resize", type=int, help="Shorter side of a photo, in pixels; default: 256.")
 @click.option("--crop", type=int, help="Sides of a crop, in pixels; default: 224.")
 @click.option("--batch", type=int, help="Crops computed at once; default: 32.")

@@ -63,6 +63,12 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     metavar="NAME",
     help="Parser of negatives for UniVSE; needed if the run was parsed with one in a folder.",
 )
+@click.option(
+    "--instances",
+    type=FOLDER,
+    metavar="FILE",
+    help="COCO's instances_*.json: retrieve images also by the objects that have a box there (UniVSE's Table 3).",
+)
 @click.option("--seed", type=int, help="Seed of the bootstrap; default: 0.")
 @options.device
 def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:

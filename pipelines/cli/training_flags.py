@@ -11,6 +11,7 @@ from negcap.pipelines.cli.choices import (
     COMPONENTS,
     COMPOSITIONS,
     DIVERSITIES,
+    FALSE_WORDS,
     IMAGE_POOLINGS,
     OPERATORS,
     POOLINGS,
@@ -83,6 +84,28 @@ training = options.together(
     click.option(
         "--extra", metavar="TABLE", help="Table of more captions to train on, e.g. generated (see negcap caption)."
     ),
+    click.option(
+        "--extra-share", type=float, metavar="SHARE", help="Share of these captions that an epoch visits; default: 1."
+    ),
+    click.option(
+        "--judge",
+        "judges",
+        type=FOLDER,
+        multiple=True,
+        callback=lambda ctx, flag, values: values or None,
+        metavar="MODEL",
+        help="Use only those of these captions that a model trained with --leave-out, without their image, finds true "
+        "of it. May be repeated.",
+    ),
+    click.option(
+        "--judge-rank", type=int, metavar="N", help="Their image must be among the N nearest; default: 1, the nearest."
+    ),
+    click.option(
+        "--leave-out", metavar="K/N", help="Leave out part K, from 0, of N parts of the train images; default: none."
+    ),
+    click.option(
+        "--train-captions", type=int, metavar="N", help="Train on only the first N captions of an image; default: all."
+    ),
     click.option("--negatives", type=int, help="vse-c: negatives per caption, new in every batch; default: 8."),
     options.several(
         "--negative-operator",
@@ -109,7 +132,11 @@ training = options.together(
     options.one_of("--pooling", POOLINGS, "How the GRU's states become one vector; default: max, univse last."),
     options.transform,
     click.option("--features", metavar="NAME", help="Use the table features_NAME; default: features."),
-    options.one_of("--image-pooling", IMAGE_POOLINGS, "How a grid becomes one vector; default: average, univse max-k."),
+    options.one_of(
+        "--image-pooling",
+        IMAGE_POOLINGS,
+        "How a grid or crops become one vector; default: average, univse max-k.",
+    ),
     click.option(
         "--vectors",
         multiple=True,
@@ -158,6 +185,12 @@ training = options.together(
     options.one_of("--reduce-obj", REDUCTIONS, "UniVSE: what ℓ_obj takes of the 16 false nouns; default: hardest."),
     options.one_of("--reduce-attr", REDUCTIONS, "UniVSE: what ℓ_attr takes of each kind of negatives; default: mean."),
     options.one_of("--reduce-rel", REDUCTIONS, "UniVSE: what ℓ_rel takes of each kind of negatives; default: mean."),
+    options.one_of(
+        "--false-words",
+        FALSE_WORDS,
+        "UniVSE: attributes and relations that make a negative: those that exclude the true one, or, as in the paper, "
+        "any that the image's captions do not state; default: rivals.",
+    ),
     click.option("--temperature", type=float, help="UniVSE: temperature of the relevance of regions; default: 1."),
     options.one_of("--composition", COMPOSITIONS, "UniVSE: how components become one vector; default: average."),
     click.option(

@@ -25,12 +25,17 @@ SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", 
 
 @dataclass(frozen=True)
 class Extraction:
-    """Extraction settings: crops per photo, crops per batch, output dtype ("": float32), threads that read photos."""
+    """How features are computed.
+
+    crops: of a photo. batch: crops computed at once. dtype: of the features; empty: float32. threads: that read photos.
+    keep: whether to keep the features of a photo's crops instead of their mean.
+    """
 
     crops: Crops
     batch: int = 32
     dtype: str = ""
     threads: int = 1
+    keep: bool = False
 
 
 class Photos:
@@ -57,13 +62,17 @@ class Photos:
         self.shape = tuple(int(size) for size in blank.shape[1:])
 
     def encode_crops(self, photos: Sequence[np.ndarray]) -> np.ndarray:
-        """The features (n, *shape) of n photos, given the crops (1 or 10, 3, H, W) of each: means over their crops."""
+        """The features (n, *shape) of n photos, given the crops (1 or 10, 3, H, W) of each.
+
+        They are means over the crops, or those of all crops, (n, 10, D), if these are kept.
+        """
         import numpy as np
 
         made = self._backbone.encode(np.concatenate(photos))
         if self._how.crops.count == 1:
             return made
-        return made.reshape(len(photos), self._how.crops.count, *made.shape[1:]).mean(axis=1, dtype=np.float32)
+        made = made.reshape(len(photos), self._how.crops.count, *made.shape[1:])
+        return made if self._how.keep else made.mean(axis=1, dtype=np.float32)
 
     def read(self, start: int, stop: int) -> Part:
         """Compute features, see Source. Threads decode the next photos while the model runs."""

@@ -74,7 +74,7 @@ class Captions(NamedTuple):
 
         Captions of the extra table are left out, and generated captions too unless that leaves none.
         """
-        captions = captions[captions < len(self.ids) - self.extra]
+        captions = captions[~self.are_extra(captions)]
         human = captions[self.human[captions]]
         return human if len(human) else captions
 
@@ -94,11 +94,17 @@ class Captions(NamedTuple):
             raise ValueError(f"split {split!r} must have captions{spoken} of images with features, has none")
         if limit:
             chosen = chosen[torch.isin(self.image[chosen], self.image[chosen].unique()[:limit])]
-        if per_image:
-            image, order = self.image[chosen].sort(stable=True)
-            first = torch.searchsorted(image, image)  # where each image begins
-            chosen = chosen[order[torch.arange(len(image)) - first < per_image].sort().values]
-        return chosen
+        return self.first_of_images(chosen, per_image) if per_image else chosen
+
+    def first_of_images(self, captions: Tensor, n: int) -> Tensor:
+        """Those of the captions (m,), indices, that are among the first n of their image; in the same order."""
+        image, order = self.image[captions].sort(stable=True)
+        first = torch.searchsorted(image, image)  # where each image begins
+        return captions[order[torch.arange(len(image)) - first < n].sort().values]
+
+    def are_extra(self, captions: Tensor) -> Tensor:
+        """Which of the captions (n,), indices, come from the table `extra`; (n,) bool."""
+        return captions >= len(self.ids) - self.extra
 
 
 def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:

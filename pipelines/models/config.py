@@ -17,16 +17,17 @@ WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train wit
 POOLINGS = ("max", "last")
 TRANSFORMS = ("root", "l2", "none")
 SELECTIONS = ("rsum", "attacked")
-IMAGE_POOLINGS = ("average", "max", "max-k")
+IMAGE_POOLINGS = ("average", "max", "max-k", "crop")
 COMPOSITIONS = ("average", "sum", "max", "self-attention", "gru")
 COMPONENTS = ("obj", "attr", "rel")
 SIMILARITIES = ("cosine", "order", "order-reversed")
+FALSE_WORDS = ("rivals", "any")
 REDUCTIONS = ("hardest", "mean", "sum")
 TEXT_ENCODERS = ("gru", "lstm", "attention")
 DIVERSITIES = ("none", "distance", "similarity", "printed")
 DEVICES = ("auto", "cpu", "cuda")
 POSITIVE = (
-    *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim"),
+    *("epochs", "batch_size", "negatives", "joint", "word_dim", "modifier_dim", "train_captions", "judge_rank"),
     *("min_count", "decay_every", "threads", "heads"),
 )
 SHARES = ("average", "dropout", "drop_components")
@@ -50,6 +51,7 @@ ONE_OF = {
     "similarity": SIMILARITIES,
     "image_pooling": IMAGE_POOLINGS,
     "composition": COMPOSITIONS,
+    "false_words": FALSE_WORDS,
     "reduce_obj": REDUCTIONS,
     "reduce_attr": REDUCTIONS,
     "reduce_rel": REDUCTIONS,
@@ -75,7 +77,12 @@ class TrainConfig:
         validation_split: the split on which rsum (the sum of R@1, R@5 and R@10 of both directions) selects the epoch to
             keep; if the run lacks it, `validation_images` images are held out of the train splits, the same ones for
             every seed.
+        train_captions: train on only this many first captions of each image, besides those of `extra`; None: all.
         extra: a table of further captions to train on, as `negcap caption` writes it; no metric is computed on them.
+        extra_share: the share of them that an epoch visits, chosen at random anew in each.
+        judges: folders of trained models; only those captions of `extra` are used whose image is among the `judge_rank`
+            nearest to them, by a judge that was trained without it. leave_out: how such a judge is trained: "0/2"
+            leaves out the first of two parts of the train images, divided by a hash of their ids; empty: none.
         features: the table of image features: `features`, or NAME for the table `features_NAME`.
         min_count: how often a word must occur in the train captions to enter the vocabulary.
         languages: of the captions, ISO 639 codes; one, or for mha-d one or more, of which every image then needs
@@ -101,7 +108,8 @@ class TrainConfig:
         bidirectional: two recurrent nets of joint / 2 units, one per reading direction. pooling: of their states, max
             or last.
         transform: of image features; root: signed square root, then L2 norm; l2: L2 norm; none: none. image_pooling: of
-            the regions of a grid, see ImageEncoder.
+            the regions of a grid, see ImageEncoder; crop: of several crops of an image, a random one in training and
+            otherwise their mean.
     Optimization
         epochs; batch_size: pairs of image and caption; learning_rate: of Adam, kept for `constant` epochs (None:
             `decay_every`), then multiplied by `decay` before every `decay_every` epochs, but never below `least_rate`.
@@ -120,6 +128,9 @@ class TrainConfig:
         reduce_obj, reduce_attr, reduce_rel: what ℓ_obj, ℓ_attr and ℓ_rel take of the hinges of a component's negatives
             of a kind: the hardest, their mean, or their sum. The kinds are added. "sum" is the letter of the paper's
             supplement for ℓ_attr and ℓ_rel, but needs other weights, as there are up to 127 negatives of a kind.
+        false_words: which attributes and relations may replace true ones to make negatives: rivals, those that exclude
+            the true one and that no caption of the image allows, or, as in the paper, any of its 37 attributes and any
+            relation that the image's captions do not state.
         temperature: τ of the softmax that weights regions by relevance. composition: average, sum or max of a caption's
             component vectors, their mean weighted by self-attention, or the last state of a GRU that reads them (in
             training in random order).
@@ -147,7 +158,12 @@ class TrainConfig:
     train_splits: tuple[str, ...] = ("train", "restval")
     validation_split: str = "val"
     validation_images: int = 500
+    train_captions: int | None = None
     extra: str = ""
+    extra_share: float = 1.0
+    judges: tuple[Path, ...] = ()
+    judge_rank: int = 1
+    leave_out: str = ""
     negatives: int = 8
     negative_families: tuple[str, ...] = ("noun", "numeral", "relation")
     negative_operators: tuple[str, ...] = (*PRESETS["vse-c"], *PRESETS["vse-c-paper"])
@@ -187,6 +203,7 @@ class TrainConfig:
     reduce_obj: str = "hardest"
     reduce_attr: str = "mean"
     reduce_rel: str = "mean"
+    false_words: str = "rivals"
     temperature: float = 1.0
     composition: str = "average"
     alpha: float = 0.75
@@ -220,6 +237,13 @@ class TrainConfig:
         if self.learn_alpha and (self.model != "univse" or not 0 < self.alpha < 1 or not self.components):
             raise ValueError("learn_alpha is for univse with components and an alpha between 0 and 1")
         below_one(self, SHARES)
+        numbers = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", self.leave_out)
+        if self.leave_out and not (numbers and int(numbers[1]) < int(numbers[2])):
+            raise ValueError(
+                f"leave_out must be a part, from 0, and how many there are, as in 0/2, was: {self.leave_out}"
+            )
+        if not 0 < self.extra_share <= 1:
+            raise ValueError(f"extra_share must be above 0 and at most 1, was: {self.extra_share}")
         if self.grounded_dim and self.model in ("univse", "mha-d"):
             raise ValueError(f"grounded_dim is for models with one vector per word, the model was: {self.model}")
         if self.similarity != "cosine" and self.model in ("univse", "mha-d", *CONTRASTIVE):
@@ -233,6 +257,12 @@ class TrainConfig:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if not self.train_splits or (self.model in WITH_NEGATIVES and not self.negative_families):
             raise ValueError("train_splits and negative_families must not be empty")
+
+    @property
+    def left_out(self) -> tuple[int, int] | None:
+        """The part of the train images that is left out, from 0, and the number of parts; None: no part."""
+        part, slash, parts = self.leave_out.partition("/")
+        return (int(part), int(parts)) if slash else None
 
     def _check_languages(self) -> None:
         known = [code for code in self.languages if re.fullmatch(r"[a-z]{2,3}", code)]

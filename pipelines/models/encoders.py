@@ -25,6 +25,7 @@ def signed_root(features: Tensor) -> Tensor:
 
 GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
 MAX_K = 10  # values per dimension that max-k pooling averages
+MEANS = ("average", "crop")  # poolings that average features
 TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "root": signed_root,
     "l2": lambda features: functional.normalize(features, dim=-1),
@@ -36,8 +37,8 @@ class ImageEncoder(nn.Module):
     """Maps image features (B, D), or regions on a grid (B, R, D), to vectors: transform, linear layer, finish.
 
     size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
-    the linear layer; max or max-k, after it and per dimension (max-k: the mean of the 10 highest values; UniVSE,
-    supplement A). finish: see Similarity; unit vectors by default.
+    the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
+    highest values; UniVSE, supplement A). finish: see Similarity; unit vectors by default.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ImageEncoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
-        if self.pooling == "average" or features.dim() == 2:
+        if self.pooling in MEANS or features.dim() == 2:
             features = features.float()
             return self._mapped(features.mean(1) if features.dim() == 3 else features)
         return self._pooled(self._map(features))
@@ -70,7 +71,7 @@ class ImageEncoder(nn.Module):
             image = self(features)
             return image, image[:, None]
         regions = self._map(features)
-        image = self(features) if self.pooling == "average" else self._pooled(regions)
+        image = self(features) if self.pooling in MEANS else self._pooled(regions)
         return image, self.finish(regions)
 
     def _map(self, features: Tensor) -> Tensor:
@@ -169,6 +170,7 @@ class TextEncoder(nn.Module):
     def _run_prefix_tree(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Each common prefix is computed only once: fewer operations in more steps, fastest on a CPU."""
         parts = []
+        vectors = None  # of the distinct words, which are the same in both directions
         for suffix in ("", "_reverse") if self.gru.bidirectional else ("",):
             tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
             words, which = tree.word.unique(return_inverse=True)
@@ -176,7 +178,8 @@ class TextEncoder(nn.Module):
                 (getattr(self.gru, f"weight_{x}_l0{suffix}"), getattr(self.gru, f"bias_{x}_l0{suffix}"))
                 for x in ("ih", "hh")
             )
-            gates = functional.linear(self.embedding(words), *from_input)
+            vectors = self.embedding(words) if vectors is None else vectors
+            gates = functional.linear(vectors, *from_input)
             parts.append(pooled_states(gates, *from_hidden, which, tree, self.pooling))
         return torch.cat(parts, 1)
 

@@ -37,7 +37,7 @@ _VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
 _MHA_D = {**_PLAIN, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6}
 PAPER: dict[str, dict[str, Any]] = {
     **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN},
-    **{"univse": _PLAIN, "mha-d": _MHA_D},
+    **{"univse": {**_PLAIN, "false_words": "any"}, "mha-d": _MHA_D},
 }
 
 

@@ -34,8 +34,8 @@ class FeaturesConfig:
     None: the one in the same folder. backbone: name of the model that made them.
     Photos: `onnx` is the model. layer: a tensor or node of it; empty: its first output. images: the folder to which the
     paths in a run's captions are relative. grid: keep regions instead of their mean. ten_crop: average ten crops
-    instead of using the centre. resize, crop: in pixels, see Crops. batch: crops computed at once. device: cpu or cuda.
-    threads: 0: one per core.
+    instead of using the centre. keep_crops: keep the ten instead of their mean, see image_pooling of TrainConfig.
+    resize, crop: in pixels, see Crops. batch: crops computed at once. device: cpu or cuda. threads: 0: one per core.
     Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
     `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
     fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
@@ -49,6 +49,7 @@ class FeaturesConfig:
     images: Path | None = None
     grid: bool = False
     ten_crop: bool = False
+    keep_crops: bool = False
     resize: int = 256
     crop: int = 224
     batch: int = 32
@@ -68,9 +69,11 @@ class FeaturesConfig:
         if not _TABLE.fullmatch(self.table):
             raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
         if self.onnx is None:
-            for name in ("layer", "images", "grid", "ten_crop"):
+            for name in ("layer", "images", "grid", "ten_crop", "keep_crops"):
                 if getattr(self, name):
                     raise ValueError(f"{name} is for photos: onnx must be given with it")
+        if self.keep_crops and not self.ten_crop:
+            raise ValueError("keep_crops keeps ten crops: ten_crop must be given with it")
 
     @property
     def rejections(self) -> str:
@@ -93,7 +96,8 @@ def open_source(source: Path, config: FeaturesConfig) -> Source:
 
     threads = config.threads or len(os.sched_getaffinity(0))
     backbone = Backbone(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)
-    how = Extraction(Crops(config.resize, config.crop, config.ten_crop), config.batch, config.dtype, threads)
+    sizes = Crops(config.resize, config.crop, config.ten_crop)
+    how = Extraction(sizes, config.batch, config.dtype, threads, config.keep_crops)
     return Photos(source, config.images, backbone, how)
 
 

@@ -79,6 +79,9 @@ def main() -> None:
         same = all(read(run, table) == read(one, table) for table in ("parses", "negatives", "rejections"))
         (augmenter,) = least(repeats, lambda: (-_printed(AUGMENTER, str(file)),))
         (one_sentence,) = least(3, lambda: (_printed(ONE_SENTENCE),))
+        step = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.steps", str(one)], capture_output=True, text=True, check=True
+        )
         size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
     rows = [
         ("captions", f"{len(texts):,}  ({source})"),
@@ -99,6 +102,7 @@ def main() -> None:
         ("the same bytes from 1 and more workers", "yes" if same else "NO"),
         ("negcap.Augmenter(n=4), batches of 128, 1 process", f"{-augmenter:,.0f} captions/s"),
         ("negcap.negatives of a sentence, after import", f"{one_sentence:.2f} s"),
+        ("a training step of UniVSE ÷ VSE++'s, joint 1,024", step.stdout.strip()),
         ("negcap --help", f"{help_seconds():.3f} s"),
     ]
     for name, value in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from negcap.pipelines.engine.bounds import at_least, one_of
@@ -20,7 +21,8 @@ class EvaluateConfig:
     VSE-C's attacks, as the 1,000 images of its Tables 2 and 3, which have 20; None: all images. components, alpha: see
     TrainConfig; used instead of the values of the training unless None (UniVSE only). drop_components: the share of the
     attributes and of the relations of captions and negatives that is left out (UniVSE only). spacy_model: the pipeline
-    that parsed the run, needed if the run's manifest names none that can be loaded. seed: of the bootstrap.
+    that parsed the run, needed if the run's manifest names none that can be loaded. instances: COCO's instance
+    annotations, whose categories become queries, too; None: none. seed: of the bootstrap.
     """
 
     split: str = "test"
@@ -33,6 +35,7 @@ class EvaluateConfig:
     alpha: float | None = None
     drop_components: float = 0.0
     spacy_model: str | None = None
+    instances: Path | None = None
     seed: int = 0
     device: str = "auto"
     threads: int = field(default_factory=cores)

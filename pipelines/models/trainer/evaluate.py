@@ -17,7 +17,7 @@ from torch import Tensor
 
 from negcap.pipelines.engine.shards import PARQUET
 from negcap.pipelines.engine.storage import write_atomically, write_json
-from negcap.pipelines.engine.tables import has_table
+from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
@@ -26,6 +26,7 @@ from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.device import choose_device
 from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.evaluation.detected import DETECTED, detected_queries
 from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
 from negcap.pipelines.models.evaluation.negative_components import with_negatives
 from negcap.pipelines.models.evaluation.parsing import phrase_parsing
@@ -151,9 +152,19 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         frequent = read_whole_table(run, "component_vocabulary")
         forms = written_forms(rows, parses)
         queries = frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
+        if config.instances:
+            files = {
+                name: file
+                for part in read_table(run, "captions", ["image_id", "image"])
+                for name, file in zip(part["image_id"].to_pylist(), part["image"].to_pylist(), strict=True)
+            }
+            queries[DETECTED] = detected_queries(config.instances, [files[name] for name in split.image_ids])
         embed = partial(model.queries, vocabulary)
         metrics["unified"] = unified_retrieval(queries, embed, split.images, model.similarity)
         if trained.model in OWN_METRICS:
+            read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
+            by_sentences = partial(model.sentence_queries, vocabulary)
+            metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
             image = captions.image[chosen].unique()
             split_components = SplitComponents(vocabulary, rows, features.values[image])
             metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))

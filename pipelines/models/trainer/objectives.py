@@ -39,7 +39,7 @@ def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any,
     identity, vocabulary = checkpoint.read_identity(folder, "train")
     try:
         config = checkpoint.restore_config(
-            TrainConfig, folder, identity, (*RESUMABLE, "vectors", "other_vectors"), **changes
+            TrainConfig, folder, identity, (*RESUMABLE, "vectors", "other_vectors", "judges"), **changes
         )
         others = checkpoint.read_vocabularies(folder, config.languages[1:])
         more = [[(len(words), None) for words in others.values()]] if others else []

@@ -116,7 +116,10 @@ def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch
     began, sampling = time.perf_counter(), 0.0
     for group in optimizer.param_groups:
         group["lr"] = config.rate(epoch)
-    batches = shuffled_batches(data.train, config.batch_size, generator)
+    chosen = data.train
+    if config.extra_share < 1:
+        chosen = chosen[~data.extra | (torch.rand(len(chosen), generator=generator) < config.extra_share)]
+    batches = shuffled_batches(chosen, config.batch_size, generator)
     for captions, features in ahead(batches, lambda rows: take(data.features, data.image[rows], data.device)):
         start = time.perf_counter()
         sampled = objective.sample(data.sampler, captions, config, generator)
@@ -148,9 +151,13 @@ def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch
 def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator) -> Batch:
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0.
 
-    noise: a generator, on the data's device, that decides which.
+    Of several crops (B, R, D) of each image, a random one is used if the config pools by crop. noise: a generator, on
+    the data's device, that decides which.
     """
     device, image = data.device, data.image[captions]
+    if config.image_pooling == "crop" and features.dim() == 3:
+        chosen = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
+        features = features[torch.arange(len(features), device=device), chosen]
     if config.dropout:
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
     return Batch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)

@@ -19,6 +19,7 @@ from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.features import place, read_features
 from negcap.pipelines.models.objective import RunTables
 from negcap.pipelines.models.texts import Texts
+from negcap.pipelines.models.trainer.judged import believed, left_out
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES
 from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
 
@@ -30,9 +31,10 @@ class TrainingData:
     vocabulary, others: of the first language, and of each further one. features: (I, …), on the device if they fit, see
     `place`. backbone: the network that computed them. image: (C,) the image index of each caption. language: (C,) the
     index of each caption's language among `languages`. train, validation: (n,) indices of captions; those to train on
-    are in the first language. attack: (P,) the negatives of validation captions that join the candidates if the config
-    selects by `attacked`; attacked: (P,) their captions. sampler: what negatives are sampled from, see Objective.
-    without_features: the number of images that have none.
+    are in the first language. extra: (n,) bool, those of `train` that come from the table `extra`. attack: (P,) the
+    negatives of validation captions that join the candidates if the config selects by `attacked`; attacked: (P,) their
+    captions. sampler: what negatives are sampled from, see Objective. without_features: the number of images that have
+    none.
     """
 
     texts: Texts
@@ -44,6 +46,7 @@ class TrainingData:
     language: Tensor
     languages: tuple[str, ...]
     train: Tensor
+    extra: Tensor
     validation: Tensor
     attack: Tensor
     attacked: Tensor
@@ -60,6 +63,14 @@ def read_training_data(config: TrainConfig) -> TrainingData:
     train, validation = split_captions(
         captions, config.train_splits, config.validation_split, config.validation_images, features.available
     )
+    if config.left_out:
+        train = train[~left_out(captions, train, *config.left_out)]
+    if config.judges:
+        train = train[believed(config, captions, features, train)]
+    if config.train_captions:
+        extra = captions.are_extra(train)
+        own = [captions.in_language(train[~extra], language) for language in captions.languages]
+        train = torch.cat([*(captions.first_of_images(rows, config.train_captions) for rows in own), train[extra]])
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
     captions.require_every_language(train, "to train on")
@@ -94,6 +105,7 @@ def read_training_data(config: TrainConfig) -> TrainingData:
         captions.language,
         captions.languages,
         captions.in_language(train, config.languages[0]),
+        captions.are_extra(captions.in_language(train, config.languages[0])),
         validation,
         attack,
         corpus.negative_caption[attack],

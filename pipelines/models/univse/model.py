@@ -126,6 +126,12 @@ class UniVSE(nn.Module):
                 return self.triples(ids)
             return self.word_encoder(ids[:, -1], ids[:, 0])
 
+    def sentence_queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Unit vectors (Q, d) of Q phrases, each read by ψ as a sentence, the paper's other way to encode a query."""
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
+        with torch.inference_mode():
+            return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:
     """Caption vectors u_cap = Norm(α u_sent + (1 - α) u_comp), (B, d); u_sent for captions without components.

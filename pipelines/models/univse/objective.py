@@ -49,12 +49,12 @@ def univse_losses(
         sequences = torch.cat([triples, false_triples])
         sentences, relations = model.sequences(batch.texts, batch.captions, sequences)
         words = _word_encoder_inputs(graphs, sampled, config, device)
-        vectors = model.word_encoder(*(torch.cat(ids) for ids in zip(*words, strict=True)))
-    nouns, attributed, absent, false_pairs = vectors.split([len(ids) for ids, _ in words])
+        vectors, which = model.word_encoder.distinct(*(torch.cat(ids) for ids in zip(*words, strict=True)))
+    nouns, pairs, absent, false_pairs = which.split([len(ids) for ids, _ in words])
     relations, false_relations = relations.split([len(triples), len(false_triples)])
     terms = {"sent": pair_loss(images @ sentences.T, config.margin, batch.same_image)}
     if config.components:
-        kinds = {"obj": nouns, "attr": attributed, "rel": relations}
+        kinds = {"obj": vectors[nouns], "attr": vectors[pairs], "rel": relations}
         owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
         order = dict(zip(kinds, sampled.order.split([len(owner) for owner in owners.values()]), strict=True))
         composed, present = model.compose(kinds, owners, size, order)
@@ -64,15 +64,16 @@ def univse_losses(
             captions = blend(sentences, composed, present, model.alpha)
             terms["cap"] = pair_loss(images @ captions.T, config.margin, batch.same_image)
     if "obj" in config.contrast:
-        absent = absent.view(size, FALSE_NOUNS, vectors.shape[1])
-        costs = relevance_hinges(
-            *_object_scores(nouns, absent, sampled.objects, regions), config.margin, config.temperature
-        )
+        of_objects = to_device(sampled.objects.owner, device)
+        of_captions = torch.arange(size, device=device)
+        true = _region_scores(vectors, nouns[:, None], of_objects, regions)[:, 0]
+        false = _region_scores(vectors, absent.view(size, FALSE_NOUNS), of_captions, regions)[of_objects]
+        costs = relevance_hinges(true, false, config.margin, config.temperature)
         terms["obj"] = obj_weight * _loss(costs, sampled.objects, (FALSE_NOUNS,), size, config.reduce_obj)
     if "attr" in config.contrast:
-        false_pairs = false_pairs.view(*sampled.pairs.false.shape, vectors.shape[1])
-        scores = _pair_scores(attributed, false_pairs, sampled.pairs, regions)
-        costs = relevance_hinges(*scores, config.margin, config.temperature)
+        candidates = torch.cat([pairs[:, None], false_pairs.view(*sampled.pairs.false.shape)], 1)
+        scores = _region_scores(vectors, candidates, to_device(sampled.pairs.owner, device), regions)
+        costs = relevance_hinges(scores[:, 0], scores[:, 1:], config.margin, config.temperature)
         both = (FALSE_ATTRIBUTES, FALSE_NOUNS)
         terms["attr"] = attr_weight * _loss(costs, sampled.pairs, both, size, config.reduce_attr)
     if with_relations:
@@ -101,27 +102,25 @@ def _word_encoder_inputs(
 
 
 def _replace_words(words: Tensor, triples: SampledComponents, device: torch.device) -> Tensor:
-    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples."""
-    false = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
-    places = torch.tensor(REPLACED_WORD, device=device)[None, :, None].expand(len(false), -1, 1)
-    return false.scatter(2, places, to_device(triples.false, device)[..., None]).flatten(0, 1)
+    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples.
+
+    A negative that is not present equals the triple, whose states the text encoder then computes only once.
+    """
+    true = words[to_device(triples.rows, device)]
+    places = torch.tensor(REPLACED_WORD, device=device)
+    false = torch.where(to_device(triples.present, device), to_device(triples.false, device), true[:, places])
+    copies = true[:, None].repeat(1, len(places), 1)
+    return copies.scatter(2, places[None, :, None].expand(len(copies), -1, 1), false[..., None]).flatten(0, 1)
 
 
-def _object_scores(true: Tensor, absent: Tensor, objects: SampledComponents, regions: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of objects (m, d) and of absent nouns (B, N, d) with the regions (B, R, d): (m, R) and (m, N, R)."""
-    counts = torch.bincount(objects.owner, minlength=len(regions))
-    slot = torch.arange(len(objects.owner)) - (counts.cumsum(0) - counts)[objects.owner]
-    owner, slot = to_device(objects.owner, true.device), to_device(slot, true.device)
-    padded = true.new_zeros(len(regions), int(counts.max()), true.shape[1]).index_put((owner, slot), true)
-    scores = torch.bmm(torch.cat([padded, absent], 1), regions.transpose(1, 2))
-    return scores[owner, slot], scores[:, padded.shape[1] :][owner]
+def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
+    """Scores (m, N, R) of N words with each of the R regions of an image.
 
-
-def _pair_scores(true: Tensor, false: Tensor, pairs: SampledComponents, regions: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of pairs (m, d) and of false pairs (m, N, d) with the regions (B, R, d): (m, R) and (m, N, R)."""
-    own = regions[to_device(pairs.owner, true.device)].transpose(1, 2)
-    scores = torch.bmm(torch.cat([true[:, None], false], 1), own)
-    return scores[:, 0], scores[:, 1:]
+    vectors: (u, d), distinct words. which: (m, N), the words. owner: (m,), their image in regions (B, R, d).
+    """
+    if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
+        return (vectors @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
+    return torch.bmm(vectors[which], regions[owner].transpose(1, 2))
 
 
 def _loss(costs: Tensor, components: SampledComponents, kinds: tuple[int, ...], size: int, reduce: str) -> Tensor:

@@ -1,7 +1,8 @@
 """The components of a batch, and false ones made by replacing a word, with the counts of UniVSE's supplement (A.1).
 
-Unlike there, false attributes and relations must be incompatible with the true ones by the run's tables, so that there
-may be fewer. The 16 nouns sampled for a caption serve all of its components, the first four as ends of its triples.
+The 16 nouns sampled for a caption serve all of its components, the first four as ends of its triples. So that a batch
+has fewer distinct words and triples to encode, its captions draw from the same 64 nouns, and its pairs and triples
+share one random order of false attributes and relations.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from negcap.pipelines.models.texts import SceneGraphs
 from negcap.pipelines.models.univse.model import require_graphs
 
 FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
+OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
 FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
 REPLACED_WORD = (
     (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
@@ -74,7 +76,7 @@ def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
     """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
     components = read_caption_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
-    sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions)
+    sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions, config.false_words)
     word_ids = {kind: np.array(component_ids(tables.vocabulary, sampler.words[kind]), np.int64) for kind in KINDS}
     return ComponentSource(require_graphs(tables.texts), sampler, word_ids)
 
@@ -90,7 +92,7 @@ def sample_components(
         ids = source.word_ids[kind]
         return FalseWords(ids[sampled] if len(ids) else np.zeros(sampled.shape, np.int64), sampled >= 0)
 
-    absent = words("noun", sampler.nouns(rows, FALSE_NOUNS, rng))
+    absent = words("noun", sampler.nouns(rows, FALSE_NOUNS, rng, OF_A_BATCH))
 
     def absent_for(owner: Tensor) -> FalseWords:
         return FalseWords(absent.ids[owner.numpy()], absent.present[owner.numpy()])
@@ -98,7 +100,7 @@ def sample_components(
     at, owner = graphs.objects.known_components(captions)
     objects = _sampled(at, owner, absent_for(owner))
     at, owner = graphs.pairs.known_components(captions)
-    attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng))
+    attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH))
     pairs = _sampled(at, owner, attributes, absent_for(owner))
     at, owner = graphs.triples.known_components(captions)
     ends = absent_for(owner)
@@ -106,7 +108,7 @@ def sample_components(
         FalseWords(ends.ids[:, part], ends.present[:, part])
         for part in (slice(FALSE_ENDS), slice(FALSE_ENDS, 2 * FALSE_ENDS))
     )
-    false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng))
+    false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH))
     triples = _sampled(at, owner, false_subjects, false_relations, false_objects)
     one_each = _choose_one_each(owner, rng)
     order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))

@@ -40,9 +40,14 @@ class WordEncoder(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
-        """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own.
+        """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own."""
+        vectors, which = self.distinct(words, modifiers)
+        return vectors[which]
 
-        Every distinct word, modifier and pair is computed only once.
+    def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors (u, joint) of the distinct pairs of a word and a modifier, and which of them each pair is (n,).
+
+        Arguments as those of `forward`. Every distinct word, modifier and pair is computed only once.
         """
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
         size = self.basic.num_embeddings
@@ -53,4 +58,4 @@ class WordEncoder(nn.Module):
         from_nouns = functional.linear(self.basic(nouns), basic, self.linear.bias)
         from_attributes = functional.linear(self.modifier(attributes), modifier)
         gate, value = (from_nouns[noun] + from_attributes[attribute]).float().chunk(2, -1)
-        return functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=-1)[which]
+        return functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=-1), which

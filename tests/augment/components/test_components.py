@@ -4,7 +4,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Caption, from_parses
@@ -278,6 +278,47 @@ def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> N
         assert set(drawn.tolist()) <= (set(range(10)) - rows[row] or {NOTHING})
     for row, drawn in zip(wanted, ragged.sample_inside(wanted, 20, rng), strict=True):
         assert set(drawn.tolist()) <= (rows[row] or {NOTHING})
+
+
+@settings(deadline=None)
+@given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_draws_from_a_pool_and_in_an_order(rows: list[set[int]], seed: int) -> None:
+    ragged, rng = (
+        Ragged.from_lists(pa.array([sorted(row) for row in rows], pa.list_(pa.int32()))),
+        np.random.default_rng(seed),
+    )
+    wanted, pool, order = rng.integers(0, len(rows), 7), rng.permutation(10)[:6], rng.permutation(10)
+    for row, drawn in zip(wanted, ragged.sample_from(wanted, 20, rng, pool), strict=True):
+        assert set(drawn.tolist()) <= (set(pool.tolist()) - rows[row] or {NOTHING})
+    for row, drawn in zip(wanted, ragged.sample_first(wanted, 4, order), strict=True):
+        first = sorted(rows[row], key=lambda id: order[id])[:4]
+        assert drawn.tolist() == [*first, *[NOTHING] * (4 - len(first))]
+
+
+def test_draws_from_pools_are_uniform() -> None:
+    """Each caption's words stay uniform over calls, though those of one call share their pool or order."""
+    ragged, rng = Ragged.from_lists(pa.array([[0, 3, 4, 9]], pa.list_(pa.int32()))), np.random.default_rng(0)
+    row, calls = np.array([0]), 3000
+    outside = [ragged.sample_from(row, 2, rng, rng.permutation(10)[:6])[0] for _ in range(calls)]
+    inside = [ragged.sample_first(row, 2, rng.permutation(10))[0] for _ in range(calls)]
+    assert np.all(abs(np.bincount(np.concatenate(outside), minlength=10)[[1, 2, 5, 6, 7, 8]] - 1000) < 180)
+    assert np.all(abs(np.bincount(np.concatenate(inside), minlength=10)[[0, 3, 4, 9]] - 1500) < 180)
+
+
+def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_false(tables: tuple) -> None:
+    sampler, rng = Sampler(*tables, "any"), np.random.default_rng(0)
+    rows = tables[0].to_pylist()
+    for kind, draw, papers in (("attribute", sampler.attributes, True), ("relation", sampler.relations, False)):
+        said: dict[str, set[str]] = {}
+        for row in rows:
+            said.setdefault(row["image_id"], set()).update(item[kind] for item in row[f"{kind}s"])
+        images = [row["image_id"] for row in rows for _ in row[f"{kind}s"]]
+        words = set(sampler.words[kind]) & set(attributes.attributes().univse) if papers else set(sampler.words[kind])
+        drawn = draw(np.arange(len(images)), 200, rng)
+        for image, ids in list(zip(images, drawn, strict=True))[:40]:
+            assert {sampler.words[kind][id] for id in ids} <= words - said[image]
+        assert len({id for ids in drawn for id in ids}) == len(words) > 1
+        assert len({id for ids in draw(np.arange(len(images)), 200, rng, 2) for id in ids} - {NOTHING}) == 2
 
 
 def test_draws_are_uniform() -> None:

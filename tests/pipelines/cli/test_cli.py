@@ -523,7 +523,7 @@ CHOICES = [
     ("DTYPES", "negcap.schemas.features:DTYPES"),
     *((name, f"negcap.pipelines.models.config:{name}") for name in
       ("MODELS", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
-       "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
+       "FALSE_WORDS", "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
     ("RECIPES", "negcap.pipelines.models.recipes:RECIPES"),
     ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),

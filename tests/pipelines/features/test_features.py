@@ -15,6 +15,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, crops, resized
+from negcap.pipelines.stages.features import FeaturesConfig
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
 from tests.tables import write_table
@@ -334,6 +335,18 @@ def test_ten_crops_are_averaged(photos: Path, tmp_path: Path) -> None:
                    "--output", run, "--batch", 7) == 0  # fmt: skip
     expected = expected_map(photos / "b.png", Crops(24, 16, ten=True)).mean(axis=(0, 1))
     assert np.allclose(rows(run)["b"], expected, atol=1e-5)
+
+
+def test_ten_crops_are_kept(photos: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--layer", "pooled", "--ten-crop", "--keep-crops",
+                   *SIZES, "--output", run, "--batch", 7, "--table", "features_crops") == 0  # fmt: skip
+    (part,) = (run / "features_crops").glob("*.parquet")
+    found = dict(zip(*(pq.read_table(part)[name].to_pylist() for name in ("image_id", "feature")), strict=True))
+    expected = expected_map(photos / "b.png", Crops(24, 16, ten=True)).mean(axis=1)
+    assert expected.shape == (10, 4) and np.allclose(np.reshape(found["b"], (10, 4)), expected, atol=1e-5)
+    with pytest.raises(ValueError, match="keep_crops keeps ten crops"):
+        FeaturesConfig(onnx=tmp_path / "m.onnx", keep_crops=True)
 
 
 def test_a_node_names_its_output_and_the_default_is_the_models_output(photos: Path, tmp_path: Path) -> None:

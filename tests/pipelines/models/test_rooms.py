@@ -7,7 +7,7 @@ import pytest
 
 import negcap.pipelines.models
 
-ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner")
+ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner", "papers")
 FOLDER = Path(next(iter(negcap.pipelines.models.__path__)))
 SOURCES = sorted(FOLDER.rglob("*.py"))
 

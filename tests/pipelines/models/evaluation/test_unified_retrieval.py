@@ -1,6 +1,8 @@
 """Queries of objects, attributes and relations, their average precision, and parsing with visual cues."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
+from negcap.pipelines.models.evaluation.detected import detected_queries
 from negcap.pipelines.models.evaluation.parsing import Question, accuracy, phrase_parsing, read_questions
 from negcap.pipelines.models.evaluation.unified_retrieval import (
     Queries,
@@ -145,3 +148,22 @@ def test_any_model_may_read_candidates_as_phrases() -> None:
     assert found["attribute"]["noun"] == 100 and found["attribute"]["noun, random"] == 50
     assert found["relation"]["either"] == 0
     assert sorted(read) == ["dog running on grass", "grass running on dog", "red ball", "red dog", "red grass"]
+
+
+def test_queries_by_the_categories_that_have_boxes(tmp_path: Path) -> None:
+    file = tmp_path / "instances.json"
+    annotations = [(9, 5), (9, 5), (7, 3), (9, 4), (8, 4)]  # category, image; image 4 is not in the split
+    content = {
+        "images": [{"id": 3, "file_name": "c.jpg"}, {"id": 5, "file_name": "a.jpg"}, {"id": 4, "file_name": "z.jpg"}],
+        "categories": [{"id": 7, "name": "dog"}, {"id": 8, "name": "cat"}, {"id": 9, "name": "fire hydrant"}],
+        "annotations": [{"category_id": category, "image_id": image} for category, image in annotations],
+    }
+    file.write_text(json.dumps(content), "utf-8")
+    phrases, true = detected_queries(file, ["val/a.jpg", "val/b.jpg", "val/c.jpg"])
+    assert phrases == [Phrase(("dog",), "dog"), Phrase(("fire hydrant",), "fire hydrant")]
+    assert true.tolist() == [[False, False, True], [True, False, False]]
+    with pytest.raises(ValueError, match="has none, e.g. q.jpg"):
+        detected_queries(file, ["q.jpg"])
+    file.write_text("[]", "utf-8")
+    with pytest.raises(ValueError, match="must be COCO's instance annotations"):
+        detected_queries(file, ["a.jpg"])

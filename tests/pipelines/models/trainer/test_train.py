@@ -5,22 +5,28 @@ from shutil import copytree
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models import checkpoint
+from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.trainer.evaluate import measure
+from negcap.pipelines.models.trainer.judged import left_out
 from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.trainer.train import make_batch, train
 from negcap.pipelines.models.trainer.training_data import read_training_data
 from negcap.pipelines.models.vse import VSE_C, VSE_PP
+from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.trainer_world import write_features, write_world
+from tests.tables import write_table
 
 SMALL: dict[str, Any] = {
     "joint": 16,
@@ -331,3 +337,72 @@ def test_lengths_of_a_trained_model(world: Path, tmp_path: Path, capsys: pytest.
     assert made["pairs"] == 7 and 1 <= made["longer"] and made["similarity"] == "order"
     assert main(["lengths", str(folder), str(world), "--split", "dev"]) == 2
     assert "split must be one of 'train', 'test', was: 'dev'" in capsys.readouterr().err
+
+
+def test_a_random_crop_of_each_image_is_trained_on_and_their_mean_is_evaluated(tmp_path: Path) -> None:
+    run = write_world(tmp_path / "run", [("train", 100)])
+    names = sorted({row["image_id"] for row in pq.read_table(run / "captions").to_pylist()})
+    crops = np.arange(100 * 10 * 4).reshape(100, 10, 4).astype(np.float32)
+    write_features(run, names, crops, table="features_crops")
+    settings = config(run, tmp_path / "m", features="crops", image_pooling="crop", dropout=0.0, epochs=1)
+    data = read_training_data(settings)
+    captions, random = data.train[:32], torch.Generator().manual_seed(0)
+    whole = data.features[data.image[captions]]
+    drawn = [make_batch(data, captions, whole, settings, random).features for _ in range(20)]
+    is_crop = torch.stack([(whole == features[:, None]).all(2) for features in drawn])  # (20, 32, 10)
+    assert (is_crop.sum(2) == 1).all() and is_crop.any(0).float().mean() > 0.7
+    model, _, _ = load_model(train(settings), torch.device("cpu"))
+    assert torch.allclose(model.image(whole), model.image(whole.mean(1)), atol=1e-6)
+
+
+# generated captions
+
+
+@pytest.fixture(scope="module")
+def with_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with one generated caption for each image: for every second one a caption of the next image."""
+    run = write_world(tmp_path_factory.mktemp("generated"), [("train", 200)])
+    rows = [row for row in pq.read_table(run / "captions").to_pylist() if row["caption_id"].endswith(":0")]
+    texts = [rows[(n + n % 2) % len(rows)]["text"] for n in range(len(rows))]
+    made = [
+        {**row, "caption_id": f"generated:{row['image_id']}:0", "origin": "generated", "text": text}
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    write_table(run, "generated", pa.Table.from_pylist(made, GENERATED))
+    return run
+
+
+def test_the_first_captions_of_an_image_and_a_share_of_generated_ones(with_generated: Path, tmp_path: Path) -> None:
+    settings = config(with_generated, tmp_path / "m", extra="generated", train_captions=1, extra_share=0.3, epochs=1)
+    data = read_training_data(settings)
+    assert len(data.train) == 340 and int(data.extra.sum()) == 170  # of 200 images, 30 of which are validated on
+    assert set(data.image[data.train].bincount().tolist()) == {0, 2}
+    steps = lines(train(settings))[0]["steps"]
+    assert 170 / 32 < steps < 300 / 32
+
+
+def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
+    with_generated: Path, tmp_path: Path
+) -> None:
+    captions = read_captions(with_generated, "generated")
+    judge = train(config(with_generated, tmp_path / "judge", leave_out="0/2", epochs=6, validation_images=20))
+    settings = config(with_generated, tmp_path / "m", extra="generated", judges=(judge,), judge_rank=10)
+    data = read_training_data(settings)
+    everything = read_training_data(replace(settings, judges=())).train
+    its = left_out(captions, everything, 0, 2)
+    seen = read_training_data(replace(settings, judges=(), extra="", leave_out="0/2")).train
+    assert not left_out(captions, seen, 0, 2).any() and 100 < len(seen) < 240
+    kept = data.train[data.extra]
+    assert set(kept.tolist()) <= set(everything[its].tolist())  # of images that the judge was trained on, none
+    assert int((~data.extra).sum()) == 340
+    number = torch.tensor([int(captions.image_ids[n].removeprefix("scene")) for n in captions.image[kept].tolist()])
+    assert (number % 2 == 0).float().mean() > 0.6 and len(kept) > 10  # mostly the true ones
+    with pytest.raises(ValueError, match="judges must be trained with leave_out"):
+        read_training_data(replace(settings, judges=(train(config(with_generated, tmp_path / "other", epochs=1)),)))
+
+
+def test_parts_that_do_not_exist_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="leave_out must be a part, from 0, .* as in 0/2, was: 2/2"):
+        config(tmp_path, tmp_path, leave_out="2/2")
+    with pytest.raises(ValueError, match="extra_share must be above 0 and at most 1, was: 0"):
+        config(tmp_path, tmp_path, extra_share=0.0)

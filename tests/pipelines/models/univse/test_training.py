@@ -48,6 +48,12 @@ def trained(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(config(world, tmp_path_factory.mktemp("trained") / "m", epochs=8))
 
 
+@pytest.fixture(scope="module")
+def evaluated(world: Path, trained: Path) -> dict[str, Any]:
+    """The metrics of the trained model."""
+    return measure(trained, world, EvaluateConfig(threads=1)).metrics
+
+
 def config(world: Path, output: Path, **given: Any) -> TrainConfig:
     return configure(world, output, "univse", **{**SMALL, **given})
 
@@ -139,15 +145,17 @@ def test_sampled_components_are_false_and_belong_to_their_captions(world: Path, 
     assert torch.equal(again.absent, drawn.absent) and not torch.equal(other.absent, drawn.absent)
 
 
-def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
-    """ℓ_attr and ℓ_rel (supplement A.1), every similarity and hinge on its own."""
-    settings = config(world, tmp_path, reduce_rel="sum", weights=(0.5, 0.5, 1.0, 2.0))
+@pytest.mark.parametrize("grid", [True, False])
+def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path, grid: bool) -> None:
+    """ℓ_obj, ℓ_attr and ℓ_rel (supplement A.1), every similarity and hinge on its own."""
+    settings = config(world, tmp_path, reduce_obj="mean", reduce_rel="sum", weights=(0.5, 0.5, 1.0, 2.0))
     material = read_training_data(settings)
     captions = material.train[:7]  # both captions of some images
     drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(5))
     drawn.pairs.present[0, :8], drawn.pairs.present[1, 3], drawn.triples.present[0, 2:6] = False, False, False
     model = UNIVSE.build(settings, 22, len(material.vocabulary), None).eval()
     features, image = material.features[material.image[captions]], material.image[captions]
+    features = features if grid else features.float().mean(1)
     graphs = material.texts.graphs
     assert graphs is not None
     batch = Batch(captions, features, image[:, None] == image[None, :], material.texts)
@@ -161,7 +169,13 @@ def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
         def triple_score(words: list[int], of: int) -> float:
             return float(images[of] @ model.triples(torch.tensor([words]))[0])
 
-        means = {"attr": torch.zeros(7, 2), "rel": torch.zeros(7, 2)}  # sums and numbers of the components' values
+        means = {name: torch.zeros(7, 2) for name in ("obj", "attr", "rel")}  # sums and numbers of components' values
+        for at, of in zip(drawn.objects.rows, drawn.objects.owner, strict=True):
+            noun = int(graphs.objects.words[at, 0])
+            true = region_scores(noun, noun, int(of))
+            scores = [region_scores(int(word), int(word), int(of)) for word in drawn.absent[of]]
+            hinges = [(true.softmax(0) * (0.2 + score - true).clamp(min=0)).sum().item() for score in scores]
+            means["obj"][of] += torch.tensor([float(np.mean(hinges)), 1.0])
         for at, of, false, there in zip(*drawn.pairs, strict=True):
             attribute, noun = graphs.pairs.words[at].tolist()
             true = region_scores(noun, attribute, int(of))
@@ -185,7 +199,7 @@ def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path) -> None:
                     cost += max(0.0, 0.2 + triple_score(words[n], int(of)) - true_score)
             means["rel"][of] += torch.tensor([cost, 1.0])
     assert int(means["rel"][:, 1].max()) >= 1
-    for name, weight in (("attr", 1.0), ("rel", 2.0)):
+    for name, weight in (("obj", 0.5), ("attr", 1.0), ("rel", 2.0)):
         total, count = means[name].T
         assert terms[name].item() == pytest.approx(weight * float((total / count.clamp(min=1)).sum()), rel=1e-4)
 
@@ -253,10 +267,11 @@ def test_negatives_are_parsed_and_cached(world: Path, tmp_path: Path) -> None:
         with_negatives(run, graphs, rows, corpus, vocabulary)
 
 
-def test_evaluation(world: Path, trained: Path) -> None:
-    plain = EvaluateConfig(threads=1)
-    metrics = measure(trained, world, plain).metrics
-    assert metrics["unified"].keys() == metrics["unified"].keys() & {"object", "attribute", "relation"}
+def test_evaluation(world: Path, trained: Path, evaluated: dict[str, Any]) -> None:
+    plain, metrics = EvaluateConfig(threads=1), evaluated
+    sentences = {f"{kind}, as a sentence" for kind in ("object", "attribute")}
+    assert metrics["unified"].keys() <= {"object", "attribute", "relation", *sentences}
+    assert metrics["unified"]["object, as a sentence"]["queries"] == metrics["unified"]["object"]["queries"]
     assert metrics["unified"]["object"]["mAP"] > 2 * metrics["unified"]["object"]["images"]
     assert metrics["alpha"].keys() == {f"{n / 10:.1f}" for n in range(11)}
     for alpha in (0.3, 1.0):
@@ -264,7 +279,7 @@ def test_evaluation(world: Path, trained: Path) -> None:
         assert other["retrieval"]["rsum"] == pytest.approx(metrics["alpha"][str(alpha)]["rsum"])
         assert other["univse"]["object"]["R@1"] == pytest.approx(metrics["alpha"][str(alpha)]["object R@1"])
     alone = measure(trained, world, replace(plain, components=())).metrics
-    assert alone["retrieval"] == measure(trained, world, replace(plain, alpha=1.0)).metrics["retrieval"]
+    assert alone["retrieval"] == other["retrieval"]
     accuracy = metrics["parsing"]["relation"]
     assert accuracy["both"] > accuracy["both, random"] and accuracy["subject"] >= accuracy["both"] <= accuracy["object"]
 
@@ -313,12 +328,12 @@ def test_train_and_evaluate_commands(
     assert "alpha must be in [0, 1], was: 4.0" in capsys.readouterr().err
 
 
-def test_other_models_get_the_same_queries(world: Path, trained: Path, tmp_path: Path) -> None:
+def test_other_models_get_the_same_queries(world: Path, evaluated: dict[str, Any], tmp_path: Path) -> None:
     plain = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 6, "image_pooling": "max-k"}))
     metrics = measure(plain, world, EvaluateConfig(threads=1)).metrics
     asked = {level: entry["queries"] for level, entry in metrics["unified"].items()}
-    ours = measure(trained, world, EvaluateConfig(threads=1)).metrics["unified"]
-    assert asked == {level: entry["queries"] for level, entry in ours.items()} and "alpha" not in metrics
+    ours = {level: entry["queries"] for level, entry in evaluated["unified"].items() if "sentence" not in level}
+    assert asked == ours and "alpha" not in metrics
     assert metrics["unified"]["object"]["mAP"] > metrics["unified"]["object"]["images"]
     with pytest.raises(ValueError, match="alpha can only be set for a univse model, .* is: vse"):
         measure(plain, world, EvaluateConfig(alpha=0.5))

@@ -1,0 +1,87 @@
+"""CPU time of a training step of UniVSE and of VSE++: `python -m tests.benchmarks.steps RUN`, a run with parses.
+
+Both have a joint space of 1,024, batches of 128, one thread and a forward GRU, as in their papers; UniVSE trains all of
+its losses. The run's components are made where it lacks them, and its features are random numbers, on which time does
+not depend: use a copy.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator
+
+from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.features import take
+from negcap.pipelines.models.recipes import configure
+from negcap.pipelines.models.sampling import shuffled_batches
+from negcap.pipelines.models.trainer.objectives import OBJECTIVES
+from negcap.pipelines.models.trainer.train import make_batch
+from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
+from negcap.pipelines.models.training import optimizer_step
+from tests.pipelines.models.trainer_world import write_features
+
+TABLE, SIZE = "features_random", 1280
+ROUNDS, STEPS = 3, 4
+EPOCH = 4  # after the first ones, which have other losses
+
+
+def main() -> None:
+    """Print the milliseconds of both and their ratio."""
+    univse, vse_pp = step_seconds(Path(sys.argv[1]))
+    print(f"{univse / vse_pp:.2f}  ({1000 * univse:.0f} ÷ {1000 * vse_pp:.0f} ms of CPU)")
+
+
+def step_seconds(run: Path) -> tuple[float, float]:
+    """The median CPU seconds of a training step of UniVSE and of VSE++, measured in turn."""
+    if not has_table(run, "components"):
+        made = subprocess.run([sys.executable, "-m", "negcap", "components", str(run), "--quiet"], capture_output=True)
+        if made.returncode:
+            raise SystemExit(made.stderr.decode())
+    if not has_table(run, TABLE):
+        images = dict.fromkeys(name for part in read_table(run, "captions") for name in part["image_id"].to_pylist())
+        values = np.random.default_rng(0).random((len(images), SIZE)).astype(np.float16)
+        write_features(run, list(images), values, table=TABLE)
+    splits = {name for part in read_table(run, "captions", ["split"]) for name in part["split"].to_pylist()}
+    settings: dict[str, Any] = {"features": "random", "train_splits": tuple(sorted(splits)), "validation_images": 8}
+    settings |= {"bidirectional": False, "pooling": "last", "threads": 1, "device": "cpu"}
+    torch.set_num_threads(1)
+    trainings = [_Training(configure(run, run / "none", model, **settings)) for model in ("univse", "vse++")]
+    times = [[seconds for _ in range(ROUNDS) for seconds in training.steps(STEPS)] for training in trainings]
+    univse, vse_pp = (statistics.median(its) for its in times)
+    return univse, vse_pp
+
+
+class _Training:
+    def __init__(self, config: TrainConfig) -> None:
+        self.config, self.data = config, read_training_data(config)
+        self.model = OBJECTIVES[config.model].build(config, SIZE, len(self.data.vocabulary), None)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate)
+        self.random = Generator().manual_seed(0)
+
+    def steps(self, n: int) -> list[float]:
+        """The CPU seconds of n steps, after one that is not counted."""
+        data: TrainingData = self.data
+        objective, model, config, found = OBJECTIVES[self.config.model], self.model, self.config, []
+        batches = shuffled_batches(data.train, config.batch_size, self.random)
+        for _, captions in zip(range(n + 1), batches, strict=False):
+            began = time.process_time()
+            features = take(data.features, data.image[captions], data.device)
+            sampled = objective.sample(data.sampler, captions, config, self.random)
+            batch = make_batch(data, captions, features, config, self.random)
+            loss = torch.stack(list(objective.losses(model, batch, sampled, config, EPOCH).values())).sum()
+            optimizer_step(self.optimizer, loss, model.parameters(), config.clip)
+            found.append(time.process_time() - began)
+        return found[1:]
+
+
+if __name__ == "__main__":
+    main()
