@@ -166,9 +166,13 @@ training = options.together(
     ),
     click.option("--decay", type=float, help="Factor by which the learning rate falls; default: 0.1, univse 0.5."),
     click.option("--decay-every", type=int, help="Epochs from one fall to the next; default: 15, univse 1."),
-    click.option("--warm-up", type=int, help="First epochs with the sum of hinges instead of the hardest; default: 1."),
     click.option(
-        "--margin", type=float, help="Margin of the hinge loss; default: 0.2, other similarities than cosine 0.05."
+        "--warm-up",
+        type=int,
+        help="First epochs with the sum of hinges instead of the hardest; default: 1, similarities of the order 3.",
+    ),
+    click.option(
+        "--margin", type=float, help="Margin of the hinge loss; default: 0.2, order and order-reversed 0.05."
     ),
     click.option("--weight-decay", type=float, help="Factor of the L2 penalty in Adam; default: 0."),
     click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2."),

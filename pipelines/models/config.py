@@ -20,7 +20,7 @@ SELECTIONS = ("rsum", "attacked")
 IMAGE_POOLINGS = ("average", "max", "max-k", "crop")
 COMPOSITIONS = ("average", "sum", "max", "self-attention", "gru")
 COMPONENTS = ("obj", "attr", "rel")
-SIMILARITIES = ("cosine", "order", "order-reversed")
+SIMILARITIES = ("cosine", "order", "order-signed", "order-reversed")
 FALSE_WORDS = ("rivals", "any")
 REDUCTIONS = ("hardest", "mean", "sum")
 TEXT_ENCODERS = ("gru", "lstm", "attention")
@@ -102,8 +102,9 @@ class TrainConfig:
             grounded_dim: the size of a learned vector that is joined to each word's vector of the file, which then is
             fixed, or 0 for words that the file lacks (VSE-C, section 3.1; not univse or mha-d); 0: none.
             other_vectors: for mha-d, pairs of a further language and the file of its vectors.
-        similarity: of images and texts: cosine, order (the penalty of Vendrov et al. 2016), or order-reversed (captions
-            more specific than images); univse, mha-d and the contrastive models have cosine only.
+        similarity: of images and texts: cosine, order (the penalty of Vendrov et al. 2016), order-signed (the same
+            without absolute values, as in VSE++'s released code), or order-reversed (captions more specific than
+            images); univse, mha-d and the contrastive models have cosine only.
         text_encoder: gru, lstm, or attention (heads over a bidirectional LSTM, as in MHA-D, which has no other).
         bidirectional: two recurrent nets of joint / 2 units, one per reading direction. pooling: of their states, max
             or last.

@@ -3,6 +3,9 @@
 Order-embeddings have coordinates >= 0. A vector x lies below y, that is, x is more specific, if every coordinate of x
 is at least that of y. E(x, y) = ‖max(0, y - x)‖² measures how far this is from being so (eq. 2): it is 0 exactly where
 x lies below y. An image is more specific than its caption, so the similarity is -E(image, text).
+
+VSE++'s released code (Faghri et al. 2018) lets the coordinates have any sign for its "Order++", so that vectors can be
+farther apart than orthogonal ones; `order-signed` does so, too.
 """
 
 from __future__ import annotations
@@ -92,24 +95,31 @@ def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice]]:
         yield slice(row, row + rows), slice(column, column + columns)
 
 
+def _order(finish: Callable[[Tensor], Tensor]) -> Similarity:
+    """-E(image, text)."""
+    return Similarity(
+        finish,
+        lambda images, texts: -order_penalty(images, texts),
+        lambda images, texts: -order_penalties(images, texts),
+        lambda texts, images: -order_penalties(images, texts).T,
+    )
+
+
 COSINE = Similarity(
     unit,
     lambda images, texts: (images * texts).sum(-1),
     lambda images, texts: images @ texts.T,
     lambda texts, images: texts @ images.T,
 )
+ORDER = _order(absolute_unit)
 SIMILARITIES: Mapping[str, Similarity] = {
     "cosine": COSINE,
-    "order": Similarity(
-        absolute_unit,
-        lambda images, texts: -order_penalty(images, texts),
-        lambda images, texts: -order_penalties(images, texts),
-        lambda texts, images: -order_penalties(images, texts).T,
-    ),
+    "order": ORDER,
+    "order-signed": _order(unit),
     "order-reversed": Similarity(
         absolute_unit,
-        lambda images, texts: -order_penalty(texts, images),
-        lambda images, texts: -order_penalties(texts, images).T,
-        lambda texts, images: -order_penalties(texts, images),
+        lambda images, texts: ORDER.pairs(texts, images),
+        lambda images, texts: ORDER.by_text(images, texts),
+        lambda texts, images: ORDER.matrix(texts, images),
     ),
 }

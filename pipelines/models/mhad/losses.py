@@ -19,6 +19,13 @@ HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
 }
 
 
+def head_cosines(heads: Tensor) -> Tensor:
+    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H)."""
+    units = unit(heads)
+    different = ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)
+    return (units @ units.transpose(1, 2))[:, different]
+
+
 def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
     """The sum of the hinges of all pairs of different heads of the same instance, in all pairs of views; a scalar.
 

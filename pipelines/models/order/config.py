@@ -64,6 +64,7 @@ class HypernymConfig:
 # Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
 MARGINS: Mapping[str, tuple[float, ...]] = {
     "order": (0.02, 0.05, 0.1, 0.2),
+    "order-signed": (0.05, 0.1, 0.2, 0.4),
     "order-reversed": (0.02, 0.05, 0.1, 0.2),
     "cosine": (0.05, 0.1, 0.2, 0.4),
 }

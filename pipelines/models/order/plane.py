@@ -10,10 +10,9 @@ import torch
 from torch import Generator, Tensor
 
 from negcap.pipelines.models.figures import new_figure, write_png
-from negcap.pipelines.models.order.energies import Order
 from negcap.pipelines.models.order.pairs import best_threshold, pair_loss
 from negcap.pipelines.models.order.taxonomy import Taxonomy, contains, keys
-from negcap.pipelines.models.similarities import order_penalties
+from negcap.pipelines.models.similarities import order_penalty
 
 STEPS, RESTARTS = 500, 5
 RATE = 0.2  # of Adagrad
@@ -43,29 +42,27 @@ def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
     related: (n, n) bool. The threshold is that with the highest accuracy on the same pairs; of several trainings with
     other initial points, that with the highest accuracy is taken.
     """
-    tried = [_fit(related, seed) for seed in range(RESTARTS)]
-    return max(tried, key=lambda found: int((found[1] == related).sum()))
-
-
-@torch.sparse.check_sparse_tensor_invariants(False)  # else torch warns that it does not check
-def _fit(related: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     n = len(related)
-    model = Order(n, 2, Generator().manual_seed(seed))
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=RATE)
+    points = torch.stack([torch.rand(n, 2, generator=Generator().manual_seed(seed)) for seed in range(RESTARTS)])
+    optimizer = torch.optim.Adagrad([points.requires_grad_()], lr=RATE)
     other = ~torch.eye(n, dtype=torch.bool)
-    every = torch.arange(n)
     for _ in range(STEPS):
-        points = model.vectors(every)
-        penalties = order_penalties(points, points)
+        penalties = _penalties(points)
         optimizer.zero_grad(set_to_none=True)
-        pair_loss(penalties[related], penalties[other & ~related], 1.0).backward()
+        pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0).backward()
         optimizer.step()
-        model.constrain(every)
-    with torch.no_grad():
-        points = model.vectors(every)
-        penalties = order_penalties(points, points)
-    threshold = best_threshold(penalties[other], related[other])
-    return points, (penalties.double() <= threshold) & other
+        points.data.clamp_(min=0)
+    tried = []
+    for of_one in _penalties(points.detach()):
+        threshold = best_threshold(of_one[other], related[other])
+        tried.append((of_one.double() <= threshold) & other)
+    best = max(range(RESTARTS), key=lambda k: int((tried[k] == related).sum()))
+    return points.detach()[best], tried[best]
+
+
+def _penalties(points: Tensor) -> Tensor:
+    """E of all pairs, (trainings, n, n), of points (trainings, n, 2)."""
+    return order_penalty(points[:, :, None], points[:, None])
 
 
 def draw_plane(taxonomy: Taxonomy, concepts: Sequence[int], path: Path) -> None:

@@ -71,16 +71,22 @@ def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
     """All pairs (P, 2) that chains of edges (E, 2) connect, in ascending order; without pairs of equal concepts."""
     edges = edges[np.argsort(edges[:, 0], kind="stable")]
     starts = np.searchsorted(edges[:, 0], np.arange(concepts + 1))
-    known = new = np.unique(keys(edges, concepts))
+    known = new = _distinct(keys(edges, concepts))
     while len(new):
         below, middle = np.divmod(new, concepts)
         counts = np.diff(starts)[middle]
         at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - starts[middle], counts)
-        found = np.unique(np.repeat(below, counts) * concepts + edges[at, 1])
+        found = _distinct(np.repeat(below, counts) * concepts + edges[at, 1])
         new = found[~contains(known, found)]
-        known = np.union1d(known, new)
+        known = np.sort(np.concatenate([known, new]), kind="stable")  # merges the two, as both are in ascending order
     pairs = np.stack(np.divmod(known, concepts), 1)
     return pairs[pairs[:, 0] != pairs[:, 1]]
+
+
+def _distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The different ones of numbers (n,), in ascending order. By sorting: np.unique hashes, ten times as long."""
+    numbers = np.sort(numbers)
+    return numbers[np.concatenate([[True], numbers[1:] != numbers[:-1]])] if len(numbers) else numbers
 
 
 def keys(pairs: Pairs, concepts: int) -> npt.NDArray[np.int64]:

@@ -39,6 +39,8 @@ from negcap.pipelines.models.evaluation.unified_retrieval import (
     written_forms,
 )
 from negcap.pipelines.models.features import read_features
+from negcap.pipelines.models.mhad.losses import head_cosines
+from negcap.pipelines.models.mhad.model import MultiHeadAttention
 from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES, OWN_METRICS, load_model
 from negcap.pipelines.models.trainer.report import to_markdown
@@ -142,10 +144,16 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     split = embedded(chosen)
     metrics, ranks = run_protocols(split, attacks)
     metrics["languages"] = {}
+    heads = {"images": split.images, captions.languages[0]: split.vectors}
     for language, rows in zip(captions.languages[1:], others, strict=True):
-        its, its_ranks = plain_retrieval(embedded(rows), language)
+        further = embedded(rows)
+        heads[language] = further.vectors
+        its, its_ranks = plain_retrieval(further, language)
         metrics["languages"][language] = {"images": len(its_ranks[0].ranks), "captions": len(rows), **its}
         ranks += its_ranks
+    if isinstance(model, MultiHeadAttention) and model.head_count > 1:
+        cosines = {name: head_cosines(model.heads(vectors)) for name, vectors in heads.items()}
+        metrics["heads"] = {name: values.mean().item() for name, values in cosines.items()}
     english = LANGUAGE == captions.languages[0]
     if english and all(has_table(run, name) for name in ("components", "component_vocabulary", "parses")):
         rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))

@@ -29,6 +29,9 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
             for language, entry in metrics.get("languages", {}).items()
         ),
     ]
+    if "heads" in metrics:
+        rows = [[name, f"{cosine:.2f}"] for name, cosine in metrics["heads"].items()]
+        parts.append(markdown_table(["two different attention heads of", "mean cosine"], rows))
     for protocol, title in (
         ("vse-c", "image to text, each image with the negatives of its own captions"),
         ("univse", "image to text, all images with the negatives of all captions"),

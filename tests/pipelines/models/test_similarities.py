@@ -44,6 +44,15 @@ def test_the_order_is_that_of_the_paper() -> None:
     assert (order.matrix(points, order.finish(vectors(20, 5, 1))) <= 0).all()
 
 
+def test_points_of_the_signed_order_may_be_opposite() -> None:
+    """Of absolute values E is 1 at most; of coordinates with signs, 2 for opposite vectors of many coordinates."""
+    points = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+    signed, absolute = SIMILARITIES["order-signed"], SIMILARITIES["order"]
+    assert torch.allclose(signed.finish(points), points / 2**0.5)
+    assert signed.pairs(*signed.finish(points).split(1)).item() == pytest.approx(-2)
+    assert absolute.pairs(*absolute.finish(points).split(1)).item() == pytest.approx(0)
+
+
 @pytest.mark.parametrize("name", SIMILARITIES)
 def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(similarities.BLOCK, "cpu", 8)

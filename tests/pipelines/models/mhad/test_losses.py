@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.mhad.losses import HINGES, diversity_loss
+from negcap.pipelines.models.mhad.losses import HINGES, diversity_loss, head_cosines
 
 
 def views(*shape: int, n: int = 2) -> list[Tensor]:
@@ -43,3 +43,8 @@ def test_gradients(reading: str) -> None:
 
 def test_one_head_has_no_diversity() -> None:
     assert diversity_loss(views(2, 1, 4), 0.1, "similarity").item() == 0
+
+
+def test_cosines_of_different_heads() -> None:
+    heads = torch.tensor([[[2.0, 0], [1, 0]], [[0, 3], [1, 0]], [[1, 1], [-1, -1]]])
+    assert torch.allclose(head_cosines(heads), torch.tensor([[1.0, 1], [0, 0], [-1, -1]]))

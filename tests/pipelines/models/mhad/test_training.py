@@ -29,6 +29,7 @@ from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
 from negcap.schemas.captions import CAPTIONS
@@ -76,6 +77,10 @@ def test_evaluation_has_tables_for_each_language(trained: Path, world: Path) -> 
     assert len(german) == 60 and all(name.endswith((":2", ":3")) for name in german)
     captions = read_captions(world, languages=("en", "de"))
     assert german == {captions.ids[n] for n in captions.in_language(captions.of_split("test"), "de").tolist()}
+    assert set(found.metrics["heads"]) == {"images", "en", "de"}
+    assert all(-1 <= cosine < 1 for cosine in found.metrics["heads"].values())
+    row = f"| images | {found.metrics['heads']['images']:.2f} |"
+    assert row in to_markdown(found.metrics)
     assert found.metrics["vse-c"]["total"]["negatives"] == 60 * 10  # 2 numerals, 4 nouns, 4 prepositions of each
 
 

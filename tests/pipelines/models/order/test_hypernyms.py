@@ -14,6 +14,7 @@ from torch import Generator
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.models.order import plane
 from negcap.pipelines.models.order.config import HypernymConfig
 from negcap.pipelines.models.order.energies import ENERGIES, Bilinear, Gaussians, Order
 from negcap.pipelines.models.order.hypernyms import HeldOut, predict_hypernyms, train_energy, transitive
@@ -174,7 +175,10 @@ def test_a_plane_holds_a_small_order() -> None:
     assert torch.equal(told, related) and (points >= 0).all() and points.shape == (4, 2)
 
 
-def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plane, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     given = [
         "--wordnet",
@@ -229,7 +233,8 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_predictions_are_the_same_twice(tmp_path: Path) -> None:
+def test_predictions_are_the_same_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     config = HypernymConfig(
         ("order",), wordnet=wordnet, held_out=20, epochs=1, concepts=("c0.n.01", "c1.n.01"), threads=1

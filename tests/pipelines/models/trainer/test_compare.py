@@ -42,7 +42,7 @@ def test_variants() -> None:
     for wrong in (*wrong_names, "vse~", "vse~l1", "vse@paper~order"):
         message = (
             "vse-c, negclip, ce-clip with .noun, .numeral, .relation, "
-            "and may end with ~cosine or ~order or ~order-reversed, "
+            "and may end with ~cosine or ~order or ~order-signed or ~order-reversed, "
             f"then with @house or @paper, was: {wrong}$"
         )
         with pytest.raises(ValueError, match=message.replace("+", ".")):

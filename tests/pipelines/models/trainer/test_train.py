@@ -322,6 +322,20 @@ def test_a_model_is_trained_and_evaluated_by_its_similarity(
     assert exchanged["pairwise"] != own["pairwise"] and exchanged["vse-c"] != own["vse-c"]
 
 
+@pytest.mark.parametrize(
+    ("similarity", "margin", "warm_up"), [("cosine", 0.2, 1), ("order", 0.05, 3), ("order-signed", 0.2, 3)]
+)
+def test_a_similarity_has_defaults_that_a_model_and_what_is_given_override(
+    tmp_path: Path, similarity: str, margin: float, warm_up: int
+) -> None:
+    made = configure(tmp_path, tmp_path, "vse++", similarity=similarity)
+    assert (made.margin, made.warm_up) == (margin, warm_up)
+    of_model = configure(tmp_path, tmp_path, "order", similarity=similarity)
+    assert (of_model.margin, of_model.warm_up) == (margin, 0)
+    given = configure(tmp_path, tmp_path, "vse++", similarity=similarity, margin=0.3, warm_up=2)
+    assert (given.margin, given.warm_up) == (0.3, 2)
+
+
 def test_univse_has_the_cosine_only(world: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="similarity must be cosine for univse, was: order"):
         configure(world, tmp_path, model="univse", similarity="order")
