@@ -171,9 +171,7 @@ training = options.together(
         type=int,
         help="First epochs with the sum of hinges instead of the hardest; default: 1, similarities of the order 3.",
     ),
-    click.option(
-        "--margin", type=float, help="Margin of the hinge loss; default: 0.2, order and order-reversed 0.05."
-    ),
+    click.option("--margin", type=float, help="Margin of the hinge loss; default: 0.2, order and order-reversed 0.05."),
     click.option("--weight-decay", type=float, help="Factor of the L2 penalty in Adam; default: 0."),
     click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2."),
     click.option("--dropout", type=float, help="Fraction of image features set to 0 in training; default: 0.2."),
