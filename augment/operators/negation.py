@@ -259,9 +259,9 @@ def _true(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Ca
 
 
 def _candidate(contrast: Contrast, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
-    senses = (first_sense(_first_noun(said)) if said else None for said in (replaced, replacement))
+    old, new = (first_sense(_first_noun(said)) if said else None for said in (replaced, replacement))
     place = (contrast.place.index,)
-    return Candidate("denial", edits, place, replaced, replacement, *senses, absent=contrast.missing)
+    return Candidate("denial", edits, place, replaced, replacement, old, new, absent=contrast.missing)
 
 
 def _first_noun(said: str) -> str:
