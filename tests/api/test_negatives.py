@@ -18,7 +18,7 @@ from negcap.pipelines.sample import path
 QUIET = ["--scheduler", "synchronous", "--quiet"]
 
 
-def sample(images: int = 18) -> pd.DataFrame:
+def sample(images: int = 30) -> pd.DataFrame:
     notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"])
     frame = notes[notes["image_id"].isin(sorted(set(notes["image_id"]))[:images])]
     frame = frame.sort_values(["image_id", "id"])[["image_id", "caption"]].reset_index(drop=True)

@@ -512,6 +512,19 @@ def test_negcap_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> Non
     assert alone == capsys.readouterr()
 
 
+def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("build", "--help") == 0
+    parts = re.split(r"^(\S.*):$", capsys.readouterr().out, flags=re.M)
+    listed = {
+        heading: re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.M)
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert listed["Options"][0] == "--output" and "--format" in listed["What is read"]
+    assert listed["How it runs"] == ["--workers", "--scheduler", "--dashboard", "--overwrite", "--quiet"]
+    flags = [flag for found in listed.values() for flag in found]
+    assert sorted(flags) == sorted([*(option.opts[0] for option in negcap.commands["build"].params[1:]), "--help"])
+
+
 CHOICES = [
     ("OPERATORS", "negcap.augment.operators:OPERATORS"),
     ("PRESETS", "negcap.augment.operators:PRESETS"),

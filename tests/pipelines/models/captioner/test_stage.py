@@ -201,11 +201,8 @@ def test_bad_config(given: dict, message: str) -> None:
 @pytest.mark.slow
 def test_captions_that_are_written_tell_images_apart(tmp_path: Path) -> None:
     """The whole path in a world whose captions follow from the features: people's captions find their image."""
-    run, model, judge = (
-        write_world(tmp_path / "run", (("train", 150), ("val", 20), ("test", 40))),
-        tmp_path / "m",
-        "vse",
-    )
+    run, model, judge = tmp_path / "run", tmp_path / "m", tmp_path / "vse"
+    write_world(run, (("train", 150), ("val", 20), ("test", 40)))
     phases = ["--mle-epochs", 20, "--discriminator-epochs", 2, "--gan-epochs", 2, "--stages", 4]
     nets = ["--word-dim", 16, "--hidden", 48, "--joint", 16, "--noise", 4, "--words", 12, "--threads", 1, "--quiet"]
     assert negcap("captioner", run, "--output", model, *phases, *nets, *RATES) == 0
