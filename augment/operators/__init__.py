@@ -93,7 +93,7 @@ OPERATORS: dict[str, Operator] = {
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
     "verb": Operator(verb, "relation", 0.25),
     "negation": Operator(negation, "negation", 0.3, corrected, limits=Limits(-60.0, 5.0)),
-    "true_negation": Operator(true_negation, POSITIVE, 0.3, truly_corrected, limits=None),
+    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, limits=None),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
     "uniform_noun": _as_in_paper(uniform_noun, "noun", 1.0),
     "uniform_numeral": _as_in_paper(uniform_numeral, "numeral", 1.0),

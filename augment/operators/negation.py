@@ -42,8 +42,8 @@ from negcap.augment.slots.denials import (
     additions,
     deniable,
     denied,
-    denied_in_singular,
     existence,
+    listed,
     places,
     shown_nouns,
 )
@@ -60,7 +60,7 @@ MAX_DIFFERENCE = 1.5
 IMPLIED = 0.0
 RARE = -4.0
 MIN_CORRECTION = -4.0  # the lowest log-odds of a correction's word to the caption's
-OF_CORRECTIONS = 0.6  # share of captions without a place of which the first sentence is a correction
+OF_CORRECTIONS = 0.8  # share of captions without a place of which the first sentence is a correction
 
 
 class Contrast(NamedTuple):
@@ -272,11 +272,10 @@ def _first_noun(said: str) -> str:
 def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:
     """A noun with its article and without, and the verbs that agree, as `Place` takes them."""
     lexicon, surface = context.lexicon, _surface(context, noun, plural=contrast.plural)
-    no, one = surface, noun in denied_in_singular()
+    no, one = surface, noun in listed("one")
     if contrast.place.frame in PLURAL_FRAMES:
         no = _surface(context, noun, plural=not one and noun in lexicon.plural)
-    mass = noun not in lexicon.countable or (one and lexicon.nouns.has_form(noun, "bare"))
-    bare = contrast.plural or mass
+    bare = contrast.plural or noun in listed("mass")
     are = {"be": "are" if contrast.plural else "is", "be_no": "is" if no == lexicon.singular.get(noun) else "are"}
     return {"a": surface if bare else f"{article(surface)} {surface}", "no": no, **are}
 
@@ -292,7 +291,9 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
         first = next(chunk.start for chunk in caption.chunks if chunk.root == slot.root)
         before = caption.text[caption.tokens[first].start : caption.tokens[slot.start].start]
         surface = _surface(context, asserted, plural=contrast.plural)
-        words["a"] = f"{article(surface)} {surface}" if before.strip() in ARTICLES else before + surface
+        if before.lower() == "the ":
+            before = "a "  # "into the water" -> "with water but no boats nearby"
+        words["a"] = words["a"] if before.strip() in ARTICLES else before + surface
     return contrast.place.contrast(**{**words, "no": _words(context, contrast, denied)["no"]})
 
 

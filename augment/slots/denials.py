@@ -129,8 +129,7 @@ class Place(NamedTuple):
 @cache
 def deniable(frame: Frame) -> frozenset[str]:
     """The nouns that may be denied in a frame, from data/denials.toml: those whose absence is worth saying there."""
-    table = tomllib.loads(data_path("denials.toml").read_text("utf-8"))
-    return frozenset(noun for kind in KINDS[frame] for noun in table[kind])
+    return frozenset().union(*map(listed, KINDS[frame]))
 
 
 def assertion(candidate: Candidate) -> Candidate | None:
@@ -153,9 +152,9 @@ def denies_the_caption(candidate: Candidate) -> bool:
 
 
 @cache
-def denied_in_singular() -> frozenset[str]:
-    """The nouns of which a photo shows one, or some, and whose denial is in the singular: "with no snow nearby"."""
-    return frozenset(tomllib.loads(data_path("denials.toml").read_text("utf-8"))["one"])
+def listed(kind: str) -> frozenset[str]:
+    """The nouns of one list of data/denials.toml."""
+    return frozenset(tomllib.loads(data_path("denials.toml").read_text("utf-8"))[kind])
 
 
 @cached_on_caption
