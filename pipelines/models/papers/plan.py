@@ -49,8 +49,8 @@ AUGMENTED: dict[str, tuple[tuple[str, ...], int]] = {
     "people-1-generated-1": ((*ONE, "--extra", "generated_one"), 10),
     "people-1-generated-3": ((*ONE, *THREE), 5),
     "people-1-share-0.3": ((*ONE, *THREE, "--extra-share", "0.3"), 11),
-    "people-1-judged-1": ((*ONE, *THREE, "--judge-rank", "1"), 19),
-    "people-1-judged-10": ((*ONE, *THREE, "--judge-rank", "10"), 15),
+    "people-1-judged-1": ((*ONE, *THREE, "--judge-rank", "1"), 20),
+    "people-1-judged-10": ((*ONE, *THREE, "--judge-rank", "10"), 18),
 }
 
 

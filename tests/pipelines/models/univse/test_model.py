@@ -269,7 +269,7 @@ def test_relevance_gradients() -> None:
         ({"components": ("obj", "verb")}, "components must be of obj, attr, rel, was: obj, verb"),
         ({"contrast": ("all",)}, "contrast must be of obj, attr, rel, was: all"),
         ({"composition": "mean"}, "composition must be one of average, sum, max, self-attention, gru, was: mean"),
-        ({"image_pooling": "last"}, "image_pooling must be one of average, max, max-k, was: last"),
+        ({"image_pooling": "last"}, "image_pooling must be one of average, max, max-k, crop, was: last"),
         ({"reduce_rel": "max"}, "reduce_rel must be one of hardest, mean, sum, was: max"),
         ({"alpha": 1.5}, r"alpha must be in \[0, 1\], was: 1.5"),
         ({"weights": (1.0, 1.0)}, "weights must be 4 numbers >= 0"),
