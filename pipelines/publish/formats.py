@@ -19,6 +19,7 @@ from negcap.pipelines.publish import (
     sugarcrepe,
     sugarcrepe_pp,
     triplet,
+    valse,
     vse_c,
     webdataset,
 )
@@ -154,6 +155,14 @@ FORMATS: dict[str, Format] = {
         "CC-Neg, one file per split for CoN-CLIP's evaluation of negated captions",
         "CoN-CLIP's `CCNegEvalDataset` loads `${split}.pt` with the images under the paths in it; '$file' has the same "
         "rows as JSON lines.",
+    ),
+    "valse": Format(
+        valse.write,
+        "VALSE, one JSON file per operator, with votes",
+        "`json.load(open('$file'))` has by id `image_file`, `caption`, `foil` and `mturk`. VALSE's readers take pairs "
+        "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",
+        per_caption=1,
+        votes=True,
     ),
     "negbench": Format(
         negbench.write,

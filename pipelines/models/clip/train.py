@@ -58,6 +58,7 @@ class Encoded:
     def texts(self, model: Clip, table: Tensor, rows: Tensor, device: torch.device) -> Tensor:
         """Unit vectors (n, d) of texts `rows` of a table of token ids."""
         ids = table[rows].long()
+        ids = ids[:, : int((ids != self.padding).sum(1).max()) + 1]  # not wider than the longest of these texts
         mask = torch.ones_like(ids)
         if self.padding != self.end:  # CLIP's own tokenizer fills up with the end token, which its mask does not need
             mask = (ids != self.padding).long()
