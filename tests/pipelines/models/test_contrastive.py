@@ -7,12 +7,15 @@ from torch import Tensor
 
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.contrastive import (
+    Drawn,
+    compare,
     info_nce,
     intra_modal_loss,
     next_thresholds,
     rank_loss,
     sigmoid_loss,
 )
+from negcap.pipelines.models.sampling import SampledNegatives
 
 LOGITS = torch.rand(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 5
 NEGATIVES = torch.rand(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.double) * 5
@@ -57,6 +60,23 @@ def test_the_terms_of_ce_clip_equal_loops() -> None:
     hinges = [max(0.0, float(f - true[o] + t)) for f, o, t in zip(false, owner, thresholds, strict=True)]
     assert rank_loss(true, false, owner, thresholds).item() == pytest.approx(sum(hinges) / 3 * 4)
     assert rank_loss(true, false[:0], owner[:0], thresholds[:0]).item() == 0
+
+
+def test_a_margin_grows_with_concreteness() -> None:
+    noise = torch.Generator().manual_seed(2)
+    images, captions, false = (torch.nn.functional.normalize(torch.randn(n, 6, generator=noise)) for n in (2, 2, 3))
+    owner, concreteness = torch.tensor([1, 0, 1]), torch.tensor([0.9, 0.4, 0.0])
+    drawn = Drawn(SampledNegatives(torch.arange(3), owner), torch.zeros(3, dtype=torch.long), concreteness)
+    found = compare(images, captions, false, drawn, torch.tensor(10.0), torch.eye(2, dtype=torch.bool), 0.2)
+    for image in range(2):
+        for number in range(3):
+            margin = 0.2 * concreteness[number] if owner[number] == image else 0.0
+            expected = 10 * (float(images[image] @ false[number]) + float(margin))
+            assert found.every[image, number].item() == pytest.approx(expected, abs=1e-5)
+    assert found.own.tolist() == pytest.approx([found.every[o, n].item() for n, o in enumerate(owner.tolist())])
+    assert torch.equal(found.between, 10 * captions @ false.T)
+    with pytest.raises(ValueError, match="concreteness_margin is for negclip and ce-clip, the model was: infonce"):
+        TrainConfig(Path("run"), Path("model"), model="infonce", concreteness_margin=0.1)
 
 
 def test_thresholds_are_the_mean_distances_by_family() -> None:
