@@ -79,9 +79,8 @@ compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives:
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-consumers: $(VENV)/installed-dev ## read what is published with the programs that it is for, which are installed first
-	$(PIP) --editable '.[consumers]'
-	$(BIN)/python -m pytest -m consumer $(ARGS)
+consumers: ## read what is published with the programs that it is for, each in its own virtualenv [ARGS="trl mteb"]
+	PYTHON="$(PYTHON)" bash .ci/consumers $(ARGS)
 
 lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff check .

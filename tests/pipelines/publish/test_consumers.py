@@ -27,16 +27,6 @@ IMAGES, TESTS = 14, 5
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.fixture(autouse=True)
-def consumer(request: pytest.FixtureRequest) -> None:
-    """Skip a test, saying why, if a library of its marker cannot be imported."""
-    for name in [name for marker in request.node.iter_markers("consumer") for name in marker.args]:
-        try:
-            importlib.import_module(name)
-        except (ImportError, RuntimeError, OSError, AttributeError) as error:  # RuntimeError: torch is another one
-            pytest.skip(f"{name} cannot be imported: {next(iter(str(error).splitlines()), type(error).__name__)}")
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     folder = tmp_path_factory.mktemp("toy")

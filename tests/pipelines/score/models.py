@@ -1,21 +1,11 @@
 """Tiny models with random weights, made by the tests in the forms in which people have theirs."""
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 WORDS = "a the red green blue yellow black white kite boat lamp bench drum cart sled tent stands by river in".split()
 SIDE = 24  # pixels
-
-
-def importable(name: str) -> str:
-    """Why a library cannot be imported here, "" if it can; one built for another PyTorch raises RuntimeError."""
-    try:
-        importlib.import_module(name)
-    except (ImportError, RuntimeError) as error:
-        return f"{name} cannot be imported: {next(iter(str(error).splitlines()), '')}"
-    return ""
 
 
 def open_clip(folder: Path) -> Any:

@@ -17,7 +17,6 @@ from negcap.pipelines.score.items import read_test_set
 from negcap.pipelines.score.score import score
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
 from tests.pipelines.score import models
-from tests.pipelines.score.models import importable
 
 IMAGES, TESTS = 12, 8
 
@@ -226,7 +225,8 @@ def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
     assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
 
 
-@pytest.mark.skipif(bool(importable("open_clip")), reason=importable("open_clip"))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.consumer("open_clip")
 def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
     import open_clip
     import torch
@@ -251,7 +251,7 @@ def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(bool(importable("sentence_transformers")), reason=importable("sentence_transformers"))
+@pytest.mark.consumer("sentence_transformers")
 def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -> None:
     from negcap.pipelines.score.encoders.sentence_transformers_model import load
 

@@ -15,7 +15,6 @@ from negcap.pipelines.models.clip.config import ClipConfig
 from negcap.pipelines.models.clip.data import batches, draw_counterparts, frequent_words, read_pairs
 from negcap.pipelines.models.clip.network import towers
 from negcap.pipelines.models.clip.train import train_clip
-from tests.pipelines.score.models import importable
 from tests.pipelines.score.models import open_clip as random_open_clip
 
 pytest.importorskip("transformers")
@@ -107,7 +106,8 @@ def test_the_tiny_clip_knows_the_words_of_negatives(run: Path, tmp_path: Path) -
     assert only and unknown not in clip.tokens(sorted(only))
 
 
-@pytest.mark.skipif(bool(importable("open_clip")), reason=importable("open_clip"))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.consumer("open_clip")
 def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
     import open_clip
 
