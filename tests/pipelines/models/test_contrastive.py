@@ -15,6 +15,7 @@ from negcap.pipelines.models.contrastive import (
     rank_loss,
     sigmoid_loss,
 )
+from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.sampling import SampledNegatives
 
 LOGITS = torch.rand(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 5
@@ -85,6 +86,13 @@ def test_thresholds_are_the_mean_distances_by_family() -> None:
         torch.tensor([9.0, 9.0, 9.0]), true, false, torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2])
     )
     assert found.tolist() == pytest.approx([3.5, 9.0, 0.5])
+
+
+def test_the_papers_recipe_reads_the_last_word_and_draws_one_negative() -> None:
+    for model, negatives in (("infonce", 8), ("siglip", 8), ("negclip", 1), ("ce-clip", 8)):
+        paper = configure(Path("run"), Path("model"), model, "paper")
+        assert (paper.pooling, paper.dropout, paper.transform, paper.negatives) == ("last", 0.0, "l2", negatives)
+        assert configure(Path("run"), Path("model"), model).pooling == "max"
 
 
 def test_contrastive_models_need_the_cosine_and_those_with_negatives_families() -> None:
