@@ -156,6 +156,12 @@ FORMATS: dict[str, Format] = {
         "CoN-CLIP's `CCNegEvalDataset` loads `${split}.pt` with the images under the paths in it; '$file' has the same "
         "rows as JSON lines.",
     ),
+    "negbench": Format(
+        negbench.write,
+        "NegBench's multiple choice, one CSV per split with four captions a row",
+        "`--name-of-mcq-set $file`, with NegBench's `src/evaluation/eval_negation.py`, started in the folder that the "
+        "paths are relative to.",
+    ),
     "valse": Format(
         valse.write,
         "VALSE, one JSON file per operator, with votes",
@@ -163,12 +169,6 @@ FORMATS: dict[str, Format] = {
         "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",
         per_caption=1,
         votes=True,
-    ),
-    "negbench": Format(
-        negbench.write,
-        "NegBench's multiple choice, one CSV per split with four captions a row",
-        "`--name-of-mcq-set $file`, with NegBench's `src/evaluation/eval_negation.py`, started in the folder that the "
-        "paths are relative to.",
     ),
 }
 
