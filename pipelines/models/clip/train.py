@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from negcap.pipelines.models.training import epoch_seed, write_history
 
 WARM_UP = 0.05
 MAX_NORM = 1.0
+LEAST_PAIRS = 20
 
 
 class Encoded:
@@ -152,8 +154,10 @@ def _of_counterparts(
 
 @torch.inference_mode()
 def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
-    """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator, and as their mean, the percentage of
-    captions that are nearer to their image than the first negative that the operator made of them.
+    """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
+    to their image than the first negative that the operator made of them, and the mean of these percentages.
+
+    Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
     """
     model.eval()
     parts = torch.arange(len(data.pixels)).split(config.batch_size)
@@ -172,10 +176,13 @@ def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.devic
         false, of = embed(data.negatives, first), pairs.owner[first].to(device)
         right = (images[owner[of]] * (captions[of] - false)).sum(1).cpu() > 0
         made_by = np.array(pairs.operators)[first.numpy()]
-        for name in sorted(set(made_by.tolist())):
+        names, counts = np.unique(made_by, return_counts=True)
+        for name in names.tolist():
             metrics["pairs"][name] = 100 * right[torch.from_numpy(made_by == name)].double().mean().item()
-    found = metrics["pairs"].values()
-    metrics["pairs"]["mean"] = sum(found) / len(found) if found else math.nan
+        many = names[counts >= LEAST_PAIRS] if counts.max() >= LEAST_PAIRS else names
+        metrics["pairs"]["mean"] = fmean(metrics["pairs"][name] for name in many.tolist())
+    else:
+        metrics["pairs"]["mean"] = math.nan
     return metrics
 
 
