@@ -27,6 +27,7 @@ class HuggingFace(nn.Module):
     def __init__(self, clip: nn.Module, tokenizer: Any, processor: Any) -> None:
         super().__init__()
         self.clip, self.tokenizer, self.processor = clip, tokenizer, processor
+        tokenizer.padding_side = "right"  # `texts` cuts columns off
         limit = getattr(self.clip.config.get_text_config(), "max_position_embeddings", LONGEST)
         self.longest = min(tokenizer.model_max_length, limit)
         self.padding = tokenizer.pad_token_id or 0
@@ -44,15 +45,8 @@ class HuggingFace(nn.Module):
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """The token ids of texts (n, T), filled up with the tokenizer's padding."""
-        made = self.tokenizer(
-            list(texts),
-            padding=True,
-            padding_side="right",
-            truncation=True,
-            max_length=self.longest,
-            return_tensors="np",
-        )
-        return torch.from_numpy(made["input_ids"])
+        settings: dict[str, Any] = {"padding": True, "truncation": True, "max_length": self.longest}
+        return torch.from_numpy(self.tokenizer(list(texts), **settings, return_tensors="np")["input_ids"])
 
     def images(self, pixels: Tensor) -> Tensor:
         """Vectors (B, d) of pixels."""
