@@ -1,6 +1,7 @@
 """Options and fixtures that several test modules share."""
 
 import fcntl
+import importlib
 import os
 import shutil
 from collections.abc import Callable
@@ -19,6 +20,21 @@ DATA = Path(os.environ.get("NEGCAP_DATA", ROOT.parent / "shared" / "data"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test, saying why, if a library named by its marker `consumer` cannot be imported.
+
+    It fails instead if it is NEGCAP_CONSUMER, the one whose virtualenv this is.
+    """
+    names = [name for marker in item.iter_markers("consumer") for name in marker.args]
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except (ImportError, RuntimeError, OSError, AttributeError) as error:  # RuntimeError: torch is another one
+            if name.startswith(os.environ.get("NEGCAP_CONSUMER") or "-"):
+                raise
+            pytest.skip(f"{name} cannot be imported: {next(iter(str(error).splitlines()), type(error).__name__)}")
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset"
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
     *("webdataset", "huggingface", "snli", "coco", "clip_benchmark", "triplet", "dpo", "mcq", "lmms-eval"),
-    *("cc-neg", "negbench"),
+    *("cc-neg", "negbench", "valse"),
 )
 NAMES = ("negcap", "sugarcrepe")
 KINDS = ("replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free")

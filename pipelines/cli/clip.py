@@ -18,11 +18,12 @@ from negcap.pipelines.cli.options import FOLDER
 @options.run
 @click.option("--images", type=FOLDER, required=True, metavar="FOLDER", help="Folder of the image files.")
 @click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the model to write.")
-@click.option("--weights", type=FOLDER, metavar="PATH", help="Folder of a CLIP of transformers; default: a tiny one.")
+@click.option("--model", metavar="KIND:PATH", help="CLIP to fine-tune, see above; default: a tiny random one.")
 @options.one_of("--objective", (*CONTRASTIVE, "triplet-clip"), "Loss; default: negclip.")
 @options.several("--train-split", "train_splits", "Split to train on; default: train and restval.")
 @click.option("--validation-split", help="Split that selects the epoch to keep; default: val.")
 @click.option("--negatives", type=int, help="Negatives per caption, new in every epoch; default: 4.")
+@click.option("--refined", is_flag=True, default=None, help="Only negatives that negcap refine kept.")
 @options.several(
     "--negative-family",
     "negative_families",
@@ -35,12 +36,13 @@ from negcap.pipelines.cli.options import FOLDER
     "Train on negatives of this operator; default: preset vse-c, verb, attribute and swap_attribute.",
     choices=OPERATORS,
 )
+@options.concreteness_margin
 @click.option("--epochs", type=int, help="Passes over the images; default: 20.")
 @click.option("--batch-size", type=int, help="Images per batch, each with one caption; default: 64.")
 @click.option("--learning-rate", type=float, help="Highest learning rate of AdamW; default: 5e-4.")
 @click.option("--weight-decay", type=float, help="Weight decay of AdamW; default: 0.1.")
-@click.option("--size", type=int, help="Tiny CLIP: side of a picture in pixels; default: 64.")
-@click.option("--patch", type=int, help="Tiny CLIP: side of a patch in pixels; default: 8.")
+@click.option("--size", type=int, help="Tiny CLIP: side of a picture in pixels; default: 96.")
+@click.option("--patch", type=int, help="Tiny CLIP: side of a patch in pixels; default: 16.")
 @click.option("--width", type=int, help="Tiny CLIP: width of its transformers; default: 64.")
 @click.option("--layers", type=int, help="Tiny CLIP: layers of each transformer; default: 4.")
 @click.option("--heads", type=int, help="Tiny CLIP: attention heads; default: 4.")
@@ -51,9 +53,9 @@ from negcap.pipelines.cli.options import FOLDER
 def finetune(run: Path, images: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Train a CLIP on pictures, captions and negatives.
 
-    Fine-tunes the CLIP in the folder PATH, or trains a tiny one from random weights, with the loss of CLIP (infonce),
-    SigLIP, NegCLIP, CE-CLIP or TripletCLIP. Writes the folder MODEL as transformers reads it:
-    `negcap score RUN --model hf:MODEL`.
+    Fine-tunes a CLIP from local files, hf:FOLDER (transformers) or open_clip:FOLDER or open_clip:ARCHITECTURE:WEIGHTS
+    (OpenCLIP), or trains a tiny one from random weights, with the loss of CLIP (infonce), SigLIP, NegCLIP, CE-CLIP or
+    TripletCLIP. Writes the folder MODEL as transformers or OpenCLIP reads it: `negcap score RUN --model hf:MODEL`.
 
     \b
     Example: negcap finetune outputs/scenes --images outputs/scenes/images --output outputs/clip

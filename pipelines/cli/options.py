@@ -161,6 +161,11 @@ operators = several(
 vetted = click.option(
     "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader refuses."
 )
+concreteness_margin = click.option(
+    "--concreteness-margin",
+    type=float,
+    help="negclip, ce-clip: margin of a cosine, times how concrete the noun put in is; default: 0.",
+)
 splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
 
 # flags of models: the device, the training data, the evaluation

@@ -204,6 +204,10 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
 @click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
 @click.option("--image-root", help="Written before image paths that readers open as they are, e.g. an absolute folder.")
 @options.one_of("--names", NAMES, "Of sugarcrepe's files: operators, or SugarCrepe's parts; default: negcap.")
+@click.option(
+    "--votes", type=FOLDER, multiple=True, metavar="FILE", help="Annotation sheet, for valse. May be repeated."
+)
+@click.option("--row-negatives", type=int, help="Negatives per row of format triplet; default: 1.")
 @click.option("--max-blind", type=float, help="Highest allowed accuracy, in %, without the images; default: 60.")
 @click.option("--allow-blind", is_flag=True, default=None, help="Publish even if it is higher; the data card says so.")
 @click.option(

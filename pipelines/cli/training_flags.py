@@ -119,6 +119,7 @@ training = options.together(
         help="vse-c: compare an image with the negatives of all captions of the batch, or of its own; default: own.",
     ),
     click.option("--negatives-after", type=int, help="vse-c: first epochs without negatives; default: 0."),
+    options.concreteness_margin,
     options.one_of("--select", SELECTIONS, "What selects the epoch, without or with negatives; default: rsum."),
     click.option("--joint", type=int, help="Dimensions of the joint space; default: 1024."),
     click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 300."),

@@ -36,6 +36,7 @@ AT_LEAST_ZERO = (
     "warm_up",
     "grounded_dim",
     "negatives_after",
+    "concreteness_margin",
     "validation_images",
     "constant",
     "least_rate",
@@ -92,7 +93,8 @@ class TrainConfig:
             `negative_families` made by `negative_operators`; all families that a caption has are equally likely.
         share_negatives: compare each image with the negatives of all captions of the batch, as VSE-C's released code
             does, not only of its own caption, as in the paper's equation 3. negatives_after: the number of first epochs
-            without negatives; 1 in the released code.
+            without negatives; 1 in the released code. concreteness_margin: for negclip and ce-clip, see
+            `negcap.pipelines.models.contrastive.compare`.
         select: what selects the epoch to keep: rsum, or, as in the released code, `attacked`: R@1 + R@5 + R@10 of
             image-to-text retrieval with the negatives of an image's captions among its candidates.
     Model
@@ -170,6 +172,7 @@ class TrainConfig:
     negative_operators: tuple[str, ...] = (*PRESETS["vse-c"], *PRESETS["vse-c-paper"])
     share_negatives: bool = False
     negatives_after: int = 0
+    concreteness_margin: float = 0.0
     select: str = "rsum"
     joint: int = 1024
     word_dim: int = 300
@@ -249,6 +252,8 @@ class TrainConfig:
             raise ValueError(f"grounded_dim is for models with one vector per word, the model was: {self.model}")
         if self.similarity != "cosine" and self.model in ("univse", "mha-d", *CONTRASTIVE):
             raise ValueError(f"similarity must be cosine for {self.model}, was: {self.similarity}")
+        if self.concreteness_margin and self.model not in ("negclip", "ce-clip"):
+            raise ValueError(f"concreteness_margin is for negclip and ce-clip, the model was: {self.model}")
         self._check_languages()
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")

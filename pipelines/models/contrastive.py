@@ -25,8 +25,21 @@ from negcap.pipelines.models.vse import DualEncoder, vse_c_pool
 SCALE, MOST = 1 / 0.07, 100.0  # the first scale of CLIP, and the highest
 SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
 TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
+
+
+class Drawn(NamedTuple):
+    """P negatives sampled for a batch, the family (P,) of each, and how concrete the noun is that it puts in (P,).
+
+    family: a position in the config's `negative_families`. concreteness: from 0 to 1; 0 if no noun is put in.
+    """
+
+    negatives: SampledNegatives
+    family: Tensor
+    concreteness: Tensor
+
+
 _EMPTY = torch.empty(0, dtype=torch.long)
-NONE = SampledNegatives(_EMPTY, _EMPTY), _EMPTY  # no negatives, and their families
+NONE = Drawn(SampledNegatives(_EMPTY, _EMPTY), _EMPTY, torch.empty(0))
 
 
 class ContrastiveEncoder(DualEncoder):
@@ -109,13 +122,16 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
 
 
 class Negatives(NamedTuple):
-    """The negatives that can be sampled, and the family (M,) of every negative of the run.
-
-    A family is a position in the config's `negative_families`.
-    """
+    """The negatives that can be sampled, and family and concreteness (M,) of every negative of the run; see `Drawn`."""
 
     pool: NegativePool
     family: Tensor
+    concreteness: Tensor
+
+    def draw(self, captions: Tensor, n: int, generator: Generator) -> Drawn:
+        """n random negatives of each caption of a batch (B,), fewer of one that has fewer."""
+        found = sample_negatives(self.pool, captions, n, generator)
+        return Drawn(found, self.family[found.rows], self.concreteness[found.rows])
 
 
 class Logits(NamedTuple):
@@ -144,20 +160,30 @@ class Learned(Protocol):
 
 
 def compare(
-    images: Tensor, captions: Tensor, negatives: Tensor, sampled: SampledNegatives, family: Tensor, scale: Tensor,
-    same_image: Tensor,
+    images: Tensor, captions: Tensor, negatives: Tensor, drawn: Drawn, scale: Tensor, same_image: Tensor,
+    margin: float = 0.0,
 ) -> Logits:  # fmt: skip
-    """The logits of a batch of unit vectors: images and captions (B, d), negatives (P, d); family: (P,) of each."""
+    """The logits of a batch of unit vectors: images and captions (B, d), negatives (P, d).
+
+    margin: added to the cosine of each negative with the image of its caption, times its concreteness. A caption then
+    has to be nearer to its image than a negative by that much: what a concrete noun names can be seen to be missing
+    (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; the form of the margin is negcap's own).
+    """
     device = images.device
-    owner = to_device(sampled.owner, device)
+    owner = to_device(drawn.negatives.owner, device)
+    every, own = images @ negatives.T, (images[owner] * negatives).sum(1)
+    if margin:
+        margins = margin * to_device(drawn.concreteness, device)
+        every = every.index_put((owner, torch.arange(len(owner), device=device)), margins, accumulate=True)
+        own = own + margins
     return Logits(
         scale * images @ captions.T,
         same_image,
-        scale * images @ negatives.T,
-        scale * (images[owner] * negatives).sum(1),
+        scale * every,
+        scale * own,
         scale * captions @ negatives.T,
         owner,
-        to_device(family, device),
+        to_device(drawn.family, device),
     )
 
 
@@ -193,22 +219,23 @@ def contrastive_losses(
     terms: Terms,
     model: ContrastiveEncoder,
     batch: Batch,
-    sampled: tuple[SampledNegatives, Tensor] | None,
+    sampled: Drawn | None,
     config: TrainConfig,
     epoch: int,
 ) -> dict[str, Tensor]:
     """The terms of a contrastive loss on a batch, by name.
 
-    sampled: the negatives sampled for the batch, and the family of each; None: none. epoch: from 1; the first
-    config.negatives_after do without negatives.
+    sampled: the negatives sampled for the batch; None: none. epoch: from 1; the first config.negatives_after do without
+    negatives.
     """
     device = batch.features.device
-    negatives, family = NONE if sampled is None or epoch <= config.negatives_after else sampled
+    drawn = NONE if sampled is None or epoch <= config.negatives_after else sampled
     with autocast(config, device):
         images = model.image(batch.features)
-        texts = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + negatives.rows]))
+        texts = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + drawn.negatives.rows]))
     true, false = texts[: len(batch.captions)], texts[len(batch.captions) :]
-    return terms(model, compare(images, true, false, negatives, family, model.scale, batch.same_image))
+    logits = compare(images, true, false, drawn, model.scale, batch.same_image, config.concreteness_margin)
+    return terms(model, logits)
 
 
 def _negatives(config: TrainConfig, tables: RunTables) -> Negatives:
@@ -216,14 +243,7 @@ def _negatives(config: TrainConfig, tables: RunTables) -> Negatives:
     pool, corpus = vse_c_pool(config, tables), tables.corpus
     places = {name: at for at, name in enumerate(config.negative_families)}
     of_family = torch.tensor([places.get(name, 0) for name in corpus.families])
-    return Negatives(pool, of_family[corpus.family])
-
-
-def _sample(
-    negatives: Negatives, captions: Tensor, config: TrainConfig, generator: Generator
-) -> tuple[SampledNegatives, Tensor]:
-    sampled = sample_negatives(negatives.pool, captions, config.negatives, generator)
-    return sampled, negatives.family[sampled.rows]
+    return Negatives(pool, of_family[corpus.family], corpus.concreteness)
 
 
 def _objective(terms: Terms, *, negatives: bool) -> Objective:
@@ -234,7 +254,7 @@ def _objective(terms: Terms, *, negatives: bool) -> Objective:
         ContrastiveEncoder,
         losses,
         sampler=_negatives,
-        sample=_sample,
+        sample=lambda found, captions, config, generator: found.draw(captions, config.negatives, generator),
         describe=lambda found: f"{len(found.pool.rows):,} negatives",
     )
 

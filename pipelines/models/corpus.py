@@ -16,15 +16,17 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.models.cache import cached_arrays
 from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
+from negcap.pipelines.tables.columns import read_columns
 from negcap.schemas.captions import LANGUAGE
 
-LAYOUT = 3  # version of the arrays in the cache
+LAYOUT = 4  # version of the arrays in the cache
 SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement")
+CONCRETENESS = "concreteness"  # runs of older versions lack it
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Corpus:
     into `operators` and `families`. language: (C + M,) the index of each text's language among those of the captions;
     negatives are English. draw: (M,) from 0, the position of a negative among those of its caption and
     operator. was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its
-    place, is above one; False for negatives of other operators.
+    place, is above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a
+    negative puts in, from 0 to 1; 0 if it puts in none.
     """
 
     tokens: Tensor
@@ -49,6 +52,7 @@ class Corpus:
     draw: Tensor
     was_plural: Tensor
     is_plural: Tensor
+    concreteness: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
 
@@ -111,10 +115,11 @@ def _encode(run: Path, captions: Captions, vocabularies: Mapping[str, WordVocabu
                 "draw": np.array([int(name.rpartition(":")[2]) for name in ids], np.int32),
                 "was_plural": _above_one(rows, "replaced"),
                 "is_plural": _above_one(rows, "replacement"),
+                "concreteness": concreteness(rows),
             }
         )
     types: dict[str, Any] = {"negative_caption": np.int64, "operator": np.int64, "family": np.int64, "draw": np.int32}
-    types |= {"was_plural": np.bool_, "is_plural": np.bool_}
+    types |= {"was_plural": np.bool_, "is_plural": np.bool_, "concreteness": np.float32}
     arrays = {name: np.concatenate([np.empty(0, t), *(part[name] for part in parts)]) for name, t in types.items()}
     flat = _concatenate(encoded)
     arrays.update(tokens=flat.tokens, offsets=flat.offsets)
@@ -139,13 +144,19 @@ def _encode_captions(captions: Captions, vocabularies: Mapping[str, WordVocabula
 
 
 def _negatives(run: Path) -> Iterator[pa.Table]:
-    yield from read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") else ()
+    for shard in shards_of(run, "negatives") if has_table(run, "negatives") else ():
+        yield read_columns(shard, COLUMNS, (CONCRETENESS,))
 
 
 def _above_one(rows: pa.Table, column: str) -> np.ndarray:
     """(n,) bool: True for negatives of the operator numeral with a quantity above one in this column."""
     singular = pc.is_in(rows[column], pa.array(SINGULAR))
     return pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(singular)).to_numpy()
+
+
+def concreteness(rows: pa.Table) -> np.ndarray:
+    """(n,) the concreteness of negatives, 0 for null, float32."""
+    return pc.fill_null(rows[CONCRETENESS].cast(pa.float32()), 0).to_numpy()
 
 
 def _indices(column: pa.ChunkedArray, known: dict[str, int]) -> np.ndarray:

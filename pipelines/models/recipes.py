@@ -45,6 +45,9 @@ _MHA_D = {**_PLAIN, "transform": "none", "learning_rate": 2e-4, "weight_decay": 
 PAPER: dict[str, dict[str, Any]] = {
     **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN},
     **{"univse": {**_PLAIN, "false_words": "any"}, "mha-d": _MHA_D},
+    # CLIP's and its successors' (which fine-tune CLIP, see negcap finetune): the vector of the last word, no
+    # regularisation beyond the loss, and for NegCLIP (Yuksekgonul et al. 2023) one random negative per caption
+    **{"infonce": _PLAIN, "siglip": _PLAIN, "negclip": {**_PLAIN, "negatives": 1}, "ce-clip": _PLAIN},
 }
 
 

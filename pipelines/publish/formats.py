@@ -19,6 +19,7 @@ from negcap.pipelines.publish import (
     sugarcrepe,
     sugarcrepe_pp,
     triplet,
+    valse,
     vse_c,
     webdataset,
 )
@@ -160,6 +161,14 @@ FORMATS: dict[str, Format] = {
         "NegBench's multiple choice, one CSV per split with four captions a row",
         "`--name-of-mcq-set $file`, with NegBench's `src/evaluation/eval_negation.py`, started in the folder that the "
         "paths are relative to.",
+    ),
+    "valse": Format(
+        valse.write,
+        "VALSE, one JSON file per operator, with votes",
+        "`json.load(open('$file'))` has by id `image_file`, `caption`, `foil` and `mturk`. VALSE's readers take pairs "
+        "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",
+        per_caption=1,
+        votes=True,
     ),
 }
 

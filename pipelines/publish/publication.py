@@ -64,7 +64,8 @@ class Publication:
     images: the folder of the image files, or None; boxes: by image_id, the region of the image that its captions
     describe; with_images: whether the image files are published too, in the folder `image_folder`; license: its name,
     for formats that state it. root: what precedes an image's path in formats whose readers open it as it is written;
-    empty: see `prefix`. names: whose names files of operators have, "negcap" or "sugarcrepe".
+    empty: see `prefix`. names: whose names files of operators have, "negcap" or "sugarcrepe". votes: by negative_id,
+    for formats with `votes`; see `valse.votes`. row_negatives: the negatives in a row of format triplet.
     """
 
     selection: Selection
@@ -74,6 +75,8 @@ class Publication:
     license: str = ""
     root: str = ""
     names: str = "negcap"
+    votes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+    row_negatives: int = 1
 
     @property
     def image_folder(self) -> str:
@@ -130,7 +133,8 @@ class Format:
     read it, in Markdown, with the placeholders `$file` (the first file), `$split` and `$operator`. per_caption:
     default number of negatives per caption and operator, None for all. negatives: whether it contains negatives.
     images: what it needs to know of the images: only their names, their sizes, or their files. siblings: whether its
-    rows contain other captions of the image too. embeds: whether published image files are inside the format's own
+    rows contain other captions of the image too. votes: whether every negative has the votes of people or models on it,
+    and others are left out. embeds: whether published image files are inside the format's own
     files. prepare: keeps those captions of an image that the format can hold. card_fields: further fields for the head
     of the data card, computed from the splits in which each operator has negatives.
     """
@@ -142,6 +146,7 @@ class Format:
     negatives: bool = True
     images: Literal["names", "sizes", "files"] = "names"
     siblings: bool = False
+    votes: bool = False
     embeds: bool = False
     prepare: Prepare = with_negatives
     card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
@@ -169,9 +174,9 @@ class JsonRows:
         """The text after the rows."""
         return self.brackets[1]
 
-    def add(self, value: Any) -> None:
-        """Write a row; in an object its key is its number, from "0"."""
-        key = f'"{self.rows}": ' if self.brackets == "{}" else ""
+    def add(self, value: Any, key: str | None = None) -> None:
+        """Write a row; in an object its key is, by default, its number, from "0"."""
+        key = f"{json.dumps(key or str(self.rows))}: " if self.brackets == "{}" else ""
         start = ",\n" if self.rows else "\n"
         self.file.write(start + key + json.dumps(value))
         self.rows += 1

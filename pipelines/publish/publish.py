@@ -28,6 +28,7 @@ from negcap.pipelines.publish.output import (
     staging_folder,
 )
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
+from negcap.pipelines.publish.valse import votes
 from negcap.pipelines.quality.bias import CachedReports, Pair, limit_pairs, read_corpus
 from negcap.pipelines.quality.bias.report import LIMIT
 from negcap.pipelines.report.summary import console_of, print_table
@@ -131,9 +132,14 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     selection = replace(selection, p_true=p_true_by_readers(run))
     if config.vetted:
         selection = replace(selection, accepted=accepted(run))
+    given = votes(run, config.votes) if kind.votes else {}
+    if kind.votes:
+        kept = frozenset(given) if selection.accepted is None else selection.accepted & frozenset(given)
+        selection = replace(selection, accepted=kept)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    return Publication(selection, images, boxes, config.copy_images, config.license, config.image_root, config.names)
+    about = config.copy_images, config.license, config.image_root, config.names
+    return Publication(selection, images, boxes, *about, given, config.row_negatives)
 
 
 def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:

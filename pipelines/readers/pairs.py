@@ -58,6 +58,10 @@ class Foreign:
     negatives: tuple[tuple[str, str], ...]
 
 
+class NoColumnError(ValueError):
+    """A file has no column with captions, or none with negatives."""
+
+
 def pair_files(source: str) -> list[str]:
     """The files of a source: itself, or those in a folder whose names say JSON, CSV, TSV or Parquet.
 
@@ -73,7 +77,9 @@ def pair_files(source: str) -> list[str]:
 
 
 def read_pairs(url: str) -> Iterator[Foreign | Rejected]:
-    """The records of one file, in order. Raises ValueError, in one line, if it is broken or lacks the columns."""
+    """The records of one file, in order. Raises ValueError, in one line, if it is broken, NoColumnError if it lacks a
+    column.
+    """
     name, split = name_of(url), split_in(url)
     stem = _plain(name).rpartition(".")[0]
     known: set[str] = set()
@@ -102,6 +108,8 @@ def _record(
         return json_text(row.get(column)) if column else None
 
     image = cell("image")
+    if isinstance(image, Mapping):  # of Hugging Face, with its bytes
+        image = image.get("path")
     own = cell("split")
     texts = [cell("caption"), *filter(None, [cell("sibling")])]
     kept: list[str] = []
@@ -141,7 +149,7 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _roles(found: Sequence[str], url: str) -> Mapping[str, str | None]:
-    """The column of each role. Raises ValueError if caption or negative is missing, with what was found."""
+    """The column of each role. Raises NoColumnError if caption or negative is missing, with what was found."""
     roles = {
         "caption": columns.guess(CAPTION, found),
         "negative": columns.guess(NEGATIVE, found),
@@ -154,7 +162,7 @@ def _roles(found: Sequence[str], url: str) -> Mapping[str, str | None]:
     for role, usual in (("caption", CAPTION), ("negative", NEGATIVE)):
         if roles[role] is None:
             listed = ", ".join(found) or "none"
-            raise ValueError(f"{url}: must have a column for the {role} ({', '.join(usual[:4])} …), has: {listed}")
+            raise NoColumnError(f"{url}: must have a column for the {role} ({', '.join(usual[:4])} …), has: {listed}")
     return roles
 
 

@@ -1,19 +1,20 @@
-"""Read published test sets: the formats of negcap, which are those of their authors, and Winoground's."""
+"""Read published test sets: those of `negcap import`, COCO captions with negatives, and Winoground's."""
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from negcap.augment.operators import OPERATORS
+from negcap.pipelines.readers.pairs import Foreign, NoColumnError, read_pairs
+from negcap.pipelines.readers.record import Rejected
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.test_set import Foil, Item, Quad, Question, only_adds
 
-KINDS = "sugarcrepe, sugarcrepe++, aro, crepe, negclip, coco, huggingface, negbench, or Winoground's examples.jsonl"
+KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 METADATA = ("croissant.json", "SHA256SUMS", "README.md", "sizes.json", "dataset_infos.json")
 Items = Iterator[Item | Quad | Question]
 
@@ -74,50 +75,56 @@ def _chosen(negatives: tuple[Foil, ...], config: ScoreConfig) -> tuple[Foil, ...
     return tuple(kept)
 
 
-def _negative(operator: str, caption: str, text: str, family: str = "") -> Foil:
-    known = OPERATORS[operator].family if operator in OPERATORS else operator
-    return Foil(operator, family or known, text, only_adds(caption, text))
+def _negative(operator: str, caption: str, text: str) -> Foil:
+    family = OPERATORS[operator].family if operator in OPERATORS else operator
+    return Foil(operator, family, text, only_adds(caption, text))
 
 
-def _item(image: str, caption: str, negatives: tuple[Foil, ...], second: str | None = None) -> Item:
-    return Item(Path(image).stem, Path(image), caption, second, negatives)
+def _pairs(file: Path) -> Items:
+    """The records of one file, those of one caption that follow each other as one item."""
+    for (image, text), records in groupby(_records(file), lambda record: (record.image, record.captions[0])):
+        if image is None:
+            raise ValueError("a record must name its image")
+        path = Path(image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg")  # a number in CREPE
+        second: str | None = None
+        negatives: list[Foil] = []
+        for record in records:
+            second = record.captions[1] if len(record.captions) > 1 else None
+            for false, label in record.negatives:
+                operator = label if label != file.stem or not record.split else "all"  # as in NegCLIP's files of splits
+                negatives.append(_negative(operator, text, false))
+        yield Item(path.stem, path, text, second, tuple(negatives))
+
+
+def _records(file: Path) -> Iterator[Foreign]:
+    for record in read_pairs(str(file)):
+        if isinstance(record, Rejected):
+            raise ValueError(f"record {record.line}: {record.detail}")
+        yield record
 
 
 def _json(file: Path) -> Items:
-    data = json.loads(file.read_text(encoding="utf-8"))
-    if isinstance(data, dict) and "annotations" in data:
-        yield from _coco(data)
-        return
-    rows = list(data.values()) if isinstance(data, dict) else data
-    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
-        return
-    for row in rows:
-        if "negative_caption" in row:
-            negative = _negative(file.stem, row["caption"], row["negative_caption"])
-            yield _item(row["filename"], row["caption"], (negative,), row.get("caption2"))
-        elif "false_caption" in row:
-            negative = _negative(file.stem, row["true_caption"], row["false_caption"])
-            yield _item(row["image_path"], row["true_caption"], (negative,))
-
-
-def _coco(data: dict[str, Any]) -> Items:
-    names = {image["id"]: image["file_name"] for image in data["images"]}
-    for row in data["annotations"]:
-        some = [_negative(n["operator"], row["caption"], n["caption"]) for n in row.get("negatives", ())]
-        if some:
-            yield _item(names[row["image_id"]], row["caption"], tuple(some))
+    try:
+        yield from _pairs(file)
+    except NoColumnError:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or "annotations" not in data:
+            raise
+        names = {image["id"]: image["file_name"] for image in data["images"]}
+        for row in data["annotations"]:
+            some = [_negative(n["operator"], row["caption"], n["caption"]) for n in row.get("negatives", ())]
+            if some:
+                path = Path(names[row["image_id"]])
+                yield Item(path.stem, path, row["caption"], None, tuple(some))
 
 
 def _csv(file: Path) -> Items:
     with file.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            if "correct_answer" in row:
-                yield _question(row)
-                continue
-            if "hard_negs" not in row:
-                return
-            negatives = tuple(_negative(file.stem, row["caption"], text) for text in ast.literal_eval(row["hard_negs"]))
-            yield _item(f"{row['image_id']}.jpg", row["caption"], negatives)
+        rows = csv.DictReader(lines)
+        if "correct_answer" in (rows.fieldnames or ()):
+            yield from map(_question, rows)
+            return
+    yield from _pairs(file)
 
 
 def _question(row: dict[str, str]) -> Question:
@@ -128,37 +135,13 @@ def _question(row: dict[str, str]) -> Question:
     return Question(image.stem, image, true, tuple(options), row.get("correct_answer_template") or "all")
 
 
-def _tsv(file: Path) -> Items:
-    with file.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines, delimiter="\t"):
-            if "neg_caption" not in row:
-                return
-            negatives = tuple(_negative("all", row["title"], text) for text in ast.literal_eval(row["neg_caption"]))
-            yield _item(row["filepath"].removeprefix("images/"), row["title"], negatives)
-
-
-def _parquet(file: Path) -> Items:
-    import pyarrow.parquet as pq
-
-    wanted = ("caption_id", "image_id", "image", "caption", "negative_caption", "family", "operator")
-    opened = pq.ParquetFile(file)
-    if not set(wanted) <= set(opened.schema_arrow.names):
-        return
-    by_caption: dict[str, tuple[str, str, list[Foil]]] = {}
-    for row in opened.read(columns=[*wanted]).to_pylist():
-        image = row["image"]["path"] if isinstance(row["image"], dict) else row["image"]
-        held = by_caption.setdefault(row["caption_id"], (image, row["caption"], []))
-        held[2].append(_negative(row["operator"], row["caption"], row["negative_caption"], row["family"]))
-    for image, caption, negatives in by_caption.values():
-        yield _item(image, caption, tuple(negatives))
-
-
 def _jsonl(file: Path) -> Items:
-    """Winoground: `{"image_0", "image_1", "caption_0", "caption_1", "tag"}`, one pair of images a line."""
+    """Winoground, `{"image_0", "image_1", "caption_0", "caption_1", "tag"}` a line; other lines as `_pairs`."""
     with file.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             if "caption_1" not in row or "image_1" not in row:
+                yield from _pairs(file)
                 return
             names = row["image_0"], row["image_1"]
             first, second = ((Path(name).stem, Path(name)) for name in names)
@@ -170,8 +153,8 @@ def _jsonl(file: Path) -> Items:
 READERS: dict[str, Callable[[Path], Items]] = {
     ".json": _json,
     ".csv": _csv,
-    ".tsv": _tsv,
-    ".parquet": _parquet,
+    ".tsv": _pairs,
+    ".parquet": _pairs,
     ".jsonl": _jsonl,
 }
 
@@ -179,5 +162,7 @@ READERS: dict[str, Callable[[Path], Items]] = {
 def _read(file: Path) -> Items:
     try:
         yield from READERS[file.suffix](file)
-    except (ValueError, SyntaxError, KeyError, TypeError, UnicodeDecodeError, OSError) as error:
+    except NoColumnError:  # another file of a folder, without captions and negatives
+        return
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise ValueError(f"{file}: must be a published set ({KINDS}), cannot be read: {error!r:.120}") from error

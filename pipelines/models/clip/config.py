@@ -11,6 +11,7 @@ from negcap.pipelines.models.config import CONTRASTIVE, DEVICES, WITH_NEGATIVES,
 
 TRIPLET = "triplet-clip"
 OBJECTIVES = (*CONTRASTIVE, TRIPLET)
+KINDS = ("hf", "open_clip")
 NEED_NEGATIVES = (*WITH_NEGATIVES, TRIPLET)
 
 
@@ -19,11 +20,13 @@ class ClipConfig:
     """How a CLIP is trained. Raises ValueError for a value out of its range.
 
     run: the folder with the tables captions and negatives. images: the folder with the image files. output: the
-    model's folder. weights: a folder of Hugging Face with a CLIP's weights, tokenizer and image processor; None: a tiny
-    CLIP with random weights, whose words are those of the train captions. objective: the loss, one of `OBJECTIVES`;
+    model's folder. model: the CLIP to fine-tune, `hf:FOLDER` of transformers (weights, tokenizer and image processor),
+    or `open_clip:FOLDER` or `open_clip:ARCHITECTURE:WEIGHTS` of OpenCLIP; empty: a tiny one of transformers with random
+    weights, whose words are those of the train captions and their negatives. objective: the loss, one of `OBJECTIVES`;
     triplet-clip also needs the table counterparts, pictures in which negatives are true.
     train_splits, validation_split: of the captions. epochs; batch_size: images, each with one of its captions, another
-    one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named.
+    one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named;
+    refined: of those that `negcap refine` kept. concreteness_margin: see `negcap.pipelines.models.contrastive.compare`.
     learning_rate: of AdamW after a warm-up of 5 % of the steps; it falls to 0 by a cosine. weight_decay: of AdamW.
     size, patch: the side of a picture and of its patches in pixels; width, layers, heads: of the two transformers of a
     tiny CLIP. amp: compute in bf16 on a GPU.
@@ -32,7 +35,7 @@ class ClipConfig:
     run: Path
     images: Path
     output: Path
-    weights: Path | None = None
+    model: str = ""
     objective: str = "negclip"
     seed: int = 0
     epochs: int = 20
@@ -40,12 +43,14 @@ class ClipConfig:
     train_splits: tuple[str, ...] = ("train", "restval")
     validation_split: str = "val"
     negatives: int = 4
+    refined: bool = False
+    concreteness_margin: float = 0.0
     negative_families: tuple[str, ...] = ("noun", "numeral", "relation", "attribute")
     negative_operators: tuple[str, ...] = (*PRESETS["vse-c"], "verb", "attribute", "swap_attribute")
     learning_rate: float = 5e-4
     weight_decay: float = 0.1
-    size: int = 64
-    patch: int = 8
+    size: int = 96
+    patch: int = 16
     width: int = 64
     layers: int = 4
     heads: int = 4
@@ -57,8 +62,13 @@ class ClipConfig:
         one_of(self, {"objective": OBJECTIVES, "device": DEVICES})
         at_least(self, 1, ("epochs", "negatives", "size", "patch", "width", "layers", "heads", "threads"))
         at_least(self, 2, ["batch_size"])
-        at_least(self, 0, ("seed", "weight_decay"))
+        at_least(self, 0, ("seed", "weight_decay", "concreteness_margin"))
         above_zero(self, ["learning_rate"])
+        kind, _, rest = self.model.partition(":")
+        if self.model and (kind not in KINDS or not rest):
+            raise ValueError(f"model must be hf:FOLDER or open_clip:FOLDER, was: {self.model}")
+        if self.concreteness_margin and self.objective not in NEED_NEGATIVES:
+            raise ValueError(f"concreteness_margin is for objectives with negatives, objective was: {self.objective}")
         if self.size % self.patch:
             raise ValueError(f"size must be a multiple of patch, {self.patch}, was: {self.size}")
         if self.width % self.heads:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +14,19 @@ import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import has_table, read_table, shards_of
 from negcap.pipelines.features.preprocess import open_images
 from negcap.pipelines.models.clip.config import NEED_NEGATIVES, TRIPLET, ClipConfig
-from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
+from negcap.pipelines.models.clip.network import Towers
+from negcap.pipelines.models.contrastive import Negatives
+from negcap.pipelines.models.corpus import CONCRETENESS, concreteness
+from negcap.pipelines.models.sampling import build_pool
+from negcap.pipelines.tables.columns import read_columns
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
 
+NEGATIVES = ("caption_id", "text", "family", "operator")
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -32,8 +36,8 @@ class Pairs:
 
     ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the
     index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its position in
-    the config's `negative_families`; operators: (M,) its name. first: (M,) bool, the first that its operator made of
-    the caption.
+    the config's `negative_families`. concreteness: (M,) see `Drawn`. operators: (M,) the name of its operator. first:
+    (M,) bool, the first that its operator made of the caption.
     """
 
     ids: list[str]
@@ -43,6 +47,7 @@ class Pairs:
     negatives: list[str]
     owner: Tensor
     family: Tensor
+    concreteness: Tensor
     operators: list[str]
     first: Tensor
 
@@ -67,8 +72,12 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
             number[image] = len(files)
             files.append(config.images / name)
     caption = {id: at for at, id in enumerate(rows["caption_id"].to_pylist())}
-    negatives = _negatives(config, caption) if has_table(config.run, "negatives") else None
-    table = negatives.to_pydict() if negatives else {name: [] for name in ("caption_id", "text", "family", "operator")}
+    made = has_table(config.run, "negatives")
+    if config.refined and not has_table(config.run, "refined"):
+        raise FileNotFoundError(f"{config.run} has no refined: run negcap refine {config.run} first")
+    negatives = _negatives(config, caption) if made else None
+    table = negatives.to_pydict() if negatives else {name: [] for name in NEGATIVES}
+    found = concreteness(negatives) if negatives else np.zeros(0, np.float32)
     places = {name: at for at, name in enumerate(config.negative_families)}
     seen: set[tuple[str, str]] = set()
     first = [key not in seen and not seen.add(key) for key in zip(table["caption_id"], table["operator"], strict=True)]  # type: ignore[func-returns-value]
@@ -80,14 +89,15 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
         table["text"],
         torch.tensor([caption[id] for id in table["caption_id"]], dtype=torch.long),
         torch.tensor([places.get(name, -1) for name in table["family"]], dtype=torch.long),
+        torch.tensor(found),
         table["operator"],
         torch.tensor(first, dtype=torch.bool),
     )
 
 
 def _negatives(config: ClipConfig, captions: dict[str, int]) -> pa.Table:
-    columns = ["caption_id", "text", "family", "operator"]
-    rows = pa.concat_tables(read_table(config.run, "negatives", columns))
+    shards = shards_of(config.run, "refined" if config.refined else "negatives")
+    rows = pa.concat_tables(read_columns(shard, NEGATIVES, (CONCRETENESS,)) for shard in shards)
     known = pc.is_in(rows["caption_id"], pa.array(list(captions), pa.string()))
     return rows.filter(pc.and_(known, pc.not_equal(rows["family"], POSITIVE)))
 
@@ -133,15 +143,12 @@ def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> 
     return first[places] + (chance * (last - first)[places]).long(), places
 
 
-def read_pixels(files: Sequence[Path], processor: Any) -> Tensor:
-    """The pictures (I, 3, height, width) as the model's processor makes them, float16. Raises ValueError naming a file
-    that is no image.
+def read_pixels(files: Sequence[Path], towers: Towers) -> Tensor:
+    """The pictures (I, 3, height, width) as a model sees them, float16. Raises ValueError naming a file that is no
+    image.
     """
-    made = []
-    for start in range(0, len(files), 64):
-        images = open_images(files[start : start + 64])
-        made.append(np.asarray(processor(images=images, return_tensors="np")["pixel_values"], np.float16))
-    return torch.from_numpy(np.concatenate(made))
+    parts = [files[start : start + 64] for start in range(0, len(files), 64)]
+    return torch.from_numpy(np.concatenate([towers.pixels(open_images(part)).astype(np.float16) for part in parts]))
 
 
 def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
@@ -150,15 +157,12 @@ def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
     return sorted(word for word, count in counts.items() if count >= least)
 
 
-def tokenize(tokenizer: Any, texts: Sequence[str], longest: int) -> Tensor:
-    """The token ids of texts (n, T), cut at `longest` and filled up with the tokenizer's padding, int32."""
-    if not texts:
-        return torch.zeros(0, 1, dtype=torch.int32)
-    ids = tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="np")["input_ids"]
-    return torch.from_numpy(ids.astype(np.int32))
+def tokenize(towers: Towers, texts: Sequence[str]) -> Tensor:
+    """The token ids of texts (n, T), int32."""
+    return towers.tokens(texts).int() if texts else torch.zeros(0, 1, dtype=torch.int32)
 
 
-def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
+def pool_of(pairs: Pairs, config: ClipConfig) -> Negatives | None:
     """The negatives that training samples from; None if its loss has none. Raises ValueError if there are none."""
     if config.objective not in NEED_NEGATIVES:
         return None
@@ -166,7 +170,7 @@ def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
     pool = build_pool(pairs.owner, pairs.family.clamp(min=0), named & (pairs.family >= 0), len(pairs.texts))
     if not len(pool.rows):
         raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
-    return pool
+    return Negatives(pool, pairs.family, pairs.concreteness)
 
 
 def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[Tensor]:
@@ -180,11 +184,3 @@ def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[
     for batch in chosen[torch.randperm(len(chosen), generator=generator)].split(config.batch_size):
         if len(batch) > 1:
             yield batch
-
-
-def sample(
-    pool: NegativePool, pairs: Pairs, captions: Tensor, config: ClipConfig, generator: Generator
-) -> tuple[SampledNegatives, Tensor]:
-    """Negatives for a batch of captions (B,), and the family (P,) of each."""
-    found = sample_negatives(pool, captions, config.negatives, generator)
-    return found, pairs.family[found.rows]

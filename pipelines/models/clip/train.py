@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -24,49 +25,39 @@ from negcap.pipelines.models.clip.data import (
     read_counterparts,
     read_pairs,
     read_pixels,
-    sample,
     tokenize,
 )
-from negcap.pipelines.models.clip.network import LONGEST, Clip, load, tiny
-from negcap.pipelines.models.contrastive import NONE, TERMS, compare, info_nce
+from negcap.pipelines.models.clip.network import Clip, Towers, towers
+from negcap.pipelines.models.contrastive import NONE, TERMS, Drawn, compare, info_nce
 from negcap.pipelines.models.device import choose_device, deterministic
 from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
 from negcap.pipelines.models.training import epoch_seed, write_history
 
 WARM_UP = 0.05
 MAX_NORM = 1.0
+LEAST_PAIRS = 20
 
 
 class Encoded:
     """Pairs as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) and negatives."""
 
-    def __init__(self, pairs: Pairs, tokenizer: Any, processor: Any, longest: int) -> None:
-        self.pairs, self.padding = pairs, tokenizer.pad_token_id or 0
-        self.end = tokenizer.eos_token_id
-        self.pixels = read_pixels(pairs.files, processor)
-        self.captions = tokenize(tokenizer, pairs.texts, longest)
-        self.negatives = tokenize(tokenizer, pairs.negatives, longest)
+    def __init__(self, pairs: Pairs, towers: Towers) -> None:
+        self.pairs = pairs
+        self.pixels = read_pixels(pairs.files, towers)
+        self.captions, self.negatives = tokenize(towers, pairs.texts), tokenize(towers, pairs.negatives)
         self.other_owner: Tensor | None = None
         self.other_pixels, self.other_texts = self.pixels[:0], self.captions[:0]
 
-    def add(self, others: Counterparts, tokenizer: Any, processor: Any, longest: int) -> None:
+    def add(self, others: Counterparts, towers: Towers) -> None:
         """Add pictures in which negatives are true: their captions (N,), pixels (N, 3, h, w) and token ids (N, T)."""
         self.other_owner = others.owner
-        self.other_pixels = read_pixels(others.files, processor)
-        self.other_texts = tokenize(tokenizer, others.texts, longest)
-
-    def texts(self, model: Clip, table: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-        """Unit vectors (n, d) of texts `rows` of a table of token ids."""
-        ids = table[rows].long()
-        mask = torch.ones_like(ids)
-        if self.padding != self.end:  # CLIP's own tokenizer fills up with the end token, which its mask does not need
-            mask = (ids != self.padding).long()
-        return model.texts(ids.to(device), mask.to(device))
+        self.other_pixels = read_pixels(others.files, towers)
+        self.other_texts = tokenize(towers, others.texts)
 
 
 def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[str], None] = print) -> Path:
     """Train a CLIP and return its folder: the weights of the epoch with the highest rsum on validation, its tokenizer
-    and image processor as transformers reads them, config.json included, and metrics.jsonl.
+    and image processor as transformers or OpenCLIP reads them, and metrics.jsonl.
 
     On one machine's CPU the same config gives the same weights. overwrite: replace a model that is there. say: called
     with one line of progress per epoch. Raises FileNotFoundError and ValueError for a run, images or weights that lack
@@ -78,15 +69,12 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     device = choose_device(config.device)
     pairs = read_pairs(config, config.train_splits)
     pool = pool_of(pairs, config)
-    clip, tokenizer, processor = load(config.weights) if config.weights else tiny(config, frequent_words(pairs.texts))
-    longest = min(
-        tokenizer.model_max_length, getattr(clip.config.get_text_config(), "max_position_embeddings", LONGEST)
-    )
-    data = Encoded(pairs, tokenizer, processor, longest)
+    clip = towers(config, frequent_words([*pairs.texts, *pairs.negatives]))
+    data = Encoded(pairs, clip)
     others = read_counterparts(config, pairs.ids)
     if others is not None:
-        data.add(others, tokenizer, processor, longest)
-    validation = Encoded(read_pairs(config, [config.validation_split]), tokenizer, processor, longest)
+        data.add(others, clip)
+    validation = Encoded(read_pairs(config, [config.validation_split]), clip)
     model = Clip(clip, config).to(device)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, config.learning_rate, weight_decay=config.weight_decay)
@@ -100,11 +88,11 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         model.train()
         with deterministic(device):
             for captions in batches(pairs, config, generator):
-                sampled = NONE if pool is None else sample(pool, pairs, captions, config, generator)
-                terms = _losses(model, data, captions, sampled, config, device)
+                drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
+                terms = _losses(model, data, captions, drawn, config, device)
                 if data.other_owner is not None:
-                    drawn = draw_counterparts(data.other_owner, captions, generator)
-                    terms["counterparts"] = _of_counterparts(model, data, captions, *drawn, config, device)
+                    which = draw_counterparts(data.other_owner, captions, generator)
+                    terms["counterparts"] = _of_counterparts(model, data, captions, *which, config, device)
                 loss = torch.stack(list(terms.values())).sum() / len(captions)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
@@ -119,7 +107,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         history.append({"epoch": epoch, "loss": value, "validation": metrics})
         if metrics["rsum"] > best:
             best = metrics["rsum"]
-            _save(config, model, tokenizer, processor)
+            _save(config, model)
         write_history(config.output / "metrics.jsonl", history)
         say(
             f"epoch {epoch}: loss {value:.3f}, rsum {metrics['rsum']:.1f} (best {best:.1f}), pairs right "
@@ -129,16 +117,16 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
 
 
 def _losses(
-    model: Clip, data: Encoded, captions: Tensor, sampled: Any, config: ClipConfig, device: torch.device
+    model: Clip, data: Encoded, captions: Tensor, drawn: Drawn, config: ClipConfig, device: torch.device
 ) -> dict[str, Tensor]:
-    negatives, family = sampled
+    rows = drawn.negatives.rows
     image = data.pairs.image[captions]
     with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
         images = model.images(data.pixels[image].to(device).float())
-        texts = data.texts(model, data.captions, captions, device)
-        false = data.texts(model, data.negatives, negatives.rows, device) if len(negatives.rows) else texts[:0]
+        texts = model.texts(data.captions[captions].long().to(device))
+        false = model.texts(data.negatives[rows].long().to(device)) if len(rows) else texts[:0]
     same = (image[:, None] == image[None, :]).to(device)
-    logits = compare(images, texts, false, negatives, family, model.scale, same)
+    logits = compare(images, texts, false, drawn, model.scale, same, config.concreteness_margin)
     return TERMS["negclip" if config.objective == TRIPLET else config.objective](model, logits)
 
 
@@ -158,23 +146,26 @@ def _of_counterparts(
     """
     with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
         images = model.images(data.other_pixels[drawn].to(device).float())
-        texts = data.texts(model, data.other_texts, drawn, device)
-        false = data.texts(model, data.captions, captions[places], device)
+        texts = model.texts(data.other_texts[drawn].long().to(device))
+        false = model.texts(data.captions[captions[places]].long().to(device))
     same = torch.eye(len(drawn), dtype=torch.bool, device=device)
     return info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
 
 
 @torch.inference_mode()
 def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
-    """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator, and as their mean, the percentage of
-    captions that are nearer to their image than the first negative that the operator made of them.
+    """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
+    to their image than the first negative that the operator made of them, and the mean of these percentages.
+
+    Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
     """
     model.eval()
     parts = torch.arange(len(data.pixels)).split(config.batch_size)
     images = torch.cat([model.images(data.pixels[part].to(device).float()) for part in parts])
 
     def embed(table: Tensor, rows: Tensor) -> Tensor:
-        return torch.cat([data.texts(model, table, part, device) for part in rows.split(4 * config.batch_size)])
+        parts = rows.split(4 * config.batch_size)
+        return torch.cat([model.texts(table[part].long().to(device)) for part in parts])
 
     pairs, captions = data.pairs, embed(data.captions, torch.arange(len(data.captions)))
     owner = pairs.image.to(device)
@@ -185,10 +176,13 @@ def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.devic
         false, of = embed(data.negatives, first), pairs.owner[first].to(device)
         right = (images[owner[of]] * (captions[of] - false)).sum(1).cpu() > 0
         made_by = np.array(pairs.operators)[first.numpy()]
-        for name in sorted(set(made_by.tolist())):
+        names, counts = np.unique(made_by, return_counts=True)
+        for name in names.tolist():
             metrics["pairs"][name] = 100 * right[torch.from_numpy(made_by == name)].double().mean().item()
-    found = metrics["pairs"].values()
-    metrics["pairs"]["mean"] = sum(found) / len(found) if found else math.nan
+        many = names[counts >= LEAST_PAIRS] if counts.max() >= LEAST_PAIRS else names
+        metrics["pairs"]["mean"] = fmean(metrics["pairs"][name] for name in many.tolist())
+    else:
+        metrics["pairs"]["mean"] = math.nan
     return metrics
 
 
@@ -200,9 +194,8 @@ def _rate(step: int, steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm_up) / max(1, steps - warm_up))))
 
 
-def _save(config: ClipConfig, model: Clip, tokenizer: Any, processor: Any) -> None:
-    for part in (model.clip, tokenizer, processor):
-        part.save_pretrained(config.output)
+def _save(config: ClipConfig, model: Clip) -> None:
+    model.towers.save(config.output)
     settings = {
         name: value if isinstance(value, (int, float, str, tuple)) else str(value or "")
         for name, value in vars(config).items()

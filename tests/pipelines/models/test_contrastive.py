@@ -7,12 +7,16 @@ from torch import Tensor
 
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.contrastive import (
+    Drawn,
+    compare,
     info_nce,
     intra_modal_loss,
     next_thresholds,
     rank_loss,
     sigmoid_loss,
 )
+from negcap.pipelines.models.recipes import configure
+from negcap.pipelines.models.sampling import SampledNegatives
 
 LOGITS = torch.rand(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 5
 NEGATIVES = torch.rand(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.double) * 5
@@ -59,12 +63,36 @@ def test_the_terms_of_ce_clip_equal_loops() -> None:
     assert rank_loss(true, false[:0], owner[:0], thresholds[:0]).item() == 0
 
 
+def test_a_margin_grows_with_concreteness() -> None:
+    noise = torch.Generator().manual_seed(2)
+    images, captions, false = (torch.nn.functional.normalize(torch.randn(n, 6, generator=noise)) for n in (2, 2, 3))
+    owner, concreteness = torch.tensor([1, 0, 1]), torch.tensor([0.9, 0.4, 0.0])
+    drawn = Drawn(SampledNegatives(torch.arange(3), owner), torch.zeros(3, dtype=torch.long), concreteness)
+    found = compare(images, captions, false, drawn, torch.tensor(10.0), torch.eye(2, dtype=torch.bool), 0.2)
+    for image in range(2):
+        for number in range(3):
+            margin = 0.2 * concreteness[number] if owner[number] == image else 0.0
+            expected = 10 * (float(images[image] @ false[number]) + float(margin))
+            assert found.every[image, number].item() == pytest.approx(expected, abs=1e-5)
+    assert found.own.tolist() == pytest.approx([found.every[o, n].item() for n, o in enumerate(owner.tolist())])
+    assert torch.equal(found.between, 10 * captions @ false.T)
+    with pytest.raises(ValueError, match="concreteness_margin is for negclip and ce-clip, the model was: infonce"):
+        TrainConfig(Path("run"), Path("model"), model="infonce", concreteness_margin=0.1)
+
+
 def test_thresholds_are_the_mean_distances_by_family() -> None:
     true, false = torch.tensor([5.0, 3.0]), torch.tensor([1.0, 2.0, 2.5])
     found = next_thresholds(
         torch.tensor([9.0, 9.0, 9.0]), true, false, torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2])
     )
     assert found.tolist() == pytest.approx([3.5, 9.0, 0.5])
+
+
+def test_the_papers_recipe_reads_the_last_word_and_draws_one_negative() -> None:
+    for model, negatives in (("infonce", 8), ("siglip", 8), ("negclip", 1), ("ce-clip", 8)):
+        paper = configure(Path("run"), Path("model"), model, "paper")
+        assert (paper.pooling, paper.dropout, paper.transform, paper.negatives) == ("last", 0.0, "l2", negatives)
+        assert configure(Path("run"), Path("model"), model).pooling == "max"
 
 
 def test_contrastive_models_need_the_cosine_and_those_with_negatives_families() -> None:

@@ -33,6 +33,7 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     for column, flags in (("replaced", corpus.was_plural), ("replacement", corpus.is_plural)):
         counted = [row["operator"] == "numeral" and row[column] in ("two", "three") for row in rows]
         assert flags.tolist() == counted and any(counted) and not all(counted)
+    assert corpus.concreteness.tolist() == pytest.approx([row["concreteness"] or 0.0 for row in rows])
     assert corpus.of_families(["relation"]).tolist() == [row["family"] == "relation" for row in rows]
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [row["operator"] == "noun" for row in rows]
 

@@ -1,6 +1,7 @@
 """Formats read back by the programs that they are for, where these are installed: `pip install negcap[consumers]`."""
 
 import base64
+import csv
 import importlib
 import io
 import json
@@ -10,26 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from PIL import Image
 
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.publish import publish
+from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
+from negcap.schemas.verdicts import VERDICTS
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 from tests.pipelines.publish.test_formats import Toy, size
+from tests.tables import write_table
 
 IMAGES, TESTS = 14, 5
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(autouse=True)
-def consumer(request: pytest.FixtureRequest) -> None:
-    """Skip a test, saying why, if a library of its marker cannot be imported."""
-    for name in [name for marker in request.node.iter_markers("consumer") for name in marker.args]:
-        try:
-            importlib.import_module(name)
-        except (ImportError, RuntimeError, OSError, AttributeError) as error:  # RuntimeError: torch is another one
-            pytest.skip(f"{name} cannot be imported: {next(iter(str(error).splitlines()), type(error).__name__)}")
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +149,29 @@ def test_triplets_stand_in_their_columns(with_images: bool, toy: Toy, tmp_path: 
     assert (first.size if with_images else size(first)) == size(toy.images / "p009.jpg")
 
 
+def test_several_negatives_stand_in_a_row(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+
+    out = published(toy, tmp_path / "out", "triplet", image_root=str(toy.images), row_negatives=3)
+    found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
+    assert found.column_names == ["anchor", "positive", "negative_1", "negative_2", "negative_3"]
+    wanted: dict[str, set[str]] = {}
+    for _, caption, text in toy.texts():
+        wanted.setdefault(caption, set()).add(text)
+    read: dict[str, list[set[str]]] = {}
+    for row in found:
+        read.setdefault(row["positive"], []).append({row[f"negative_{n}"] for n in (1, 2, 3)})
+    assert {caption: set.union(*some) for caption, some in read.items()} == wanted
+    assert all(len(row) == 3 for some in read.values() for row in some)  # of 3 or 4 that a caption has: 1 or 2 rows
+    assert all(len(some) == -(-len(wanted[caption]) // 3) for caption, some in read.items())
+    with pytest.raises(ValueError, match="row_negatives are those of format triplet, format was: dpo"):
+        PublishConfig("dpo", license="CC0-1.0", images=toy.images, row_negatives=2)
+
+
+@pytest.mark.parametrize("negatives", [1, 2])
 @pytest.mark.consumer("sentence_transformers", "accelerate")
-def test_sentence_transformers_trains_on_triplets(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
+def test_sentence_transformers_trains_on_triplets(negatives: int, toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
     from sentence_transformers import (
@@ -167,7 +183,7 @@ def test_sentence_transformers_trains_on_triplets(toy: Toy, tmp_path: Path, monk
 
     from tests.pipelines.score.models import clip
 
-    out = published(toy, tmp_path / "out", "triplet", copy_images=True)
+    out = published(toy, tmp_path / "out", "triplet", copy_images=True, row_negatives=negatives)
     found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
     model = SentenceTransformer(str(clip(tmp_path / "clip")), device="cpu")
     arguments = SentenceTransformerTrainingArguments(
@@ -239,6 +255,60 @@ def test_multiple_choice_as_vlmevalkit_reads_it(images: str, toy: Toy, tmp_path:
     drawn = [n for n in toy.negatives if n["split"] == "test" and not n["negative_id"].endswith(":2")]
     assert sorted(read) == sorted((n["caption"], n["text"], n["operator"]) for n in drawn)
     assert set(answers) == set("ABC")
+
+
+def vote(run: Path, answers: dict[str, list[bool | None]]) -> None:
+    """Write what readers of the photo said of negatives, by negative_id: false of it, true of it, or no answer."""
+    given = [(id, said) for id, some in answers.items() for said in some]
+    texts = {name: "" for name in VERDICTS.names if VERDICTS.field(name).type == pa.string()}
+    empty = {**dict.fromkeys(VERDICTS.names), **texts, "reading": "image"}
+    rows = [{"negative_id": id, "false": said, "problem": "" if said is not None else "refused"} for id, said in given]
+    write_table(run, "verdicts", pa.Table.from_pylist([{**empty, **row} for row in rows], VERDICTS))
+
+
+def valse(out: Path, images: Path, file: str = "noun") -> list[tuple[str, str]]:
+    """The pairs as VALSE's evaluation reads them: the valid ones, their images opened."""
+    pairs = json.loads((out / f"{file}.json").read_text())
+    valid = {id: pair for id, pair in pairs.items() if pair["mturk"]["caption"] >= 2}
+    for pair in valid.values():
+        assert size(images / pair["image_file"]) and pair["classes"] in pair["caption"]
+        assert pair["classes_foil"] in pair["foil"] and pair["linguistic_phenomena"] == file
+    return [(pair["caption"], pair["foil"]) for pair in valid.values()]
+
+
+def test_valse_has_the_votes_of_readers(toy: Toy, tmp_path: Path) -> None:
+    copy = toy._replace(run=write_run(tmp_path / "run", toy.captions, toy.negatives))
+    with pytest.raises(ValueError, match="format valse holds votes on every negative, .* --reading image, or --votes"):
+        published(copy, tmp_path / "out", "valse")
+    first, second, third, fourth = [
+        row for row in toy.negatives if row["split"] == "test" and row["negative_id"].endswith("#noun:0")
+    ][:4]
+    said: list[list[bool | None]] = [[True, True], [True, False], [True, None], [True, True, None]]
+    vote(copy.run, {row["negative_id"]: some for row, some in zip((first, second, third, fourth), said, strict=True)})
+    out = published(copy, tmp_path / "out", "valse")
+    assert valse(out, toy.images) == [(row["caption"], row["text"]) for row in (first, fourth)]
+    votes = [pair["mturk"] for pair in json.loads((out / "noun.json").read_text()).values()]
+    assert votes == [{"foil": f, "caption": c, "other": o} for f, c, o in ((0, 2, 0), (1, 1, 0), (0, 1, 1), (0, 2, 1))]
+
+
+def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
+    sheet, _, items = write_sheet(toy.run, tmp_path / "sheet.csv", SheetConfig(n=3, splits=("test",), votes=3))
+    lines = list(csv.DictReader(sheet.open(newline="", encoding="utf-8-sig")))
+    right = {item.item: item.caption_is for item in items}
+    for number, line in enumerate(lines):
+        line["describes_1"] = line["describes_2"] = right[line["item"]]
+        line["describes_3"] = "both" if number % 2 else "neither"
+    with sheet.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+    out = published(toy, tmp_path / "out", "valse", votes=(sheet,), per_caption=3)
+    voted = {item.id: (item.caption, item.text) for item in items if item.kind == "negative"}
+    read = {**json.loads((out / "noun.json").read_text()), **json.loads((out / "numeral.json").read_text())}
+    assert {id: (pair["caption"], pair["foil"]) for id, pair in read.items()} == voted
+    assert {tuple(pair["mturk"].values()) for pair in read.values()} == {(1, 2, 0), (0, 2, 1)}
+    with pytest.raises(ValueError, match="votes are published in format valse, format was: aro"):
+        PublishConfig("aro", license="CC0-1.0", votes=(sheet,), images=toy.images)
 
 
 def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:

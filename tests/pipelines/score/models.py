@@ -1,10 +1,28 @@
 """Tiny models with random weights, made by the tests in the forms in which people have theirs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 WORDS = "a the red green blue yellow black white kite boat lamp bench drum cart sled tent stands by river in".split()
 SIDE = 24  # pixels
+
+
+def open_clip(folder: Path) -> Any:
+    """A model of OpenCLIP's architecture `tiny`, made known to it; its weights are in `tiny.pt`."""
+    import open_clip
+    import torch
+
+    tower = {"width": 16, "layers": 1}
+    about = {"embed_dim": 12, "vision_cfg": {**tower, "image_size": 16, "patch_size": 8, "head_width": 8},
+             "text_cfg": {**tower, "context_length": 16, "vocab_size": 49408, "heads": 2}}  # fmt: skip
+    (folder / "architectures").mkdir()
+    (folder / "architectures" / "tiny.json").write_text(json.dumps(about))
+    open_clip.add_model_config(folder / "architectures")
+    torch.manual_seed(0)
+    model = open_clip.create_model("tiny").eval()
+    torch.save(model.state_dict(), folder / "tiny.pt")
+    return model
 
 
 def tokenizer() -> Any:

@@ -1,6 +1,5 @@
 """`negcap score` on a small run and on what is published of it, with every kind of model."""
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,6 @@ from tests.pipelines.publish.fixtures import published, rows, write_images, writ
 from tests.pipelines.score import models
 
 IMAGES, TESTS = 12, 8
-
-
-def importable(name: str) -> str:
-    """Why a library cannot be imported here, "" if it can; one built for another PyTorch raises RuntimeError."""
-    try:
-        importlib.import_module(name)
-    except (ImportError, RuntimeError) as error:
-        return f"{name} cannot be imported: {next(iter(str(error).splitlines()), '')}"
-    return ""
 
 
 @pytest.fixture(scope="module")
@@ -235,20 +225,14 @@ def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
     assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
 
 
-@pytest.mark.skipif(bool(importable("open_clip")), reason=importable("open_clip"))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.consumer("open_clip")
 def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
     import open_clip
     import torch
 
-    tower = {"width": 16, "layers": 1}
-    about = {"embed_dim": 12, "vision_cfg": {**tower, "image_size": 16, "patch_size": 8, "head_width": 8},
-             "text_cfg": {**tower, "context_length": 16, "vocab_size": 49408, "heads": 2}}  # fmt: skip
-    (tmp_path / "architectures").mkdir()
-    (tmp_path / "architectures" / "tiny.json").write_text(json.dumps(about))
-    open_clip.add_model_config(tmp_path / "architectures")
-    torch.manual_seed(0)
-    model = open_clip.create_model("tiny").eval()
-    torch.save(model.state_dict(), tmp_path / "tiny.pt")
+    model = models.open_clip(tmp_path)
+    about = json.loads((tmp_path / "architectures" / "tiny.json").read_text())
     saved = tmp_path / "saved"
     saved.mkdir()
     (saved / "open_clip_config.json").write_text(json.dumps({"model_cfg": about, "preprocess_cfg": {}}))
@@ -267,7 +251,7 @@ def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(bool(importable("sentence_transformers")), reason=importable("sentence_transformers"))
+@pytest.mark.consumer("sentence_transformers")
 def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -> None:
     from negcap.pipelines.score.encoders.sentence_transformers_model import load
 

@@ -12,11 +12,14 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.clip.data import batches, draw_counterparts, read_pairs
+from negcap.pipelines.models.clip.data import batches, draw_counterparts, frequent_words, read_pairs
+from negcap.pipelines.models.clip.network import towers
 from negcap.pipelines.models.clip.train import train_clip
+from tests.pipelines.score.models import open_clip as random_open_clip
 
 pytest.importorskip("transformers")
-TINY: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2, "size": 32, "epochs": 2, "batch_size": 16, "threads": 1}
+TINY: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2, "size": 32, "patch": 8}
+TINY |= {"epochs": 2, "batch_size": 16, "threads": 1}
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +86,53 @@ def test_the_same_config_gives_the_same_weights_and_weights_are_fine_tuned(run: 
     folders = [train_clip(config(run, tmp_path / name), say=lambda line: None) for name in "ab"]
     one, other = (folder.joinpath("model.safetensors").read_bytes() for folder in folders)
     assert one == other
-    tuned = train_clip(config(run, tmp_path / "c", weights=folders[0], epochs=1), say=lambda line: None)
+    tuned = train_clip(config(run, tmp_path / "c", model=f"hf:{folders[0]}", epochs=1), say=lambda line: None)
     assert tuned.joinpath("model.safetensors").read_bytes() != one
+
+
+def test_negatives_are_those_that_refine_kept(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    assert main(["refine", str(copy), "--scheduler", "synchronous", "--quiet"]) == 0
+    every, kept = (read_pairs(config(copy, tmp_path / "m", refined=refined), ["train"]) for refined in (False, True))
+    assert 0 < len(kept.negatives) < len(every.negatives) and set(kept.negatives) < set(every.negatives)
+
+
+def test_the_tiny_clip_knows_the_words_of_negatives(run: Path, tmp_path: Path) -> None:
+    settings = config(run, tmp_path)
+    pairs = read_pairs(settings, ["train"])
+    clip = towers(settings, frequent_words([*pairs.texts, *pairs.negatives]))
+    only = set(frequent_words(pairs.negatives)) - set(frequent_words(pairs.texts))
+    unknown = int(clip.tokens(["<unk>"])[0, 1])
+    assert only and unknown not in clip.tokens(sorted(only))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.consumer("open_clip")
+def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
+    import open_clip
+
+    made = random_open_clip(tmp_path)
+    losses: list[float] = []
+    for number, name in enumerate((f"tiny:{tmp_path / 'tiny.pt'}", tmp_path / "tuned0")):
+        settings = config(run, tmp_path / f"tuned{number}", model=f"open_clip:{name}", epochs=5, learning_rate=2e-3)
+        folder = train_clip(settings, say=lambda line: None)
+        losses += [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert min(losses[5:]) < 0.95 * losses[0]  # the second goes on where the first was saved
+    read = open_clip.create_model(f"local-dir:{folder}").state_dict()
+    moved = [name for name, value in made.state_dict().items() if not torch.equal(value, read[name])]
+    assert read.keys() == made.state_dict().keys() and len(moved) > 20
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--images", "{empty}"], "images must have every image of the captions, "),
-        (["--images", "{images}", "--weights", "{empty}"], "weights must be a folder with config.json and"),
+        (["--images", "{images}", "--model", "hf:{empty}"], "model must be a folder with config.json and"),
+        (["--images", "{images}", "--model", "vit"], "model must be hf:FOLDER or open_clip:FOLDER, was: vit"),
+        (["--images", "{images}", "--model", "open_clip:{empty}"], "open_clip must be a folder with open_clip_config"),
+        (["--images", "{images}", "--refined"], "has no refined: run negcap refine"),
         (["--images", "{images}", "--negative-family", "numeral"], "negclip needs negatives of the families numeral"),
-        (["--images", "{images}", "--size", "30"], "size must be a multiple of patch, 8, was: 30"),
+        (["--images", "{images}", "--size", "30"], "size must be a multiple of patch, 16, was: 30"),
         (["--images", "{images}", "--validation-split", "dev"], "split must be one of the captions in "),
     ],
 )

@@ -44,6 +44,7 @@ def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
         draw=torch.arange(len(negatives), dtype=torch.int32),
         was_plural=torch.tensor(was),
         is_plural=torch.tensor(becomes),
+        concreteness=torch.zeros(len(negatives)),
         operators=OPERATORS,
         families=OPERATORS,
     )
