@@ -31,12 +31,14 @@ def claims(text: str) -> list[Claim] | None:
     "a cat with no dog nearby" -> "a cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is
     true, "a cat sits" false; "a cat with a dog nearby" -> both "a cat" and "there is a dog" are true.
     """
-    lower = text.lower().rstrip(". ").removesuffix(" in the picture")
+    lower = text.lower().rstrip(". ")
+    said = lower.removesuffix(" in the picture")  # "there is a dog in the picture" does not count the dogs
+    exact = said == lower
     for pattern, split in _SPLITS:
-        found = pattern.search(lower)
+        found = pattern.search(said)
         if found is not None:
-            return split(lower, found)
-    return [Claim(lower, True, False)] if lower != text.lower().rstrip(". ") else None
+            return [claim._replace(exact=claim.exact and exact) for claim in split(said, found)]
+    return None if exact else [Claim(said, True, False)]
 
 
 def _there(noun: str) -> str:

@@ -131,6 +131,7 @@ def test_every_scene_has_other_captions_that_are_false_of_it() -> None:
         ("There is no dog under a table.", "false"),
         ("There are no dogs in the picture.", "false"),
         ("There are no cats in the picture.", "true"),
+        ("There is a cup but no cats in the picture.", "true"),
         # a matter of opinion, or not of this world
         ("Three red cups are near a brown table.", "undecided"),
         ("A black dog is behind a table.", "undecided"),
