@@ -297,7 +297,7 @@ def test_weights_that_do_not_fit_are_refused(
 
 def test_without_transformers_the_extra_is_named(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=r"pip install negcap\[scorer\]"):
+    with pytest.raises(ImportError, match=r'pip install "negcap\[scorer\]"'):
         check_scorer(folders["causal"])
 
 

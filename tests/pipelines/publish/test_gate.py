@@ -157,7 +157,7 @@ def test_a_second_format_measures_nothing_again(run: Path, tmp_path: Path, monke
 
 def test_without_scikit_learn_the_extra_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ImportError, match=r"pip install negcap\[quality\]"):
+    with pytest.raises(ImportError, match=r'pip install "negcap\[quality\]"'):
         published(run, tmp_path / "a")
     assert not (tmp_path / "a").exists() and not (run / FOLDER).exists()
 

@@ -325,7 +325,7 @@ def test_boxes_are_read_and_checked(tmp_path: Path) -> None:
 
 def test_without_pillow_the_extra_is_named(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"pip install negcap\[publish\]"):
+    with pytest.raises(ImportError, match=r'pip install "negcap\[publish\]"'):
         Images(images).box("p001.jpg")
 
 

@@ -288,7 +288,7 @@ def test_an_image_folder_that_is_none_and_a_missing_library_are_named(
     assert f"images must be a folder, was: {tmp_path / 'none'}" in capsys.readouterr().err
     assert not (toy / "audit").exists()
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"pip install negcap\[publish\]"):
+    with pytest.raises(ImportError, match=r'pip install "negcap\[publish\]"'):
         audited(toy, tmp_path / "audit", images=write_images_without_pillow(tmp_path / "images"), blind=False)
 
 

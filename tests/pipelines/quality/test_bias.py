@@ -200,7 +200,7 @@ def test_too_few_images_name_the_operator(tmp_path: Path) -> None:
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(ImportError, match=r"pip install negcap\[quality\]"):
+    with pytest.raises(ImportError, match=r'pip install "negcap\[quality\]"'):
         blind("symmetric", symmetric())
 
 
