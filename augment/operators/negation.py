@@ -59,8 +59,10 @@ MAX_DIFFERENCE = 1.5
 # The log-odds of a noun, given a caption, above which the caption implies it: "a surfer with no surfboard".
 IMPLIED = 0.0
 RARE = -4.0
-MIN_CORRECTION = -4.0  # the lowest log-odds of a correction's word to the caption's
-OF_CORRECTIONS = 0.8  # share of captions without a place of which the first sentence is a correction
+MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's
+# Share of captions without a place of which the first sentence is a correction: readers call half of these odd, and no
+# sentence about what the picture has.
+OF_CORRECTIONS = 0.35
 
 
 class Contrast(NamedTuple):
