@@ -134,7 +134,6 @@ OWN_FILES = {  # sources that open Parquet files which are no tables of a run, o
     "pipelines/models/order/taxonomy.py",
     "pipelines/readers/pairs.py",
     "pipelines/readers/table.py",
-    "pipelines/score/published.py",
     "pipelines/tables/corpus.py",
     "pipelines/stages/lexicon.py",
     "pipelines/resources/cloze/corpus.py",

@@ -40,11 +40,11 @@ FILTERS = """
   const state = () => ({
     operators: all('.browse .operator').filter(seen).map(node => node.querySelector('h3').textContent),
     made: all('.browse .made ol > li').filter(seen).length,
-    reasons: [...new Set(all('.refused .reason').filter(seen).map(node => node.firstChild.data.trim()))],
-    refused: all('.refused ol > li').filter(seen).length,
+    reasons: [...new Set(all('.browse .refused .reason').filter(seen).map(node => node.firstChild.data.trim()))],
+    refused: all('.browse .refused ol > li').filter(seen).length,
     plots: all('.browse svg.plot').filter(seen).length,
     nothing: all('.nothing').filter(seen).length,
-    controls: all('#controls ol > li').filter(seen).length,
+    controls: all('#controls .controls ol > li').filter(seen).length,
     offered: all('.by-reason label').filter(seen).map(node => node.firstChild.nextSibling.data.trim()),
   });
   const choose = id => page.getElementById(id).click();
