@@ -27,9 +27,9 @@ Frame = Literal["with", "wear", "hold", "in", "and", "there", "near", "around", 
 NO = "not "  # precedes a noun that is denied, in `replaced` and `replacement` of a candidate
 BOTH = " | "  # between a noun that is asserted and one that is denied
 
-# How each frame denies a noun, and how it asserts one and denies another. {a}: the noun with its article, {no}: without,
-# {verb}: the verb as written, {and}: "and" or "but". Around something it is never both: "with a beach but no couches
-# nearby" was odd in 56 of 60 judgements of readers.
+# How each frame denies a noun, and how it asserts one and denies another. {a}: the noun with its article, {no}: without
+# it, {verb}: the verb as written, {and}: "and" or "but". Around something it is never both: "with a beach but no
+# couches nearby" was odd in 56 of 60 judgements of readers.
 DENIALS: dict[Frame, tuple[str, ...]] = {
     "with": ("without {a}", "with no {no}"),
     "wear": ("{verb} no {no}",),
