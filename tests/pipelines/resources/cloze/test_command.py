@@ -156,7 +156,7 @@ def make(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
     sources, options = [str(SAMPLE), str(ROOT / "README.md")], ["--epochs", "2", "--continue", "shipped"]
     given = f"CAPTIONS={' '.join(sources)}", f"MODEL={tmp_path / 'model.npz'}", f"ARGS={' '.join(options)}"
-    made = make(tmp_path, "--dry-run", *given)
+    made = make(tmp_path, "--dry-run", "--no-print-directory", *given)
     assert made.returncode == 0, made.stderr
     python, *words = shlex.split(made.stdout.splitlines()[-1])
     assert Path(python).samefile(sys.executable) and words[:2] == ["-m", parser.__module__.removesuffix(".__main__")]
