@@ -156,7 +156,7 @@ def run(
         side.step(state, now, new)
         state = new
     end = row + order.steps * ROWS
-    made = States(*(rows[row:end] for rows in states))
+    made = states.every(row, end, 1)
     product(made.state, side.memory, made.memory)
     product(made.state, side.around, made.around)
     np.add(made.memory, side.memory_bias, out=made.memory)

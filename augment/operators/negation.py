@@ -294,7 +294,7 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
         before = caption.text[caption.tokens[first].start : caption.tokens[slot.start].start]
         surface = _surface(context, asserted, plural=contrast.plural)
         if before.lower() == "the ":
-            before = "a "  # "into the water" -> "with water but no boats nearby"
+            before = "a "  # "with the ball" -> "with a stick but no ball"
         words["a"] = words["a"] if before.strip() in ARTICLES else before + surface
     return contrast.place.contrast(**{**words, "no": _words(context, contrast, denied)["no"]})
 
