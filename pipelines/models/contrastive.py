@@ -129,7 +129,9 @@ class Negatives(NamedTuple):
     concreteness: Tensor
 
     def draw(self, captions: Tensor, n: int, generator: Generator) -> Drawn:
-        """n random negatives of each caption of a batch (B,), fewer of one that has fewer."""
+        """n random negatives of each caption of a batch, or all of a caption that has fewer, with their families and
+        concreteness. captions: (B,) the row of each caption among those of the pool.
+        """
         found = sample_negatives(self.pool, captions, n, generator)
         return Drawn(found, self.family[found.rows], self.concreteness[found.rows])
 

@@ -113,7 +113,10 @@ class TestSet:
 
 
 def build(items: Iterable[Item | Quad | Question], missing: int = 0) -> TestSet:
-    """Number the images and texts of items, and collect their indices. Raises ValueError if there is no negative."""
+    """The test set of these items: their distinct images and texts, and the pairs as indices into both.
+
+    missing: the number of images left out because their file is missing. Raises ValueError if there is no negative.
+    """
     images: dict[str, int] = {}
     files: dict[str, Path | None] = {}
     texts: dict[str, int] = {}
