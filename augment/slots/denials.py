@@ -228,7 +228,9 @@ def shown_nouns(caption: Caption, frame: Frame) -> frozenset[tuple[str, bool]]:
 
 @cached_on_caption
 def denied(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
-    """What a caption denies: (noun, token index, the edit that asserts it): "without a hat", "with no dogs"."""
+    """What a caption denies ("without a hat", "with no dogs"): each noun's lexicon entry, its token index, and the edit
+    that asserts it.
+    """
     found: list[tuple[str, int, Edit]] = []
     nouns = {slot.root: slot for slot in noun_slots(caption)}
     for word in caption.tokens:

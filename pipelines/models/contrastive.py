@@ -129,8 +129,8 @@ class Negatives(NamedTuple):
     concreteness: Tensor
 
     def draw(self, captions: Tensor, n: int, generator: Generator) -> Drawn:
-        """n random negatives of each caption of a batch, or all of a caption that has fewer, with their families and
-        concreteness. captions: (B,) the row of each caption among those of the pool.
+        """n random negatives of each caption of a batch, or all of a caption that has fewer, flat, with their families
+        and concreteness. captions: (B,) the row of each caption among those of the pool.
         """
         found = sample_negatives(self.pool, captions, n, generator)
         return Drawn(found, self.family[found.rows], self.concreteness[found.rows])

@@ -31,9 +31,9 @@ COLUMNS = (
 
 
 def votes(run: Path, sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
-    """By negative_id, the votes `caption` (only the caption describes the image), `foil` (the negative does, or both)
-    and `other` (neither, or undecided): of people on these filled annotation sheets or, without sheets, of the models
-    that read the negatives of a run with the image.
+    """By negative_id, the numbers of votes `caption` (only the caption describes the image), `foil` (the negative does,
+    or both) and `other` (neither, or undecided): of people on these filled annotation sheets or, without sheets, of the
+    models that read the negatives of a run with the image.
 
     Raises ValueError if there are no votes, and as `read_key` and `read_sheets`.
     """

@@ -68,7 +68,7 @@ def _about_two(examples: Sequence[Example]) -> Iterator[list[Question]]:
 
 
 def shuffled(question: Question, rng: Random) -> tuple[list[str], int]:
-    """The options in random order, and the number of the true one."""
+    """The options in random order, and the position of the true one among them, from 0."""
     texts = [question.example.text, *question.false]
     rng.shuffle(texts)
     return texts, texts.index(question.example.text)

@@ -15,7 +15,9 @@ DETECTED = "detected object"  # the kind of these queries
 
 
 def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
-    """The names of all categories that some image has a box of, in the file's order; true: the images with such a box.
+    """The names of all categories that some image has a box of, in the file's order, as queries.
+
+    Its `true` is (queries, I) bool: True where the image has a box of the category.
 
     instances: COCO's instances_*.json. images: (I,) the files of the images, of which only the names count. Raises
     ValueError for a file of another kind, or one that has none of the images.
