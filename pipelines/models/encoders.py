@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -26,6 +26,7 @@ def signed_root(features: Tensor) -> Tensor:
 GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
 MAX_K = 10  # values per dimension that max-k pooling averages
 MEANS = ("average", "crop")  # poolings that average features
+Net = TypeVar("Net", nn.GRU, nn.LSTM)
 TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "root": signed_root,
     "l2": lambda features: functional.normalize(features, dim=-1),
@@ -148,11 +149,7 @@ class TextEncoder(nn.Module):
         self.finish = finish
         self.pooling = shape.pooling
         self.embedding = embedding
-        hidden = shape.joint // 2 if shape.bidirectional else shape.joint
-        self.gru = nn.GRU(shape.word_dim, hidden, bidirectional=shape.bidirectional)
-        for parameter in self.gru.parameters():
-            bound = hidden**-0.5
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        self.gru = _recurrent(nn.GRU, shape, generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences `rows` (B,) in a flat array of word ids.
@@ -192,14 +189,20 @@ class LstmEncoder(nn.Module):
         self.finish = finish
         self.pooling = shape.pooling
         self.embedding = embedding
-        hidden = shape.joint // 2 if shape.bidirectional else shape.joint
-        self.lstm = nn.LSTM(shape.word_dim, hidden, bidirectional=shape.bidirectional)
-        for parameter in self.lstm.parameters():
-            nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
+        self.lstm = _recurrent(nn.LSTM, shape, generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences `rows` (B,); see TextEncoder."""
         return self.finish(run_packed(self.lstm, self.embedding, self.pooling, tokens, offsets, rows))
+
+
+def _recurrent(kind: type[Net], shape: TextShape, generator: Generator) -> Net:
+    """A GRU or LSTM of this shape, initialized uniformly in ±1 / √(its number of hidden units)."""
+    hidden = shape.joint // 2 if shape.bidirectional else shape.joint
+    net = kind(shape.word_dim, hidden, bidirectional=shape.bidirectional)
+    for parameter in net.parameters():
+        nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
+    return net
 
 
 def run_packed(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -11,6 +14,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.shards import write_atomically, write_json
 from negcap.pipelines.models.markdown import markdown_table
 from negcap.pipelines.models.order.config import HypernymConfig
@@ -55,7 +59,8 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     """Make the rows of Table 1; returns them as Markdown.
 
     Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each
-    row and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure 2). say: called
+    row and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure 2). A row and
+    seed whose vectors `output` has, trained with the same settings on the same pairs, is not trained again. say: called
     with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown concept.
     """
     from safetensors.torch import save
@@ -64,28 +69,50 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     taxonomy = read_taxonomy(config.wordnet)
     concepts = chosen_concepts(taxonomy, config.concepts)
     results: dict[str, list[Found]] = {row: [] for row in config.rows}
-    weights: dict[str, bytes] = {}
+    settings = _hash(config, taxonomy)
     for seed in range(config.seeds):
         rng = np.random.default_rng(seed)
         split = split_pairs(taxonomy.closure, config.held_out, rng)
         held = {name: _held_out(getattr(split, name), taxonomy, rng) for name in ("validation", "threshold", "test")}
+        output.mkdir(parents=True, exist_ok=True)
         for row in config.rows:
             if row == "transitive":
                 found = transitive(split, held["test"], len(taxonomy.names))
             else:
-                energy, found = train_energy(row, split, held, taxonomy, config, seed, say)
-                weights[f"{row}-{seed}"] = save(dict(energy.state_dict()))
+                file = output / f"{row}-{seed}.safetensors"
+                known = _trained_before(file, settings)
+                if known is None:
+                    energy, found = train_energy(row, split, held, taxonomy, config, seed, say)
+                    result = json.dumps({"settings": settings, "found": found._asdict()})
+                    write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
+                else:
+                    found = known
             results[row].append(found)
             say(f"{row}, seed {seed}: {found.accuracy:.1f} % right on {len(held['test'].pairs):,} test pairs")
     text = to_markdown(results, config)
-    output.mkdir(parents=True, exist_ok=True)
     draw_plane(taxonomy, concepts, output / "hypernyms.png")
-    for name, tensors in weights.items():
-        write_atomically(output / f"{name}.safetensors", tensors)
     write_json(output / "concepts.json", taxonomy.names)
     write_json(output / "hypernyms.json", {row: [found._asdict() for found in each] for row, each in results.items()})
     write_atomically(output / "hypernyms.md", (text + "\n").encode())
     return text
+
+
+def _hash(config: HypernymConfig, taxonomy: Taxonomy) -> str:
+    """A hash of all that decides what a row and seed learn."""
+    left_out = ("rows", "seeds", "wordnet", "concepts", "threads")
+    settings = {name: value for name, value in asdict(config).items() if name not in left_out}
+    return hash_value([settings, taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()])
+
+
+def _trained_before(file: Path, settings: str) -> Found | None:
+    """What a file of vectors says of their test; None if there is none, or it is of other settings."""
+    from safetensors import safe_open
+
+    if not file.exists():
+        return None
+    with safe_open(file, "pt") as tensors:
+        known = json.loads((tensors.metadata() or {}).get("result", "{}"))
+    return Found(**known["found"]) if known.get("settings") == settings else None
 
 
 def _held_out(true: np.ndarray, taxonomy: Taxonomy, rng: np.random.Generator) -> HeldOut:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -243,3 +244,25 @@ def test_predictions_are_the_same_twice(tmp_path: Path, monkeypatch: pytest.Monk
         predict_hypernyms(config, tmp_path / name)
     files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two")]
     assert files[0] == files[1]
+
+
+def test_what_is_trained_is_not_trained_again_with_the_same_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plane, "STEPS", 20)
+    wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
+    config = HypernymConfig(
+        ("order",), wordnet=wordnet, held_out=20, epochs=1, concepts=("c0.n.01", "c1.n.01"), threads=1
+    )
+    trained: list[str] = []
+
+    def say(line: str) -> None:
+        trained.extend(re.findall("(.*), epoch 1:", line))
+
+    text = predict_hypernyms(config, tmp_path, say)
+    assert predict_hypernyms(config, tmp_path, say) == text
+    more = replace(config, rows=("symmetric", "order"), seeds=2)
+    predict_hypernyms(more, tmp_path, say)
+    assert trained == ["order, seed 0", "symmetric, seed 0", "symmetric, seed 1", "order, seed 1"]
+    predict_hypernyms(replace(config, margin=2.0), tmp_path, say)
+    assert trained[4:] == ["order, seed 0"]
