@@ -53,25 +53,28 @@ class Accepted(NamedTuple):
     """A candidate that passed all checks, and the text of the negative.
 
     p_true: the estimated probability that the text is true of the image; None if not estimated. plausibility: its
-    log-odds to the caption; None if not computed yet.
+    log-odds to the caption; None if not computed yet. loss: what the words that both texts have lose in log
+    probability, see negcap.augment.plausibility.Change; None if the text was not read as a whole.
     """
 
     candidate: Candidate
     text: str
     p_true: float | None
     plausibility: float | None
+    loss: float | None = None
 
 
 class Rejected(NamedTuple):
     """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS.
 
-    p_true, plausibility: as in `Accepted`; plausibility only if it is the reason.
+    p_true, plausibility, loss: as in `Accepted`; the last two only if they may be the reason.
     """
 
     candidate: Candidate
     reason: str
     p_true: float | None
     plausibility: float | None = None
+    loss: float | None = None
 
 
 class Generated(NamedTuple):

@@ -20,7 +20,7 @@ def reject_implausible(
     minimum: float | None = None,
     max_loss: float | None = None,
 ) -> list[dict[str, Generated]]:
-    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility.
+    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and loss.
 
     contexts: one for each caption. made: for each caption, the results by operator; the result has the same form.
 
@@ -45,12 +45,13 @@ def reject_implausible(
                 kept.accepted.extend(accepted)
                 continue
             for one in accepted:
-                change = changes.get(id(one), Change(one.plausibility or 0.0))
+                read = changes.get(id(one))
+                change, loss = (Change(one.plausibility or 0.0), None) if read is None else (read, read.loss)
                 if limits.allow(change):
-                    left.append((context.own.captions[0], kept, one._replace(plausibility=change.log_odds)))
+                    left.append((context.own.captions[0], kept, one._replace(plausibility=change.log_odds, loss=loss)))
                 else:
                     log_odds = change.log_odds if scorer is None else None
-                    rejected.append(Rejected(one.candidate, REASON, one.p_true, log_odds))
+                    rejected.append(Rejected(one.candidate, REASON, one.p_true, log_odds, loss))
     if scorer is not None:
         new = scorer.log_likelihoods([one.text for _, _, one in left])
         log_odds = new - scorer.log_likelihoods([caption.text for caption, _, _ in left])
@@ -60,7 +61,7 @@ def reject_implausible(
         ]
     for _, kept, one in left:
         if minimum is not None and one.plausibility is not None and one.plausibility < minimum:
-            kept.rejected.append(Rejected(one.candidate, REASON, one.p_true, one.plausibility))
+            kept.rejected.append(Rejected(one.candidate, REASON, one.p_true, one.plausibility, one.loss))
         else:
             kept.accepted.append(one)
     return results

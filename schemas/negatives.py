@@ -58,6 +58,13 @@ _PLAUSIBILITY = field(
     "`--scorer`; null if not computed",
     nullable=True,
 )
+_CONTEXT_LOSS = field(
+    "context_loss",
+    pa.float32(),
+    "what the words that caption and negative share lose in log probability under the cloze model, added up, in nats: "
+    "of all columns the one that tells best what readers call odd; null if the negative was not read as a whole",
+    nullable=True,
+)
 _CONCRETENESS = field(
     "concreteness",
     pa.float32(),
@@ -68,7 +75,7 @@ _CONCRETENESS = field(
 
 NEGATIVES = schema(
     "negatives",
-    3,
+    4,
     field(
         "negative_id",
         pa.string(),
@@ -79,10 +86,11 @@ NEGATIVES = schema(
     *_CHANGE,
     _P_TRUE,
     _PLAUSIBILITY,
+    _CONTEXT_LOSS,
     _CONCRETENESS,
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "3"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "4"})
 
 POSITIVES = schema(
     "positives",
@@ -118,10 +126,11 @@ REASONS = (
 
 REJECTIONS = schema(
     "rejections",
-    3,
+    4,
     *_KEYS,
     field("reason", pa.string(), "one of: " + ", ".join(REASONS)),
     *_CHANGE,
     _P_TRUE,
     _PLAUSIBILITY,
+    _CONTEXT_LOSS,
 )

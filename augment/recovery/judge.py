@@ -113,13 +113,13 @@ def _outcome(
     change: Change | None,
     settings: Judging,
 ) -> Judged:
-    odds = None if change is None else change.log_odds
+    odds, loss = (None, None) if change is None else (change.log_odds, change.loss)
     candidate = recovered.candidate._replace(plausibility=odds)
     if reason is None and change is not None and not _plausible(recovered.operator, change, settings):
         reason = "implausible"
     if reason is None:
-        return Judged(recovered.operator, Accepted(candidate, negative.text, p_true, odds))
-    return Judged(recovered.operator, Rejected(candidate, reason, p_true, odds))
+        return Judged(recovered.operator, Accepted(candidate, negative.text, p_true, odds, loss))
+    return Judged(recovered.operator, Rejected(candidate, reason, p_true, odds, loss))
 
 
 def _plausible(operator: str, change: Change, settings: Judging) -> bool:

@@ -34,6 +34,12 @@ from negcap.pipelines.cli.options import FOLDER, PLACE
     metavar="SHARE",
     help="Choose from this share of each operator's negatives, the most plausible ones; default: 1.0.",
 )
+@click.option(
+    "--max-loss",
+    type=float,
+    metavar="NATS",
+    help="Highest context_loss to choose from, except of negation; default: 2.",
+)
 @options.vetted
 @click.option("--rounds", type=int, help="How often the models are fitted again, at most; default: 8.")
 @options.seed

@@ -24,6 +24,12 @@ COLUMNS = (
             ("replacements", "what replaced it in each", "replacement", TEXT),
             ("p_true", "estimated probability that each is true of the image after all", "p_true", FLOAT),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
+            (
+                "context_loss",
+                "loss in log probability of the words that each shares with the caption",
+                "context_loss",
+                FLOAT,
+            ),
             ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
         )
     ),

@@ -14,6 +14,7 @@ from typing import Any
 from negcap.pipelines.publish.mteb import write_task
 from negcap.pipelines.publish.parquet import EMBEDDED, SPLIT, ParquetRows, image_value
 from negcap.pipelines.publish.publication import FLOAT, Column, Files, FileSet, Publication, RecordSet
+from negcap.pipelines.tables.examples import MEASURES
 
 DEFAULT = "default"
 NOT_IN_A_SPLIT = re.compile(r"[^\w.]")
@@ -31,6 +32,7 @@ COLUMNS = (
     Column("replacement", "what replaced it"),
     Column("p_true", "estimated probability that the negative is true of the image after all, or null", FLOAT),
     Column("plausibility", "log-odds of the negative to the caption under a language model, in nats, or null", FLOAT),
+    Column("context_loss", "loss in log probability of the words that negative and caption share, or null", FLOAT),
     Column("concreteness", "concreteness of the noun that was put in, or null", FLOAT),
 )
 
@@ -69,7 +71,7 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
         for example in publication.examples():
             keys = (example.caption_id, example.image_id, image_value(publication, example), example.text)
             for n in example.negatives:
-                change = (n.family, n.operator, n.replaced, n.replacement, n.p_true, n.plausibility, n.concreteness)
+                change = n.family, n.operator, n.replaced, n.replacement, *(getattr(n, name) for name in MEASURES)
                 rows = files[f"data/{n.operator}/{split_name(example.split)}"]
                 rows.add((n.negative_id, *keys, n.text, *change))
         made = {Path(name).parent.name for name in files}

@@ -35,6 +35,7 @@ NAME = "refine"
 INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
+MAX_LOSS = 2.0  # see `RefineConfig`: raw nouns may lose 4 nats, and readers call far more of those above 2 odd
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
 
@@ -46,9 +47,11 @@ class RefineConfig:
     from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
     replacements A by B and B by A are kept equally often. min_plausibility: the lowest log-odds of a negative to its
     caption, in nats; None: no limit. most_plausible: the share of each operator's negatives, those of the highest
-    log-odds, that are selected from. vetted: select only from negatives that all readers accept (see
+    log-odds, that are selected from. max_loss: the highest context_loss, in nats; None: no limit. It holds neither for
+    negatives that were not read as a whole, nor for the operator negation, which stand beside other true sentences than
+    the caption. vetted: select only from negatives that all readers accept (see
     negcap.pipelines.tables.verdicts). Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
-    that is not above 0 and at most 1.
+    that is not above 0 and at most 1, or max_loss below 0.
     """
 
     seed: int = 0
@@ -59,6 +62,7 @@ class RefineConfig:
     flows: tuple[str, ...] = ("numeral",)
     min_plausibility: float | None = None
     most_plausible: float = 1.0
+    max_loss: float | None = MAX_LOSS
     vetted: bool = False
 
     def __post_init__(self) -> None:
@@ -66,17 +70,20 @@ class RefineConfig:
         at_least(self, 1, ("candidates", "rounds"))
         if not 0 < self.most_plausible <= 1:
             raise ValueError(f"most_plausible must be above 0 and at most 1, was: {self.most_plausible}")
+        at_least(self, 0, ["max_loss"])
 
 
 class Rows(NamedTuple):
-    """The negatives of an operator, grouped by caption. All fields have one entry per caption.
+    """The negatives of an operator to select from, grouped by caption.
 
-    numbers: the rows of its negatives in the table negatives, from 0. captions: its text. images: its image_id. texts:
-    its negatives. true: for each negative, the true sentence that it contradicts; empty if it is always the caption.
-    flows: for each negative, (replaced, replacement). plausibility: of each negative, 0 if it is not known; empty with
-    `true`, since it is the log-odds to the caption.
+    with_negatives: the number of captions with a negative, also of those without one to select from. The other fields
+    have one entry per caption to select for. numbers: the rows of its negatives in the table negatives, from 0.
+    captions: its text. images: its image_id. texts: its negatives. true: for each negative, the true sentence that it
+    contradicts; empty if it is always the caption. flows: for each negative, (replaced, replacement). plausibility: of
+    each negative, 0 if it is not known; empty with `true`, since it is the log-odds to the caption.
     """
 
+    with_negatives: int
     numbers: list[list[int]]
     captions: list[str]
     images: list[str]
@@ -191,7 +198,7 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
     shards = slice(None) if group is None else slice(group.start, group.stop)
     rows = read_rows(run, operator, config, shards)
     if len(set(rows.images)) < LEAST_IMAGES:
-        return len(rows.captions), []
+        return rows.with_negatives, []
     corpus = read_corpus(run, shards)
     candidates = pool(rows.captions, rows.images, rows.texts, corpus, config.seed, rows.plausibility, rows.true)
     chosen = select(candidates, config.seed, config.rounds)
@@ -199,7 +206,7 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
     if operator in config.flows:
         matched = both_ways([rows.flows[i][draw] for i, draw in kept], config.seed)
         kept = [kept[position] for position in matched]
-    return len(rows.captions), [rows.numbers[i][draw] for i, draw in kept]
+    return rows.with_negatives, [rows.numbers[i][draw] for i, draw in kept]
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
@@ -234,33 +241,36 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
     denials = true_denials(run) if operator == NEGATION else None
     for shard in every[shards]:
-        table = read_columns(shard, (*names, "split", "operator"))
+        table = read_columns(shard, (*names, "split", "operator"), ["context_loss"])
         denied = None if denials is None else denials(shard)
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()
         rows = table.filter(mine).to_pydict()
-        for number, *row in zip(numbers, *(rows[name] for name in names), strict=True):
+        for number, loss, *row in zip(numbers, rows["context_loss"], *(rows[name] for name in names), strict=True):
             negative_id, caption_id, image, caption, text, old, new, odds = row
             denial = None if denied is None else beside(denied, caption_id, old, caption)
             if denied is not None and denial is None:
                 continue
             draw = int(negative_id.rpartition(":")[2])
             true = caption if denial is None else denial.text
-            found.append((caption_id, caption, image, _Row(draw, first + number, text, true, (old, new), odds)))
+            found.append((caption_id, caption, image, _Row(draw, first + number, text, true, (old, new), odds, loss)))
         first += table.num_rows
+    count = len({caption_id for caption_id, *_ in found})
     lowest = _lowest([row.odds for *_, row in found if row.odds is not None], config)
     if config.vetted:
         allowed = accepted(run)
         found = [one for one in found if f"{one[0]}#{operator}:{one[-1].draw}" in allowed]
     by_caption: dict[str, list[_Row]] = {}
     sources: dict[str, tuple[str, str]] = {}
+    highest = math.inf if config.max_loss is None or denials is not None else config.max_loss
     for caption_id, caption, image, one in found:
-        if one.odds is None or one.odds >= lowest:
+        if (one.odds is None or one.odds >= lowest) and (one.loss is None or one.loss <= highest):
             by_caption.setdefault(caption_id, []).append(one)
             sources[caption_id] = caption, image
     drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
     captions, images = zip(*sources.values(), strict=True) if sources else ((), ())
     return Rows(
+        count,
         [[one.number for one in some] for some in drawn],
         list(captions),
         list(images),
@@ -272,7 +282,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
 
 class _Row(NamedTuple):
-    """A negative: its draw, its row in the table, its text, what it contradicts, its flow and its plausibility."""
+    """A negative: its draw, row in the table, text, what it contradicts, flow, plausibility and context_loss."""
 
     draw: int
     number: int
@@ -280,6 +290,7 @@ class _Row(NamedTuple):
     true: str
     flow: tuple[str, str]
     odds: float | None
+    loss: float | None
 
 
 def _lowest(plausibility: Sequence[float], config: RefineConfig) -> float:

@@ -16,14 +16,14 @@ from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, be
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
-MEASURES = ("p_true", "plausibility", "concreteness")  # of a negative; older runs lack some
+MEASURES = ("p_true", "plausibility", "context_loss", "concreteness")  # of a negative; older runs lack some
 DIGITS = 4  # decimals of these
 
 
 class Negative(NamedTuple):
     """A negative of a caption, with the columns of these names in the table negatives.
 
-    p_true, plausibility, concreteness: rounded to DIGITS decimals; None if they are null there.
+    p_true, plausibility, context_loss, concreteness: rounded to DIGITS decimals; None if they are null there.
     """
 
     negative_id: str
@@ -34,6 +34,7 @@ class Negative(NamedTuple):
     replacement: str
     p_true: float | None = None
     plausibility: float | None = None
+    context_loss: float | None = None
     concreteness: float | None = None
 
 

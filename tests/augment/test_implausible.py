@@ -56,7 +56,7 @@ def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch)
     (made,) = reject_implausible([context()], [{"noun": Generated([kept, bad, at_limit], [])}])
     assert made["noun"].accepted == [kept, at_limit]
     (rejected,) = made["noun"].rejected
-    assert rejected == (bad.candidate, REASON, 0.01, -2.5)
+    assert rejected == (bad.candidate, REASON, 0.01, -2.5, None)
 
 
 def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +71,10 @@ def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monke
     ):
         set_limits(monkeypatch, "object", limits)
         (made,) = reject_implausible([own], [{"object": Generated([known, unknown], [])}])
-        assert (unknown._replace(plausibility=change.log_odds) in made["object"].accepted) == passes
-        assert [one.plausibility for one in made["object"].rejected if one.candidate == unknown.candidate] == (
-            [] if passes else [change.log_odds]
-        )
+        read = unknown._replace(plausibility=change.log_odds, loss=change.loss)
+        assert (read in made["object"].accepted) == passes
+        rejected = [one for one in made["object"].rejected if one.candidate == unknown.candidate]
+        assert [(one.plausibility, one.loss) for one in rejected] == ([] if passes else [change[:2]])
 
 
 def test_an_operator_without_limits_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,12 +100,14 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
         return result
 
     made = judged(None)
-    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [(refused.candidate, REASON, 0.01, None)])
+    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [(refused.candidate, REASON, 0.01, None, None)])
+    (change,) = compare([context().own.captions[0]], [context().reading], [longer.candidate])
+    longer = longer._replace(loss=change.loss)
     assert made["object"] == Generated([longer._replace(plausibility=-3.0)], [])
     assert made["paraphrase"] == Generated([true], [])
     made = judged(-2.0)
     assert made["noun"].accepted == [one._replace(plausibility=0.0)]
-    assert made["object"] == Generated([], [(longer.candidate, REASON, 0.01, -3.0)])
+    assert made["object"] == Generated([], [(longer.candidate, REASON, 0.01, -3.0, change.loss)])
 
 
 def test_without_a_scorer_the_lowest_plausibility_is_that_of_the_cloze_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +156,8 @@ def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
     for row in tables["negatives"].to_pylist():
         limits = OPERATORS[row["operator"]].limits
         assert limits is None or row["plausibility"] >= limits.min_log_odds - 1e-5
+        assert row["context_loss"] is None or row["context_loss"] <= limits.max_loss
+        assert (row["context_loss"] is None) == (limits is None or not limits.read_whole)
         found["negatives"] += 1
     for row in tables["rejections"].to_pylist():
         limits = OPERATORS[row["operator"]].limits

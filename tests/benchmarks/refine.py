@@ -86,7 +86,7 @@ def main() -> None:
         flows = operator in config.flows
         sides = [kept(rows, which, some, flows) for which, some in zip(halves, read, strict=True)]
         raw = [[(rows.captions[i], rows.texts[i][0]) for i in which] for which in halves]
-        share = 100 * sum(map(len, sides)) / len(rows.captions)
+        share = 100 * sum(map(len, sides)) / rows.with_negatives
         there, back = (accuracies(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
         said = ", ".join(f"{name} {percent:.1f} and {back[name]:.1f}" for name, percent in there.items())
         print(f"{operator}: {share:.1f} % kept; {said}", flush=True)

@@ -4,6 +4,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -309,15 +310,27 @@ def test_the_least_plausible_are_not_selected_from(sample_run: Path, operator: s
     every = np.sort([row["plausibility"] for row in rows])
     share = {most: every[-round(most * len(every))] for most in (0.3, 0.9)}
     for config, lowest in (
-        (RefineConfig(candidates=99, most_plausible=0.3), share[0.3]),
-        (RefineConfig(candidates=99, min_plausibility=-2.0), -2.0),
-        (RefineConfig(candidates=99, most_plausible=0.9, min_plausibility=-2.0), max(share[0.9], -2.0)),
-        (RefineConfig(candidates=99), -np.inf),
+        (RefineConfig(most_plausible=0.3), share[0.3]),
+        (RefineConfig(min_plausibility=-2.0), -2.0),
+        (RefineConfig(most_plausible=0.9, min_plausibility=-2.0), max(share[0.9], -2.0)),
+        (RefineConfig(), -np.inf),
     ):
-        found = read_rows(sample_run, operator, config)
+        found = read_rows(sample_run, operator, replace(config, candidates=99, max_loss=None))
         left = [odds for some in found.plausibility for odds in some]
         assert sorted(left) == sorted(every[every >= lowest])
         assert all(found.texts) and len(found.captions) == len(found.texts)
+
+
+def test_what_makes_the_other_words_unlikely_is_not_selected_from(sample_run: Path, run: Path) -> None:
+    rows = [row for row in rows_of(sample_run, "negatives") if row["operator"] == "noun"]
+    of = len({row["caption_id"] for row in rows})
+    for limit in (0.5, 2.0):
+        found = read_rows(sample_run, "noun", RefineConfig(candidates=99, max_loss=limit))
+        allowed = [row["text"] for row in rows if row["context_loss"] <= limit]
+        assert sorted(text for some in found.texts for text in some) == sorted(allowed) and allowed
+        assert len(found.captions) < of == found.with_negatives
+    unread = read_rows(run, "noun", RefineConfig(candidates=99, max_loss=0.0))
+    assert sum(map(len, unread.texts)) == sum(row["operator"] == "noun" for row in rows_of(run, "negatives"))
 
 
 def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
