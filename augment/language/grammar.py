@@ -33,6 +33,7 @@ _PRONOUNS = {
     "theirs": ("plural", "object"),
     "themselves": ("plural", "reflexive"),
 }
+_PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
 _FORMS = {
     ("male", "possessive"): "his",
     ("female", "possessive"): "her",
@@ -215,18 +216,32 @@ def _may_mean(number: str, old: Gender | None) -> bool:
     return old in (number, "any", "thing")
 
 
+def _is_subject(caption: Caption, noun: Token) -> bool:
+    """Whether a noun is a subject, also after "there is", or the head of a caption without a verb."""
+    exists = noun.dep == "attr" and any(True for _ in caption.dependents(noun.head, "expl"))
+    return exists or noun.dep in ("nsubj", "nsubjpass", "ROOT")
+
+
 def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
     """Whether `noun` is the likeliest antecedent: the subject that agrees with the pronoun, else the nearest noun
-    before it.
+    before it, but not the one that the pronoun's prepositional phrase follows: "**a house** and a tree behind it".
+
+    Of a possessive in a list, it is the item before: "**a horse** and its rider".
     """
     nouns = []
+    before = pronoun.index - 1
+    while before > 0 and (caption.tokens[before].pos in ("ADP", "ADV") or caption.lowered[before] in _PLACES):
+        before -= 1
+    owned = caption.tokens[pronoun.head] if pronoun.dep == "poss" else None
     for chunk in caption.chunks:
         root = caption.tokens[chunk.root]
-        if root.index >= pronoun.index or root.pos not in ("NOUN", "PROPN"):
+        if root.index >= pronoun.index or root.pos not in ("NOUN", "PROPN") or root.index == before < pronoun.index - 1:
             continue
         old = None if root.tag in ("NNS", "NNPS") else gender(root.lemma)
         if _may_mean(number, old):
-            nouns.append((old == number, root.dep in ("nsubj", "nsubjpass", "ROOT"), root.index))
+            if owned is not None and owned.dep == "conj" and owned.head == root.index:
+                return root.index == noun
+            nouns.append((old == number, _is_subject(caption, root), root.index))
     if not nouns:
         return caption.tokens[noun].index > pronoun.index
     return max(nouns)[2] == noun

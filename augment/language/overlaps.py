@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -43,8 +44,8 @@ def overlaps() -> Overlaps:
     for members in table["groups"]:
         for noun in members:
             groups.setdefault(noun, set()).update(members)
-    for general, members in table["general"].items():
-        for noun in members:
+    for names, members in table["general"].items():
+        for general, noun in product(names.split(", "), members):
             groups.setdefault(noun, set()).add(general)
             groups.setdefault(general, set()).add(noun)
     persons = {name: frozenset(words) for name, words in table["persons"].items()}

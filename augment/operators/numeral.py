@@ -25,10 +25,10 @@ COUNTING = frozenset(
     "single lone solitary sole only same different whole entire half few little couple various several many identical "
     "dozen other another alone".split()
 )
-# Nouns that may be counted although "of" follows: "two groups of people".
+# Nouns that may be counted although "of" follows: "two groups of people". Not photos: "a photo of" is mostly this one.
 COLLECTIVE = frozenset(
-    "group line row pile stack piece slice set picture photo photograph image reflection shadow hand arm letter glass "
-    "cup bowl plate body herd flock crowd box basket bottle vase jar tray bag game jump trick".split()
+    "group line row pile stack piece slice set reflection shadow hand arm letter glass cup bowl plate body herd flock "
+    "crowd box basket bottle vase jar tray bag game jump trick".split()
 )
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())

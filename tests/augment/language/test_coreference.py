@@ -35,6 +35,21 @@ def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("pizza", "dinner", "overlap"),
+        ("dinner", "pizza", "overlap"),
+        ("cake", "dessert", "overlap"),
+        ("pizza", "dessert", None),
+        ("pizza", "cake", None),
+        ("alley", "walkway", "overlap"),
+    ],
+)
+def test_a_general_word_may_name_what_is_in_its_list(one: str, other: str, expected: str | None) -> None:
+    assert coreference(one, other) == expected
+
+
 def test_related_goes_before_overlap() -> None:
     index = CoreferenceIndex(("puppy", "boy"))
     assert index.with_any(frozenset({"dog", "girl", "player"})) == union(map(index.with_noun, ("dog", "player")))

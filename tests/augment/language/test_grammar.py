@@ -65,6 +65,29 @@ def test_pronouns(text: str, new: str, to_plural: bool, expected: str | None) ->
     assert (None if edits is None else apply(text, sorted(edits))) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "noun", "expected"),
+    [
+        ("A boat on the water and a lighthouse behind it.", "lighthouse", "it"),
+        ("A boat on the water and a lighthouse behind it.", "boat", "them"),
+        ("A bench with a tree next to it.", "tree", "it"),
+        ("A building with a clock on top of it.", "clock", "it"),
+        ("A building with a clock on top of it.", "building", "them"),
+        ("A calf runs in front of a horse and its rider.", "horse", "their"),
+        ("A calf runs in front of a horse and its rider.", "calf", "its"),
+        ("There is a dog holding a frisbee in its mouth.", "dog", "their"),
+        ("There is a dog holding a frisbee in its mouth.", "frisbee", "its"),
+        ("A dog with a stick in its mouth.", "dog", "their"),
+    ],
+)
+def test_the_antecedent_of_a_pronoun(text: str, noun: str, expected: str) -> None:
+    caption = parse([text])[0]
+    index = next(token.index for token in caption.tokens if token.text == noun)
+    (pronoun,) = (token for token in caption.pronouns if token.dep != "expl")
+    edits = pronoun_edits(caption, index, old="thing", new=noun, plural=True)
+    assert [edit.new for edit in edits or ()] == ([] if expected == pronoun.lower else [expected])
+
+
 @pytest.mark.parametrize("text", ["A bird looks down as it stands.", "A dog with a ball under it can run."])
 def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse(text: str) -> None:
     assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None

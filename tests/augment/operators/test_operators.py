@@ -102,6 +102,8 @@ def test_numeral_carries_the_grammar_along(text: str, among: str) -> None:
         "The man is a doctor.",
         "Rooms without a dog.",
         "There is no cat and no dog in rooms.",
+        "A photo of dogs.",
+        "Two pictures of dogs.",
     ],
 )
 def test_numeral_leaves_what_is_no_count(text: str) -> None:
@@ -369,8 +371,10 @@ def test_nothing_is_together_with_itself(text: str) -> None:
     ]
 
 
-def test_numeral_leaves_what_it_may_mean() -> None:
-    assert not [made for made in accepted("numeral", "There is a boat with a dog in it.") if "two boats" in made]
+def test_a_pronoun_follows_what_it_means() -> None:
+    made = accepted("numeral", "There is a boat with a dog in it.")
+    assert {text for text in made if "two boats" in text} == {"There are two boats with a dog in them."}
+    assert {text for text in made if "two dogs" in text} <= {"There is a boat with two dogs in it."}
 
 
 @pytest.mark.parametrize("text", ["A man and woman run.", "There is a hat and coat."])
