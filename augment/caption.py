@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,10 @@ class Token(NamedTuple):
     def lower(self) -> str:
         """The text in lower case."""
         return self.text.lower()
+
+
+Casing = Literal["upper", "title", "sentence"]
+STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 
 
 class Chunk(NamedTuple):
@@ -70,6 +74,17 @@ class Caption:
     def lowered(self) -> tuple[str, ...]:
         """The text of each token in lower case."""
         return tuple([token.text.lower() for token in self.tokens])
+
+    @cached_property
+    def casing(self) -> Casing:
+        """How the words are written: all in capitals ("upper"), beginning with them ("title"), or in lower case
+        ("sentence"). The first word does not count, nor do short words for a title.
+        """
+        words = [token.text for token in self.tokens[1:] if token.text.isalpha() and len(token.text) > 1]
+        if words and sum(map(str.isupper, words)) >= STYLED * len(words):
+            return "upper"
+        long = [word for word in words if len(word) > 3]
+        return "title" if len(long) > 1 and sum(w[0].isupper() for w in long) >= STYLED * len(long) else "sentence"
 
     @cached_property
     def pronouns(self) -> tuple[Token, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from negcap.augment.caption import Casing
+
 
 class Edit(NamedTuple):
     """Replace the characters `start` to `end` (exclusive) of the caption by `new`."""
@@ -100,15 +102,27 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     return made + text[position:]
 
 
-def cased(new: str, old: str, *, first: bool = False) -> str:
-    """`new` in the casing of `old`: in capitals or with an initial capital if `old` is.
+def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = False) -> str:
+    """`new` in place of another word `old`, as the caption is written: "TV" -> "clock", in a title "Dog" -> "Cat".
 
-    first: `old` is the first word of the caption, so its capital belongs to the position, not to the word.
+    casing: of the caption (see Caption.casing). first: `old` begins the caption, where a capital stays.
+    """
+    if casing == "upper" and old.isupper():
+        return new.upper()
+    if casing == "title" and old[:1].isupper():
+        return " ".join(word[:1].upper() + word[1:] for word in new.split(" "))
+    return new[:1].upper() + new[1:] if first and old[:1].isupper() else new
+
+
+def inflected(new: str, old: str, casing: Casing = "sentence") -> str:
+    """`new`, another form of the word `old`, written as that is: "TV" -> "TVs", "Man" -> "Men", "IS" -> "ARE".
+
+    casing: of the caption (see Caption.casing).
     """
     if old.islower():
         return new
+    if casing != "upper" and new.lower().startswith(old.lower()):
+        return old + new[len(old) :]
     if len(old) > 1 and old.isupper():
         return new.upper()
-    if old[:1].isupper() and (first or not new[:1].isupper()):
-        return new[:1].upper() + new[1:]
-    return new
+    return new[:1].upper() + new[1:] if old[:1].isupper() else new

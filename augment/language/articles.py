@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import cache
 
-from negcap.augment.caption import Caption, Token
+from negcap.augment.caption import Caption, Casing, Token
 from negcap.augment.edits import Edit, cased
 
 VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
@@ -77,4 +77,5 @@ def with_article(token: Token | None, edit: Edit, following: str) -> tuple[Edit,
     """
     if token is None or article(following) == token.lower:
         return (edit,)
-    return Edit(token.start, token.end, cased(article(following), token.text, first=True)), edit
+    casing: Casing = "upper" if len(edit.new) > 1 and edit.new.isupper() else "sentence"
+    return Edit(token.start, token.end, cased(article(following), token.text, casing, first=True)), edit

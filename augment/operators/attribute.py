@@ -71,13 +71,15 @@ def attribute_candidate(caption: Caption, slot: AttributeSlot, name: str) -> Can
 def attribute_edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[Edit, ...]:
     """The edits that put the attribute `name` in a slot, with a/an adjusted."""
     token = caption.tokens[slot.index]
-    edit = Edit(token.start, token.end, cased(name, token.text, first=slot.index == 0))
+    edit = Edit(token.start, token.end, cased(name, token.text, caption.casing, first=slot.index == 0))
     return with_article(article_before(caption, slot.index), edit, name)
 
 
 def _added(caption: Caption, slot: NounSlot, name: str) -> Candidate:
     token = caption.tokens[slot.start]
-    edit = Edit(token.start, token.end, f"{cased(name, token.text, first=slot.start == 0)} {token.lower}")
+    first = slot.start == 0
+    noun = token.lower if first and caption.casing == "sentence" else token.text
+    edit = Edit(token.start, token.end, f"{cased(name, token.text, caption.casing, first=first)} {noun}")
     edits = with_article(article_before(caption, slot.start), edit, name)
     return Candidate("attribute", edits, (slot.root, slot.root), "", name)
 

@@ -85,13 +85,13 @@ def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Calla
     surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
     first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text
-    lower, sense = old.islower(), first_sense(entry)
+    casing, sense = None if old.islower() else caption.casing, first_sense(entry)
     before, has_pronouns = article_before(caption, slot.start), bool(caption.pronouns)
     of = None if slot.plural else gender(entry)
 
     def candidate(name: str) -> Candidate:
         surface = surfaces[name]
-        edit = Edit(start, end, surface if lower else cased(surface, old, first=slot.start == 0))
+        edit = Edit(start, end, surface if casing is None else cased(surface, old, casing, first=slot.start == 0))
         edits = with_article(before, edit, surface)
         rejected = None
         if has_pronouns:

@@ -11,7 +11,7 @@ import numpy as np
 from negcap.augment.cache import cached, cached_on_context, read_only
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.edits import Candidate, Edit, cased, inflected
 from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits
@@ -138,7 +138,7 @@ def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> 
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
     if verbs is None or pronouns is None or (many and not pronouns and _may_be_it(caption, slot.noun)):
         return None
-    return [Edit(noun.start, noun.end, cased(surface, noun.text)), *verbs, *pronouns]
+    return [Edit(noun.start, noun.end, inflected(surface, noun.text, caption.casing)), *verbs, *pronouns]
 
 
 def _may_be_it(caption: Caption, noun: int) -> bool:
@@ -157,5 +157,5 @@ def _edits(caption: Caption, slot: QuantitySlot, name: str, agreeing: list[Edit]
     if name == "a":
         changed = agreeing and slot.index + 1 == slot.noun
         word = article(agreeing[0].new if changed else caption.tokens[slot.index + 1].text)
-    edit = Edit(token.start, token.end, cased(word, token.text, first=slot.index == 0))
+    edit = Edit(token.start, token.end, cased(word, token.text, caption.casing, first=slot.index == 0))
     return tuple(sorted([edit, *agreeing]))

@@ -73,7 +73,7 @@ def preposition_candidate(caption: Caption, slot: PrepositionSlot, name: str) ->
     """The candidate that puts the preposition `name` in a slot."""
     table = prepositions()
     first, last = caption.tokens[slot.start], caption.tokens[slot.end - 1]
-    edit = Edit(first.start, last.end, cased(name, first.text, first=slot.start == 0))
+    edit = Edit(first.start, last.end, cased(name, first.text, caption.casing, first=slot.start == 0))
     sets = table.table8_sets(slot.entry), table.table8_sets(name)
     return Candidate("preposition", (edit,), (slot.start, slot.object), slot.entry, name, *sets)
 

@@ -66,7 +66,7 @@ def uniform_attribute(caption: Caption, context: Context, rng: Random, draws: in
         first = caption.tokens[noun.start]
         edit = Edit(first.start, first.start, f"{name} ")
         if noun.start == 0:
-            edit = Edit(first.start, first.end, f"{cased(name, first.text, first=True)} {first.lower}")
+            edit = Edit(first.start, first.end, f"{cased(name, first.text, caption.casing, first=True)} {first.lower}")
         edits = with_article(article_before(caption, noun.start), edit, name)
         yield Candidate("attribute", edits, (noun.root, noun.root), "", name)
 

@@ -14,7 +14,7 @@ from random import Random
 from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.edits import Candidate, Edit, cased, inflected
 from negcap.augment.language.articles import article, article_before, with_article
 from negcap.augment.language.grammar import plural
 from negcap.augment.language.prepositions import prepositions
@@ -49,7 +49,7 @@ def noun_candidate(caption: Caption, lexicon: Lexicon, index: int, name: str) ->
     """The candidate that puts a noun of the lexicon in place of token `index`, in its number, with a/an adjusted."""
     token = caption.tokens[index]
     surface = in_number(lexicon, name, many=token.tag == "NNS")
-    edit = Edit(token.start, token.end, cased(surface, token.text, first=index == 0))
+    edit = Edit(token.start, token.end, cased(surface, token.text, caption.casing, first=index == 0))
     edits = with_article(article_before(caption, index), edit, surface)
     return Candidate("noun", edits, (index,), token.lemma, name, first_sense(token.lemma), first_sense(name))
 
@@ -77,10 +77,10 @@ def uniform_numeral(caption: Caption, context: Context, rng: Random, draws: int)
         token, noun, many = caption.tokens[slot.index], caption.tokens[slot.noun], quantity_value(name) > 1
         surface = noun.text
         if many != (slot.value > 1):
-            surface = cased(in_number(context.lexicon, noun.lemma, many=many), noun.text)
+            surface = inflected(in_number(context.lexicon, noun.lemma, many=many), noun.text, caption.casing)
         following = surface if slot.index + 1 == slot.noun else caption.tokens[slot.index + 1].text
         word = article(following) if name == "a" else name
-        edits = [Edit(token.start, token.end, cased(word, token.text, first=slot.index == 0))]
+        edits = [Edit(token.start, token.end, cased(word, token.text, caption.casing, first=slot.index == 0))]
         if surface != noun.text:
             edits.append(Edit(noun.start, noun.end, surface))
         yield Candidate("quantity", tuple(edits), (slot.noun,), slot.entry, name)
@@ -154,7 +154,7 @@ def uniform_preposition(caption: Caption, context: Context, rng: Random, draws: 
 def preposition_candidate(caption: Caption, start: int, end: int, old: str, name: str) -> Candidate:
     """The candidate that puts the preposition `name` in place of `old`, at tokens `start` to `end` (exclusive)."""
     table, first = prepositions(), caption.tokens[start]
-    edit = Edit(first.start, caption.tokens[end - 1].end, cased(name, first.text, first=start == 0))
+    edit = Edit(first.start, caption.tokens[end - 1].end, cased(name, first.text, caption.casing, first=start == 0))
     sets = table.table8_sets(old), table.table8_sets(name)
     return Candidate("preposition", (edit,), (start, end - 1), old, name, *sets)
 

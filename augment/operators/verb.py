@@ -50,7 +50,7 @@ def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str
     surface = inflected(name, slot.tag, context.lexicon.inflected.get(slot.tag.lower(), {}))
     if surface is None:
         return None
-    edit = Edit(token.start, token.end, cased(surface, token.text, first=slot.index == 0))
+    edit = Edit(token.start, token.end, cased(surface, token.text, caption.casing, first=slot.index == 0))
     senses = first_sense(slot.entry, "v"), first_sense(name, "v")
     return Candidate("verb", (edit,), (slot.index,), slot.entry, name, *senses)
 

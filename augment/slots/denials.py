@@ -238,7 +238,7 @@ def denied(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
         if word.lower == "without" and word.dep == "prep":
             object = next(caption.dependents(word.index, "pobj"), None)
             if object is not None and object.index in nouns:
-                edit = Edit(word.start, word.end, cased("with", word.text, first=word.index == 0))
+                edit = Edit(word.start, word.end, cased("with", word.text, caption.casing, first=word.index == 0))
                 found.append((nouns[object.index].entry, object.index, edit))
         elif word.lower == "no" and word.index and head.index in nouns and nouns[head.index].plural:
             found.append((nouns[head.index].entry, head.index, Edit(word.start, word.end, "some")))

@@ -2,7 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from negcap.augment.edits import Edit, apply, cased
+from negcap.augment.caption import Casing
+from negcap.augment.edits import Edit, apply, cased, inflected
+from negcap.augment.language.parse import parse
 
 
 @pytest.mark.parametrize(
@@ -40,14 +42,51 @@ def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, s
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "first", "expected"),
+    ("new", "old", "casing", "first", "expected"),
     [
-        ("two", "A", True, "Two"),
-        ("two", "a", True, "two"),
-        ("cats", "DOGS", False, "CATS"),
-        ("cat", "Dog", True, "Cat"),
-        ("cat", "dog", False, "cat"),
+        ("two", "A", "sentence", True, "Two"),
+        ("two", "a", "sentence", True, "two"),
+        ("two", "A", "upper", False, "TWO"),
+        ("cats", "DOGS", "upper", False, "CATS"),
+        ("cats", "dogs", "upper", False, "cats"),
+        ("clock", "TV", "sentence", False, "clock"),
+        ("clock", "TV", "sentence", True, "Clock"),
+        ("fire hydrant", "Frisbee", "sentence", False, "fire hydrant"),
+        ("fire hydrant", "Frisbee", "title", False, "Fire Hydrant"),
+        ("on", "in", "title", False, "on"),
+        ("cat", "Dog", "sentence", True, "Cat"),
+        ("cat", "dog", "sentence", False, "cat"),
     ],
 )
-def test_cased(new: str, old: str, first: bool, expected: str) -> None:
-    assert cased(new, old, first=first) == expected
+def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -> None:
+    assert cased(new, old, casing, first=first) == expected
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "casing", "expected"),
+    [
+        ("tvs", "TV", "sentence", "TVs"),
+        ("dogs", "DOG", "upper", "DOGS"),
+        ("men", "Man", "title", "Men"),
+        ("frisbees", "Frisbee", "sentence", "Frisbees"),
+        ("are", "IS", "upper", "ARE"),
+        ("dogs", "dog", "upper", "dogs"),
+    ],
+)
+def test_inflected(new: str, old: str, casing: Casing, expected: str) -> None:
+    assert inflected(new, old, casing) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "casing"),
+    [
+        ("A dog on a couch.", "sentence"),
+        ("A man throws a Frisbee to a TV.", "sentence"),
+        ("A DOG ON A COUCH", "upper"),
+        ("A Dog Runs With the Man", "title"),
+        ("Dog", "sentence"),
+        ("two dogs in New York City", "sentence"),
+    ],
+)
+def test_the_casing_of_a_caption(text: str, casing: Casing) -> None:
+    assert parse([text])[0].casing == casing
