@@ -38,7 +38,7 @@ from negcap.pipelines.cli.options import FOLDER, PLACE
     "--max-loss",
     type=float,
     metavar="NATS",
-    help="Highest context_loss to choose from, except of negation; default: 2.",
+    help="Highest context_loss to choose from, except of negation; default: 2.2.",
 )
 @options.vetted
 @click.option("--rounds", type=int, help="How often the models are fitted again, at most; default: 8.")
