@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ OPERATORS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 SMALL = ("--joint", "128", "--word-dim", "100", "--epochs", "6", "--learning-rate", "1e-3")
 FALLING = ("--decay-every", "5")  # the learning rate of 6 epochs without a schedule of their own
 FEWER = ("--train-captions", "2")  # of an image's five: what UniVSE's ablations are trained on at the small size
+ONE_CORE = ("--threads", "1", "--device", "cpu")  # as two commands are run at once
 FEW = ("--per-family", "1")  # negatives of attacks that a table does not show
 FEWEST = (*FEWER, "--epochs", "4")  # the same for the twenty trainings of its weights
 ETAS = ("0.1", "1", "2", "4", "8")
@@ -96,23 +97,24 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """Commands of negcap that are run in turn, each a tuple of arguments; jobs of one stage may be run at once.
+    """Commands of negcap that are run in turn, each a tuple of arguments.
 
-    stage: those with a lower number are run before.
+    needs: the names of the jobs that must be done before.
     """
 
     name: str
     commands: list[tuple[str, ...]] = field(repr=False)
-    stage: int = 1
+    needs: tuple[str, ...] = ()
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """Everything that the parts of `settings` need, by stage."""
+    """Everything that the parts of `settings` need; a job is behind those that it needs."""
     found: dict[str, Job] = {}
-    for part in ("run", *settings.parts):
+    needs_negatives = set(settings.parts) != {"augmented"}
+    for part in (*(("run",) if needs_negatives else ()), *settings.parts):
         for job in _JOBS[part](settings):
             found.setdefault(job.name, job)
-    return sorted(found.values(), key=lambda job: job.stage)
+    return list(found.values())
 
 
 def _run(settings: Settings) -> list[Job]:
@@ -123,7 +125,7 @@ def _run(settings: Settings) -> list[Job]:
     ]
     if "ablations" in settings.parts and (settings.source / "train_grid.npy").exists():
         commands.append(("features", source, "--output", run, "--array", "grid", "--table", "features_grid"))
-    return [Job("run", commands, 0)]
+    return [Job("run", commands)]
 
 
 def _trained(
@@ -134,16 +136,16 @@ def _trained(
     small: tuple[str, ...] = (),
     run: Path | None = None,
     attacks: tuple[str, ...] = (),
+    needs: tuple[str, ...] = ("run",),
 ) -> Job:
     """Train a model and evaluate it.
 
-    small: further flags at the small size. run: None: settings.run. attacks: flags of the evaluation.
+    small: further flags at the small size. run: None: settings.run. attacks: flags of the evaluation. needs: of `Job`.
     """
     folder, run = str(settings.model(name)), run or settings.run
-    size = (*SMALL, *small) if settings.size == "small" else ()
-    one = ("--threads", "1", "--device", "cpu") if settings.size == "small" else ()
-    train = ("train", str(run), "--model", model, "--output", folder, *flags, *size, *one)
-    return Job(name, [train, _evaluate(settings, name, run, (*attacks, *one))])
+    size = (*SMALL, *small, *ONE_CORE) if settings.size == "small" else ()
+    train = ("train", str(run), "--model", model, "--output", folder, *flags, *size)
+    return Job(name, [train, _evaluate(settings, name, run, attacks)], needs)
 
 
 def _evaluate(
@@ -151,7 +153,8 @@ def _evaluate(
 ) -> tuple[str, ...]:
     folder = settings.model(name)
     where = ("--split", settings.split, "--limit", str(settings.limit), "--output", str(folder / to))
-    return ("evaluate", str(folder), str(run), *where, *more)
+    one = ONE_CORE if settings.size == "small" else ()
+    return ("evaluate", str(folder), str(run), *where, *more, *one)
 
 
 def named(model: str, recipe: str, seed: int) -> str:
@@ -169,7 +172,11 @@ def _main(settings: Settings, models: tuple[str, ...]) -> list[Job]:
                 model, plus, family = variant.partition("+") if variant.startswith("vse-c") else (variant, "", "")
                 flags = ("--recipe", recipe, "--seed", str(seed), *(("--negative-family", family) if plus else ()))
                 small = () if model == "univse" else FALLING
-                made.append(_trained(settings, named(variant, recipe, seed), model, *flags, small=small))
+                job = _trained(settings, named(variant, recipe, seed), model, *flags, small=small)
+                if model == "univse":
+                    sentence = ("--component", "none", *FEW)
+                    job.commands.append(_evaluate(settings, job.name, settings.run, sentence, "sentence"))
+                made.append(job)
     return made
 
 
@@ -180,7 +187,7 @@ def _ablations(settings: Settings) -> list[Job]:
         if grid or "grid" not in flags:
             job = _trained(settings, f"univse-{name}", "univse", *flags, small=FEWER, attacks=FEW)
             if name == "dropped":
-                more = ("--drop-components", "0.3", *job.commands[1][-6:])
+                more = ("--drop-components", "0.3", *FEW)
                 job.commands.append(_evaluate(settings, job.name, settings.run, more, "both"))
             made.append(job)
     return made
@@ -204,13 +211,17 @@ def _probe(settings: Settings, task: str, models: tuple[str, ...], *flags: str) 
     joined = [word for job in trained for word in ("--model", str(settings.model(job.name)))]
     where = ("--vectors", str(settings.vectors), "--split", settings.split, "--output", str(settings.output / task))
     small = ("--threads", "1", *flags) if settings.size == "small" else ()
-    return [*trained, Job(task, [("probe", task, str(settings.run), *where, *joined, *small)], 2)]
+    probe = ("probe", task, str(settings.run), *where, *joined, *small)
+    return [*trained, Job(task, [probe], tuple(job.name for job in trained))]
 
 
 def _saliency(settings: Settings) -> list[Job]:
     trained = [job for job in _main(settings, ("vse++", "vse-c")) if job.name.endswith("@house-0")]
     where = (str(settings.run), "--split", settings.split, "--limit", "200", "--threads", "1")
-    made = [Job(f"saliency of {job.name}", [("saliency", str(settings.model(job.name)), *where)], 2) for job in trained]
+    made = [
+        Job(f"saliency of {job.name}", [("saliency", str(settings.model(job.name)), *where)], (job.name,))
+        for job in trained
+    ]
     return [*trained, *made]
 
 
@@ -226,18 +237,16 @@ def _augmented(settings: Settings) -> list[Job]:
         (*write, "--n", "3"),
         (*write, "--n", "1", "--table", "generated_one"),
     ]
-    there: dict[str, Any] = {"run": settings.captions}
+    there: dict[str, Any] = {"run": settings.captions, "needs": ("captioner",)}
     half = (*FALLING, "--warm-up", "3")
-    judges = [
-        replace(_trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=half, **there), stage=2)
-        for n in (0, 1)
-    ]
+    judges = [_trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=half, **there) for n in (0, 1)]
     by = [word for job in judges for word in ("--judge", str(settings.model(job.name)))]
     made = []
     for name, (flags, passes) in AUGMENTED.items():
         chosen = tuple(by) if "--judge-rank" in flags else ()
+        its = {**there, "needs": tuple(job.name for job in judges)} if chosen else there
         small = ("--epochs", str(passes), "--decay-every", str(passes), "--warm-up", str(passes // 2))
-        made.append(replace(_trained(settings, name, "vse++", *flags, *chosen, small=small, **there), stage=3))
+        made.append(_trained(settings, name, "vse++", *flags, *chosen, small=small, **its))
     return [Job("captioner", commands), *judges, *made]
 
 

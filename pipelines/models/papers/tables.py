@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from negcap.pipelines.models.markdown import markdown_table
+from negcap.pipelines.models.markdown import format_difference, markdown_row, markdown_table
 from negcap.pipelines.models.papers import published
+from negcap.pipelines.models.papers.differences import KINDS, TOP, difference_rows, differences
 from negcap.pipelines.models.papers.plan import (
     ABLATIONS,
     AUGMENTED,
@@ -16,26 +17,26 @@ from negcap.pipelines.models.papers.plan import (
     RECIPES,
     TERMS,
     Settings,
+    jobs,
     named,
 )
+from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
+from negcap.pipelines.models.papers.run import steps_of, times
 
 Values = Sequence[float]
 Read = Callable[[Mapping[str, Any]], Values]  # the metrics of an evaluation -> the values of a row
 MAIN = ("vse", "vse++", *FAMILY_MODELS, "vse-c", "univse")
 ATTACKED = ("total", "noun", "numeral", "relation")
-KINDS = ("object", "attribute", "relation")
-TOP = ("R@1", "R@5", "R@10")
-TITLES = {
-    **{"vse": "VSE", "vse++": "VSE++", "vse-c": "VSE-C", "univse": "UniVSE"},
-    **{f"vse-c+{family}": f"VSE-C, {family}" for family in ("noun", "numeral", "relation")},
-    "vectors of the file": "word vectors of the file",
-}
-RECIPE = {"house": "house recipe", "paper": "paper's recipe"}
 
 
 def tables(settings: Settings) -> dict[str, str]:
     """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
-    return {name: make(settings) for name, make in TABLES.items()}
+    found, made = differences(settings), {}
+    for name, make in TABLES.items():
+        text = make(settings)
+        rows = difference_rows(name, text.partition("\n")[0].count("|") - 2, found)
+        made[name] = "\n".join([text, *(markdown_row(row) for row in rows)])
+    return made
 
 
 def _metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[str, Any] | None:
@@ -45,8 +46,9 @@ def _metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[s
 
 
 def _seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
-    """The evaluations of a model by all seeds that have been trained."""
-    made = (_metrics(settings, named(model, recipe, seed)) for seed in range(settings.seeds))
+    """The evaluations of a model by all seeds that have been trained; "sentence": of UniVSE without its components."""
+    model, what = ("univse", "sentence") if model == "sentence" else (model, "evaluation")
+    made = (_metrics(settings, named(model, recipe, seed), what) for seed in range(settings.seeds))
     return [metrics for metrics in made if metrics]
 
 
@@ -74,7 +76,7 @@ def _compared(
         for name in models:
             values = [read(metrics) for metrics in _seeds(settings, name, recipe)]
             if values:
-                rows.append([f"{TITLES[name]}, {RECIPE[recipe]}", *_cells(values)])
+                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values)])
     return markdown_table(["", *head], rows)
 
 
@@ -111,7 +113,7 @@ def _parsing_table(settings: Settings) -> str:
     for metrics in evaluated[-1:]:
         of = metrics["parsing"]
         chance.append(["chance", *_cells([[of["attribute"]["noun, random"], of["relation"]["either, random"]]])])
-    return "\n".join([text, *(f"| {' | '.join(row)} |" for row in chance)])
+    return "\n".join([text, *(markdown_row(row) for row in chance)])
 
 
 def _unified_table(settings: Settings) -> str:
@@ -127,7 +129,7 @@ def _unified_table(settings: Settings) -> str:
             paper = published.UNIVSE_UNIFIED["univse" if name == "average" else f"univse-{name}"]
             title = "all losses" if name == "average" else f"ℓ_{name.removeprefix('only-')} alone"
             cells = [f"{value:.1f} ({there:g})" for value, there in zip(read(metrics), paper, strict=True)]
-            rows.append(f"| UniVSE, ablation, {title} (reported) | {' | '.join(cells)} |")
+            rows.append(markdown_row([f"UniVSE, ablation, {title} (reported)", *cells]))
     return "\n".join([text, *rows])
 
 
@@ -137,7 +139,7 @@ def _alpha_table(settings: Settings) -> str:
         for metrics in _seeds(settings, "univse", recipe)[:1]:
             curve = metrics["alpha"]
             rows += [
-                [f"{RECIPE[recipe]}, {name}", *(f"{values[key]:.1f}" for values in curve.values())]
+                [f"{RECIPE_TITLES[recipe]}, {name}", *(f"{values[key]:.1f}" for values in curve.values())]
                 for name, key in (("rsum", "rsum"), ("attacks", "attacked"))
             ]
     return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
@@ -209,9 +211,8 @@ def _saliency_table(settings: Settings) -> str:
         row = [f"`{operator}`", f"{next(iter(made.values()))[operator]['chance']:.1f}"]
         for name in ("vse++", "vse-c"):
             values = made.get(name, {}).get(operator)
-            bounds = values["beyond chance interval"] if values else []
             row.append(
-                "{:.1f}, {:+.1f} ({:+.1f} to {:+.1f})".format(values["share"], values["beyond chance"], *bounds)
+                f"{values['share']:.1f}, {format_difference(values['beyond chance'], values['beyond chance interval'])}"
                 if values
                 else ""
             )
@@ -232,7 +233,25 @@ _PLAIN = ("without attack", "all", "noun", "numeral", "relation")
 _SPLIT = ("R@1", "R@10", "mean rank", "other numbers: R@1", "R@10", "mean rank")
 _ATTACKS = (*(f"{kind} {top}" for kind in KINDS for top in TOP), "sum")
 _SUMS = {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()}
+
+
+def _time_table(settings: Settings) -> str:
+    """The minutes of CPU that the commands of the plan took, by command."""
+    plan = jobs(settings)
+    of_step = times(plan, settings.output)
+    rows: dict[str, list[float]] = {}
+    for step in steps_of(plan):
+        if step.name in of_step:
+            rows.setdefault(step.command[0], []).append(of_step[step.name].cpu / 60)
+    rows["all"] = [minutes for row in rows.values() for minutes in row]
+    cells = [
+        [f"`negcap {name}`" if name != "all" else name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()
+    ]
+    return markdown_table(["", "times", "minutes of CPU"], cells)
+
+
 TABLES: dict[str, Callable[[Settings], str]] = {
+    "time": _time_table,
     "vse-c-2-3": lambda settings: _compared(settings, _PLAIN, published.VSE_C_ATTACKS, _vse_c),
     "vse-c-4": lambda settings: _compared(settings, _SPLIT, published.VSE_C_PLURAL, _plural),
     "vse-c-6": _words_table,
@@ -241,7 +260,7 @@ TABLES: dict[str, Callable[[Settings], str]] = {
     "univse-1": lambda settings: _compared(
         settings, ["rsum"], {"univse": [469.5]}, lambda metrics: [_rsum(metrics)], ("vse", "vse++", "vse-c", "univse")
     ),
-    "univse-2": lambda settings: _compared(settings, _ATTACKS, _SUMS, _attacks),
+    "univse-2": lambda settings: _compared(settings, _ATTACKS, _SUMS, _attacks, (*MAIN, "sentence")),
     "univse-3": _unified_table,
     "univse-4": _parsing_table,
     "univse-figure-5": _alpha_table,
