@@ -15,8 +15,9 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.models.evaluation.protocols import RankList
 from negcap.pipelines.models.markdown import format_difference
 from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.plan import FAMILY_MODELS, RECIPES, Settings, named
+from negcap.pipelines.models.papers.plan import Settings, named
 from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
+from negcap.pipelines.models.papers.trainings import FAMILY_MODELS, RECIPES
 from negcap.pipelines.models.trainer.compare import summarize
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult
 from negcap.pipelines.models.trainer.evaluate import Evaluation
