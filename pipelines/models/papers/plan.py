@@ -229,7 +229,7 @@ _JOBS = {
     "univse": lambda settings: _main(settings, ("vse", "vse++", "vse-c", "univse")),
     "ablations": _ablations,
     "weights": _weights,
-    "words": lambda settings: _probe(settings, "words", ("vse", "vse++", "vse-c", *FAMILY_MODELS), "--epochs", "100"),
+    "words": lambda settings: _probe(settings, "words", ("vse", "vse++", "vse-c", *FAMILY_MODELS)),
     "blanks": lambda settings: _probe(settings, "blanks", ("vse++", "vse-c"), "--epochs", "3", "--hidden", "64"),
     "saliency": _saliency,
     "augmented": _augmented,
