@@ -33,7 +33,7 @@ PAIRS = (("vse-c", "vse++"), ("univse", "vse-c"), ("univse", "vse++"), *FAMILY_P
 class Compared(NamedTuple):
     """The differences that a table shows.
 
-    pairs: of PAIRS. columns: the names of the differences of each column, see `VariantResult.minus`; empty: none.
+    pairs: of PAIRS. columns: the name of each column's difference, see `VariantResult.minus`; an empty cell for others.
     reported: the paper's values of the models, of the last columns of the table.
     """
 
@@ -56,10 +56,7 @@ COMPARED = {
     "univse-1": Compared(PAIRS[1:3], ("rsum",), {}),
     "univse-2": Compared(
         PAIRS[:2],
-        (
-            *(f"univse:{kind} i2t {top}" for kind in KINDS for top in TOP),
-            "univse",
-        ),
+        (*(name for kind in KINDS for name in (f"univse:{kind} i2t R@1", "", "")), "univse"),
         {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()},
     ),
 }
@@ -111,7 +108,11 @@ def difference_rows(table: str, width: int, found: Differences) -> list[list[str
     rows = []
     for one, other in pairs:
         if one in reported and other in reported:
-            values = [f"{a - b:+.1f}" for a, b in zip(reported[one], reported[other], strict=True)]
+            shown = columns[width - len(reported[one]) :]
+            values = [
+                f"{a - b:+.1f}" if name else ""
+                for name, a, b in zip(shown, reported[one], reported[other], strict=True)
+            ]
             rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *[""] * (width - len(values)), *values])
     for recipe in RECIPES:
         for one, other in pairs:
