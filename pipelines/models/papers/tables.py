@@ -102,6 +102,13 @@ def _unified_table(settings: Settings) -> str:
     models = ("vse", "vse++", "vse-c", "univse")
     text = _compared(settings, KINDS, published.UNIVSE_UNIFIED, read, models)
     rows = []
+    for recipe in RECIPES:
+        read_as = [metrics["unified"] for metrics in read_seeds(settings, "univse", recipe)]
+        values = [[found[f"{kind}, as a sentence"]["mAP"] for kind in KINDS[:2]] for found in read_as]
+        if values:
+            rows.append(
+                markdown_row([f"UniVSE, words read as sentences, {RECIPE_TITLES[recipe]}", *_cells(values), ""])
+            )
     for name in ("average", "only-obj", "only-attr", "only-rel"):
         metrics = read_metrics(settings, f"univse-{name}")
         if metrics:
@@ -127,6 +134,8 @@ def _alpha_table(settings: Settings) -> str:
 def _ablation_row(settings: Settings, name: str, folder: str, paper: Values, what: str = "evaluation") -> list[str]:
     metrics = read_metrics(settings, folder, what)
     printed = " / ".join(f"{value:g}" for value in paper)
+    if metrics and name == "learned-alpha":
+        name = f"{name}: {metrics['caption']['alpha']:.2f} in the end"
     return [name, printed, *(_cells([[_rsum(metrics), _attack_sum(metrics)]]) if metrics else ["", ""])]
 
 

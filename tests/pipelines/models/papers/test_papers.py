@@ -37,7 +37,11 @@ def evaluation(rsum: float) -> dict:
         "vse-c": {name: {"R@1": rsum / 50} for name in ("total", "noun", "numeral", "relation")},
         "univse": dict.fromkeys(("object", "attribute", "relation"), attack),
         "plural": {side: {"R@1": 1.0, "R@10": 2.0, "mean rank": 3.0} for side in ("plain", "numeral")},
-        "unified": {kind: {"mAP": 20.0} for kind in ("object", "attribute", "relation")},
+        "unified": {
+            **{kind: {"mAP": 20.0} for kind in ("object", "attribute", "relation")},
+            **{f"{kind}, as a sentence": {"mAP": 15.0} for kind in ("object", "attribute")},
+        },
+        "caption": {"alpha": 0.8},
         "parsing": {
             "attribute": {"noun": 50.0, "noun, random": 30.0},
             "relation": {"either": 40.0, "either, random": 25.0},
@@ -202,6 +206,7 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     write(its.model("univse@paper-0") / "sentence", evaluation(250.0))
     write(its.model("univse-only-obj") / "evaluation", evaluation(150.0))
     write(its.model("univse-comp-0.1") / "evaluation", evaluation(151.0))
+    write(its.model("univse-learned-alpha") / "evaluation", evaluation(152.0))
     command = next(job.commands[0] for job in jobs(its) if job.name == "vse-c@house-0")
     (tmp_path / "out" / "done").mkdir()
     kept = {"command": command, "seconds": {"cpu": 120.0, "wall": 130.0}}
@@ -214,6 +219,8 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     assert "| UniVSE, sentence alone, paper's recipe | 2.5 | 2.0 | 3.0 |" in made["univse-2"]
     assert "| `negcap train` | 1 | 2.0 |" in made["time"] and "| all | 1 | 2.0 |" in made["time"]
     assert "| UniVSE, ablation, ℓ_obj alone (reported) | 20.0 (39.71) |" in made["univse-3"]
+    assert "| UniVSE, words read as sentences, paper's recipe | 15.0 | 15.0 |  |" in made["univse-3"]
+    assert "| learned-alpha: 0.80 in the end | 468.1 / 576.7 | 152.0 |" in made["univse-ablations"]
     assert "| chance | 30.0 | 25.0 |" in made["univse-4"]
     assert "| paper's recipe, rsum | 300.0 | 301.0 |" in made["univse-figure-5"]
     assert "| η of ℓ_comp | 151.0 / 19.5 |  |" in made["univse-weights"]
