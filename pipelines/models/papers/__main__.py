@@ -1,26 +1,32 @@
 """Measure the papers' tables: `python -m negcap.pipelines.models.papers SOURCE --output DIR`.
 
 SOURCE is a folder in the VSE++ layout, such as Flickr8k: {train,dev}_caps.txt and _ims.npy. Everything is run with
-negcap's own commands (see --print), which are not run again where they are done; then tables.md is written to DIR, and
-with --page the tables are put into a page of Markdown, between the markers <!-- table NAME --> and <!-- end NAME -->.
+negcap's own commands (see --print). What is done is not done again, so that after an interruption the same command goes
+on. Then tables.md is written to DIR, and with --page the tables are put into a page of Markdown, between the markers
+<!-- table NAME --> and <!-- end NAME -->.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
+import time
 from pathlib import Path
 
 from negcap.pipelines.engine.storage import write_atomically
 from negcap.pipelines.models.papers.plan import PARTS, Settings, jobs
-from negcap.pipelines.models.papers.run import cpu_minutes, run_jobs
-from negcap.pipelines.models.papers.tables import tables
+from negcap.pipelines.models.papers.run import run_jobs, steps_of, times
+from negcap.pipelines.models.papers.tables import TABLES, tables
 from negcap.schemas.markdown import replaced
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is missing and write the tables; returns 0, 1 if a command failed, or 2 for bad input."""
+    """Run what is missing and write the tables.
+
+    Returns 0, 1 if a command failed, 2 for bad input, 130 if interrupted.
+    """
     given = _parser().parse_args(arguments)
     try:
         settings = Settings(
@@ -34,20 +40,34 @@ def main(arguments: list[str] | None = None) -> int:
             given.size,
         )
         plan = jobs(settings)
-        page = insert_tables(given.page.read_text("utf-8"), tables(settings)) if given.page else ""
+        page = given.page.read_text("utf-8") if given.page else ""
+        if given.page:
+            insert_tables(page, dict.fromkeys(TABLES, ""))  # raises before anything is run
     except (OSError, ValueError) as error:
         print(f"papers: {error}", file=sys.stderr)
         return 2
     if given.print:
         print("\n".join(shlex.join(("negcap", *command)) for job in plan for command in job.commands))
         return 0
-    failed = run_jobs(plan, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
+    began, done = time.monotonic(), times(plan, given.output)
+    try:
+        failed = run_jobs(plan, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
+    except KeyboardInterrupt:
+        print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
+        return 130
+    after = times(plan, given.output)
     made = tables(settings)
     text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
     write_atomically(given.output / "tables.md", (text + "\n").encode())
     if page:
         given.page.write_text(insert_tables(page, made), "utf-8")
-    print(f"{given.output / 'tables.md'}: {cpu_minutes(given.output):.1f} minutes of CPU in all", file=sys.stderr)
+    total, before = (sum(taken.cpu for taken in found.values()) / 60 for found in (after, done))
+    print(
+        f"{given.output / 'tables.md'}: {len(after)} of {len(steps_of(plan))} commands are done, {total:.1f} minutes "
+        f"of CPU; {len(after) - len(done)} of them now, {total - before:.1f} minutes of CPU in "
+        f"{(time.monotonic() - began) / 60:.1f} minutes",
+        file=sys.stderr,
+    )
     return 1 if failed else 0
 
 
@@ -75,4 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)  # so that run_jobs ends what it has begun
     sys.exit(main())

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from negcap.augment.operators import PRESETS
+from negcap.pipelines.models.papers.trainings import (
+    ABLATIONS,
+    AUGMENTED,
+    ETAS,
+    FALLING,
+    FAMILY_MODELS,
+    FEW,
+    FEWER,
+    FEWEST,
+    ONE_CORE,
+    RECIPES,
+    SMALL,
+    TERMS,
+    USUAL,
+)
 
 PARTS = ("vse-c", "univse", "ablations", "weights", "words", "blanks", "saliency", "augmented")
 OPERATORS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
-SMALL = ("--joint", "128", "--word-dim", "100", "--epochs", "6", "--learning-rate", "1e-3")
-FALLING = ("--decay-every", "5")  # the learning rate of 6 epochs without a schedule of their own
-FEWER = ("--train-captions", "2")  # of an image's five: what UniVSE's ablations are trained on at the small size
-FEW = ("--per-family", "1")  # negatives of attacks that a table does not show
-FEWEST = (*FEWER, "--epochs", "4")  # the same for the twenty trainings of its weights
-ETAS = ("0.1", "1", "2", "4", "8")
-TERMS = ("comp", "obj", "attr", "rel")  # of UniVSE's loss, in the order of --weights
-USUAL = ("0.5", "0.5", "0.5", "1")
-FAMILIES = ("noun", "numeral", "relation")
-FAMILY_MODELS = tuple(f"vse-c+{family}" for family in FAMILIES)  # by negcap's recipe only
-RECIPES = ("house", "paper")
-ABLATIONS: dict[str, tuple[str, ...]] = {
-    "average": (),
-    "sum": ("--composition", "sum"),
-    "max": ("--composition", "max"),
-    "self-attention": ("--composition", "self-attention"),
-    "gru": ("--composition", "gru"),
-    "regions-average": ("--features", "grid", "--image-pooling", "average"),
-    "regions-max": ("--features", "grid", "--image-pooling", "max"),
-    "regions-max-k": ("--features", "grid", "--image-pooling", "max-k"),
-    "without-comp": ("--weights", "0", *USUAL[1:]),
-    "learned-alpha": ("--learn-alpha",),
-    "dropped": ("--drop-components", "0.3"),
-    "only-obj": ("--contrast", "obj"),
-    "only-attr": ("--contrast", "attr"),
-    "only-rel": ("--contrast", "rel"),
-}
-ONE = ("--train-captions", "1")
-THREE = ("--extra", "generated")
-# Trainings on captions by people and generated ones, and the epochs at the small size: about 900 steps, half of them
-# with the sum of hinges, as the hardest negative alone learns nothing for most of so few steps.
-AUGMENTED: dict[str, tuple[tuple[str, ...], int]] = {
-    "people-5": ((), 4),
-    "people-5-generated-1": (("--extra", "generated_one"), 4),
-    "people-5-judged-1": ((*THREE, "--judge-rank", "1"), 4),
-    "people-1": (ONE, 20),
-    "people-1-generated-1": ((*ONE, "--extra", "generated_one"), 10),
-    "people-1-generated-3": ((*ONE, *THREE), 5),
-    "people-1-share-0.3": ((*ONE, *THREE, "--extra-share", "0.3"), 11),
-    "people-1-judged-1": ((*ONE, *THREE, "--judge-rank", "1"), 20),
-    "people-1-judged-10": ((*ONE, *THREE, "--judge-rank", "10"), 18),
-}
 
 
 @dataclass(frozen=True)
@@ -96,23 +69,24 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """Commands of negcap that are run in turn, each a tuple of arguments; jobs of one stage may be run at once.
+    """Commands of negcap that are run in turn, each a tuple of arguments.
 
-    stage: those with a lower number are run before.
+    needs: the names of the jobs that must be done before.
     """
 
     name: str
     commands: list[tuple[str, ...]] = field(repr=False)
-    stage: int = 1
+    needs: tuple[str, ...] = ()
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """Everything that the parts of `settings` need, by stage."""
+    """Everything that the parts of `settings` need; a job is behind those that it needs."""
     found: dict[str, Job] = {}
-    for part in ("run", *settings.parts):
+    needs_negatives = set(settings.parts) != {"augmented"}
+    for part in (*(("run",) if needs_negatives else ()), *settings.parts):
         for job in _JOBS[part](settings):
             found.setdefault(job.name, job)
-    return sorted(found.values(), key=lambda job: job.stage)
+    return list(found.values())
 
 
 def _run(settings: Settings) -> list[Job]:
@@ -123,7 +97,7 @@ def _run(settings: Settings) -> list[Job]:
     ]
     if "ablations" in settings.parts and (settings.source / "train_grid.npy").exists():
         commands.append(("features", source, "--output", run, "--array", "grid", "--table", "features_grid"))
-    return [Job("run", commands, 0)]
+    return [Job("run", commands)]
 
 
 def _trained(
@@ -134,16 +108,16 @@ def _trained(
     small: tuple[str, ...] = (),
     run: Path | None = None,
     attacks: tuple[str, ...] = (),
+    needs: tuple[str, ...] = ("run",),
 ) -> Job:
     """Train a model and evaluate it.
 
-    small: further flags at the small size. run: None: settings.run. attacks: flags of the evaluation.
+    small: further flags at the small size. run: None: settings.run. attacks: flags of the evaluation. needs: of `Job`.
     """
     folder, run = str(settings.model(name)), run or settings.run
-    size = (*SMALL, *small) if settings.size == "small" else ()
-    one = ("--threads", "1", "--device", "cpu") if settings.size == "small" else ()
-    train = ("train", str(run), "--model", model, "--output", folder, *flags, *size, *one)
-    return Job(name, [train, _evaluate(settings, name, run, (*attacks, *one))])
+    size = (*SMALL, *small, *ONE_CORE) if settings.size == "small" else ()
+    train = ("train", str(run), "--model", model, "--output", folder, *flags, *size)
+    return Job(name, [train, _evaluate(settings, name, run, attacks)], needs)
 
 
 def _evaluate(
@@ -151,7 +125,8 @@ def _evaluate(
 ) -> tuple[str, ...]:
     folder = settings.model(name)
     where = ("--split", settings.split, "--limit", str(settings.limit), "--output", str(folder / to))
-    return ("evaluate", str(folder), str(run), *where, *more)
+    one = ONE_CORE if settings.size == "small" else ()
+    return ("evaluate", str(folder), str(run), *where, *more, *one)
 
 
 def named(model: str, recipe: str, seed: int) -> str:
@@ -169,7 +144,11 @@ def _main(settings: Settings, models: tuple[str, ...]) -> list[Job]:
                 model, plus, family = variant.partition("+") if variant.startswith("vse-c") else (variant, "", "")
                 flags = ("--recipe", recipe, "--seed", str(seed), *(("--negative-family", family) if plus else ()))
                 small = () if model == "univse" else FALLING
-                made.append(_trained(settings, named(variant, recipe, seed), model, *flags, small=small))
+                job = _trained(settings, named(variant, recipe, seed), model, *flags, small=small)
+                if model == "univse":
+                    sentence = ("--component", "none", *FEW)
+                    job.commands.append(_evaluate(settings, job.name, settings.run, sentence, "sentence"))
+                made.append(job)
     return made
 
 
@@ -180,7 +159,7 @@ def _ablations(settings: Settings) -> list[Job]:
         if grid or "grid" not in flags:
             job = _trained(settings, f"univse-{name}", "univse", *flags, small=FEWER, attacks=FEW)
             if name == "dropped":
-                more = ("--drop-components", "0.3", *job.commands[1][-6:])
+                more = ("--drop-components", "0.3", *FEW)
                 job.commands.append(_evaluate(settings, job.name, settings.run, more, "both"))
             made.append(job)
     return made
@@ -204,13 +183,17 @@ def _probe(settings: Settings, task: str, models: tuple[str, ...], *flags: str) 
     joined = [word for job in trained for word in ("--model", str(settings.model(job.name)))]
     where = ("--vectors", str(settings.vectors), "--split", settings.split, "--output", str(settings.output / task))
     small = ("--threads", "1", *flags) if settings.size == "small" else ()
-    return [*trained, Job(task, [("probe", task, str(settings.run), *where, *joined, *small)], 2)]
+    probe = ("probe", task, str(settings.run), *where, *joined, *small)
+    return [*trained, Job(task, [probe], tuple(job.name for job in trained))]
 
 
 def _saliency(settings: Settings) -> list[Job]:
     trained = [job for job in _main(settings, ("vse++", "vse-c")) if job.name.endswith("@house-0")]
     where = (str(settings.run), "--split", settings.split, "--limit", "200", "--threads", "1")
-    made = [Job(f"saliency of {job.name}", [("saliency", str(settings.model(job.name)), *where)], 2) for job in trained]
+    made = [
+        Job(f"saliency of {job.name}", [("saliency", str(settings.model(job.name)), *where)], (job.name,))
+        for job in trained
+    ]
     return [*trained, *made]
 
 
@@ -225,19 +208,18 @@ def _augmented(settings: Settings) -> list[Job]:
         ("captioner", run, "--output", captioner, *epochs, *likelihood, "--threads", "1"),
         (*write, "--n", "3"),
         (*write, "--n", "1", "--table", "generated_one"),
+        (*write, "--n", "1", "--table", "generated_beam", "--decoding", "beam"),
     ]
-    there: dict[str, Any] = {"run": settings.captions}
+    there: dict[str, Any] = {"run": settings.captions, "needs": ("captioner",)}
     half = (*FALLING, "--warm-up", "3")
-    judges = [
-        replace(_trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=half, **there), stage=2)
-        for n in (0, 1)
-    ]
+    judges = [_trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=half, **there) for n in (0, 1)]
     by = [word for job in judges for word in ("--judge", str(settings.model(job.name)))]
     made = []
     for name, (flags, passes) in AUGMENTED.items():
         chosen = tuple(by) if "--judge-rank" in flags else ()
+        its = {**there, "needs": tuple(job.name for job in judges)} if chosen else there
         small = ("--epochs", str(passes), "--decay-every", str(passes), "--warm-up", str(passes // 2))
-        made.append(replace(_trained(settings, name, "vse++", *flags, *chosen, small=small, **there), stage=3))
+        made.append(_trained(settings, name, "vse++", *flags, *chosen, small=small, **its))
     return [Job("captioner", commands), *judges, *made]
 
 
@@ -247,7 +229,7 @@ _JOBS = {
     "univse": lambda settings: _main(settings, ("vse", "vse++", "vse-c", "univse")),
     "ablations": _ablations,
     "weights": _weights,
-    "words": lambda settings: _probe(settings, "words", ("vse", "vse++", "vse-c", *FAMILY_MODELS), "--epochs", "100"),
+    "words": lambda settings: _probe(settings, "words", ("vse", "vse++", "vse-c", *FAMILY_MODELS)),
     "blanks": lambda settings: _probe(settings, "blanks", ("vse++", "vse-c"), "--epochs", "3", "--hidden", "64"),
     "saliency": _saliency,
     "augmented": _augmented,

@@ -1,6 +1,14 @@
-"""Figures that the papers report, by table: percentages on COCO."""
+"""Figures that the papers report, by table: percentages on COCO; and what the tables call models and recipes."""
 
 from __future__ import annotations
+
+TITLES = {
+    **{"vse": "VSE", "vse++": "VSE++", "vse-c": "VSE-C", "univse": "UniVSE"},
+    **{f"vse-c+{family}": f"VSE-C, {family}" for family in ("noun", "numeral", "relation")},
+    "sentence": "UniVSE, sentence alone",
+    "vectors of the file": "word vectors of the file",
+}
+RECIPE_TITLES = {"house": "house recipe", "paper": "paper's recipe"}
 
 # VSE-C (Shi et al. 2018), Tables 2 and 3: image to text, R@1 without attack and under the attack of all families, of
 # nouns, of numerals and of relations.
@@ -26,11 +34,13 @@ VSE_C_BLANKS = {
     "vse++": (24.98, 61.74, 34.88, 84.88, 28.44, 68.12),
     "vse-c": (27.30, 62.87, 35.17, 85.24, 30.02, 70.98),
 }
-# UniVSE (Wu et al. 2019), Table 2: R@1, R@5 and R@10 under attacks on objects, attributes and relations.
+# UniVSE (Wu et al. 2019), Table 2: R@1, R@5 and R@10 under attacks on objects, attributes and relations;
+# "sentence" is UniVSE without its components.
 UNIVSE_ATTACKS = {
     "vse++": (32.3, 69.6, 81.4, 19.8, 59.4, 76.0, 26.1, 66.8, 78.7),
     "vse-c": (41.1, 76.0, 85.6, 26.7, 61.0, 74.3, 35.5, 71.1, 81.5),
     "univse": (45.3, 78.3, 87.3, 35.3, 71.5, 83.1, 39.0, 76.5, 86.7),
+    "sentence": (40.7, 76.4, 85.5, 30.0, 70.5, 80.6, 32.6, 72.6, 83.5),
 }
 # Table 3: mAP by objects, attributed objects and triples.
 UNIVSE_UNIFIED = {

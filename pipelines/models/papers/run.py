@@ -1,16 +1,18 @@
-"""Runs the jobs of a plan, several at once, and keeps what each took; what is done is not done again."""
+"""Runs the commands of a plan, several at once, and keeps what each took; what is done is not done again."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from negcap.pipelines.engine.storage import write_json
 from negcap.pipelines.models.papers.plan import Job
@@ -18,44 +20,119 @@ from negcap.pipelines.models.papers.plan import Job
 NEGCAP = (sys.executable, "-m", "negcap")
 
 
+class Step(NamedTuple):
+    """One command of a job: its name, its arguments, and the names of the steps that must be done before."""
+
+    name: str
+    command: tuple[str, ...]
+    needs: frozenset[str]
+
+
+class Taken(NamedTuple):
+    """What a command took, in seconds."""
+
+    cpu: float
+    wall: float
+
+
 def run_jobs(jobs: Sequence[Job], output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
-    """Run jobs, up to `at_once` of a stage in parallel; returns the names of those that failed.
+    """Run the commands of jobs, up to `at_once` in parallel; returns the names of the commands that failed.
 
-    A command's output is in OUTPUT/log, its arguments and CPU seconds in OUTPUT/done; a command with the same arguments
-    is not run again, nor is one after a command of its job that failed. No later stage is begun after a failure.
+    A command waits for those before it in its job and for the jobs that its job needs; if one of these fails, it is not
+    run, and everything else is. A command's output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; a
+    command that is there with the same arguments is not run again. say: called with a line after each command. If this
+    call is interrupted, the commands that it has begun are ended.
     """
-    for _, stage in groupby(jobs, key=lambda job: job.stage):
-        with ThreadPoolExecutor(at_once) as pool:
-            failed = [name for name in pool.map(lambda job: _run_job(job, output, say), stage) if name]
-        if failed:
-            return failed
-    return []
+    steps = steps_of(jobs)
+    taken = times(jobs, output)
+    done, waiting = set(taken), [step for step in steps if step.name not in taken]
+    if done:
+        say(f"{len(done)} of {len(steps)} commands were done before")
+    failed: list[str] = []
+    running: dict[Future[Taken | None], Step] = {}
+    children: set[int] = set()
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            while True:
+                for step in [step for step in waiting if step.needs <= done][: at_once - len(running)]:
+                    waiting.remove(step)
+                    running[pool.submit(_run, step, output, children)] = step
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    step, its = running.pop(future), future.result()
+                    if its is None:
+                        failed.append(step.name)
+                        say(f"{step.name}: negcap {step.command[0]} failed, see {_log(output, step)}")
+                        continue
+                    done.add(step.name)
+                    taken[step.name] = its
+                    total = sum(one.cpu for one in taken.values()) / 60
+                    say(
+                        f"{len(done)} of {len(steps)}, {total:.1f} minutes of CPU: {step.name}, {step.command[0]}, "
+                        f"{its.cpu:.0f} s of CPU, {its.wall:.0f} s"
+                    )
+        finally:
+            for process in list(children):
+                with suppress(ProcessLookupError):
+                    os.killpg(process, signal.SIGTERM)
+    if waiting:
+        say(f"not run, as they need what failed: {', '.join(step.name for step in waiting)}")
+    return failed
 
 
-def _run_job(job: Job, output: Path, say: Callable[[str], None]) -> str:
-    """Run a job's commands in turn; returns its name if one fails, else an empty word."""
-    for number, command in enumerate(job.commands):
-        name = f"{job.name}-{number}".replace(" ", "-")
-        done, log = output / "done" / f"{name}.json", output / "log" / f"{name}.txt"
-        if done.exists() and json.loads(done.read_text("utf-8"))["command"] == list(command):
-            continue
-        for file in (done, log):
-            file.parent.mkdir(parents=True, exist_ok=True)
-        began = time.perf_counter()
-        with log.open("wb") as to:
-            process = subprocess.Popen([*NEGCAP, *command], stdout=to, stderr=subprocess.STDOUT)
-            _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            say(f"{job.name}: negcap {command[0]} failed, see {log}")
-            return job.name
-        seconds = {"cpu": round(used.ru_utime + used.ru_stime, 1), "wall": round(time.perf_counter() - began, 1)}
-        write_json(done, {"command": list(command), "seconds": seconds})
-        say(f"{job.name}: {command[0]}, {seconds['cpu']:.0f} s of CPU, {seconds['wall']:.0f} s")
-    return ""
+def steps_of(jobs: Sequence[Job]) -> list[Step]:
+    """The commands of all jobs in turn. Raises KeyError if a job needs one that is not before it."""
+    last: dict[str, str] = {}
+    steps = []
+    for job in jobs:
+        needs = frozenset(last[name] for name in job.needs)
+        for number, command in enumerate(job.commands):
+            step = Step(f"{job.name}-{number}".replace(" ", "-"), command, needs)
+            steps.append(step)
+            needs = frozenset([step.name])
+        last[job.name] = steps[-1].name
+    return steps
 
 
-def cpu_minutes(output: Path) -> float:
-    """The CPU minutes of all commands that have been run for OUTPUT."""
-    files = sorted((output / "done").glob("*.json"))
-    return sum(float(json.loads(file.read_text("utf-8"))["seconds"]["cpu"]) for file in files) / 60
+def times(jobs: Sequence[Job], output: Path) -> dict[str, Taken]:
+    """What the commands of jobs took, by the name of the step, of those that are done."""
+    found = {}
+    for step in steps_of(jobs):
+        file = _done(output, step)
+        kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        if kept.get("command") == list(step.command):
+            found[step.name] = Taken(**kept["seconds"])
+    return found
+
+
+def _run(step: Step, output: Path, children: set[int]) -> Taken | None:
+    """Run a command in a process group of its own; returns what it took, or None if it failed.
+
+    children: holds the id of the group while the command is running.
+    """
+    done, log = _done(output, step), _log(output, step)
+    for file in (done, log):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    with log.open("wb") as to:
+        process = subprocess.Popen(
+            [*NEGCAP, *step.command], stdout=to, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        children.add(process.pid)
+        _, status, used = os.wait4(process.pid, 0)
+        children.discard(process.pid)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        return None
+    taken = Taken(round(used.ru_utime + used.ru_stime, 1), round(time.perf_counter() - began, 1))
+    write_json(done, {"command": list(step.command), "seconds": taken._asdict()})
+    return taken
+
+
+def _done(output: Path, step: Step) -> Path:
+    return output / "done" / f"{step.name}.json"
+
+
+def _log(output: Path, step: Step) -> Path:
+    return output / "log" / f"{step.name}.txt"

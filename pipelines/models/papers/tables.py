@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from negcap.pipelines.models.markdown import markdown_table
+from negcap.pipelines.models.markdown import markdown_row, markdown_table
 from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.plan import (
-    ABLATIONS,
-    AUGMENTED,
-    ETAS,
-    FAMILY_MODELS,
-    RECIPES,
-    TERMS,
-    Settings,
-    named,
-)
+from negcap.pipelines.models.papers.differences import KINDS, TOP, difference_rows, differences
+from negcap.pipelines.models.papers.plan import Settings, jobs
+from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
+from negcap.pipelines.models.papers.results import read_metrics, read_seeds
+from negcap.pipelines.models.papers.run import steps_of, times
+from negcap.pipelines.models.papers.trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, RECIPES, TERMS
+from negcap.pipelines.models.papers.word_tables import blanks_table, saliency_table, words_table
 
 Values = Sequence[float]
 Read = Callable[[Mapping[str, Any]], Values]  # the metrics of an evaluation -> the values of a row
 MAIN = ("vse", "vse++", *FAMILY_MODELS, "vse-c", "univse")
 ATTACKED = ("total", "noun", "numeral", "relation")
-KINDS = ("object", "attribute", "relation")
-TOP = ("R@1", "R@5", "R@10")
-TITLES = {
-    **{"vse": "VSE", "vse++": "VSE++", "vse-c": "VSE-C", "univse": "UniVSE"},
-    **{f"vse-c+{family}": f"VSE-C, {family}" for family in ("noun", "numeral", "relation")},
-    "vectors of the file": "word vectors of the file",
-}
-RECIPE = {"house": "house recipe", "paper": "paper's recipe"}
 
 
 def tables(settings: Settings) -> dict[str, str]:
     """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
-    return {name: make(settings) for name, make in TABLES.items()}
-
-
-def _metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[str, Any] | None:
-    file = settings.model(model) / what / f"{'saliency' if what == 'saliency' else 'evaluation'}.json"
-    found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    return found or None
-
-
-def _seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
-    """The evaluations of a model by all seeds that have been trained."""
-    made = (_metrics(settings, named(model, recipe, seed)) for seed in range(settings.seeds))
-    return [metrics for metrics in made if metrics]
+    found, made = differences(settings), {}
+    for name, make in TABLES.items():
+        text = make(settings)
+        rows = difference_rows(name, text.partition("\n")[0].count("|") - 2, found)
+        made[name] = "\n".join([text, *(markdown_row(row) for row in rows)])
+    return made
 
 
 def _cells(rows: Sequence[Values]) -> list[str]:
@@ -72,9 +53,9 @@ def _compared(
             rows.append([f"{TITLES[name]}, reported", *[""] * (width - len(printed)), *printed])
     for recipe in RECIPES:
         for name in models:
-            values = [read(metrics) for metrics in _seeds(settings, name, recipe)]
+            values = [read(metrics) for metrics in read_seeds(settings, name, recipe)]
             if values:
-                rows.append([f"{TITLES[name]}, {RECIPE[recipe]}", *_cells(values)])
+                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values)])
     return markdown_table(["", *head], rows)
 
 
@@ -106,12 +87,12 @@ def _parsing(metrics: Mapping[str, Any]) -> Values:
 def _parsing_table(settings: Settings) -> str:
     models = ("vse++", "vse-c", "univse")
     text = _compared(settings, ("attributes", "relations"), published.UNIVSE_PARSING, _parsing, models)
-    evaluated = [found for name in models for recipe in RECIPES for found in _seeds(settings, name, recipe)]
+    evaluated = [found for name in models for recipe in RECIPES for found in read_seeds(settings, name, recipe)]
     chance = [["chance, reported", *(f"{value:g}" for value in published.UNIVSE_PARSING["chance"])]]
     for metrics in evaluated[-1:]:
         of = metrics["parsing"]
         chance.append(["chance", *_cells([[of["attribute"]["noun, random"], of["relation"]["either, random"]]])])
-    return "\n".join([text, *(f"| {' | '.join(row)} |" for row in chance)])
+    return "\n".join([text, *(markdown_row(row) for row in chance)])
 
 
 def _unified_table(settings: Settings) -> str:
@@ -121,39 +102,48 @@ def _unified_table(settings: Settings) -> str:
     models = ("vse", "vse++", "vse-c", "univse")
     text = _compared(settings, KINDS, published.UNIVSE_UNIFIED, read, models)
     rows = []
+    for recipe in RECIPES:
+        read_as = [metrics["unified"] for metrics in read_seeds(settings, "univse", recipe)]
+        values = [[found[f"{kind}, as a sentence"]["mAP"] for kind in KINDS[:2]] for found in read_as]
+        if values:
+            rows.append(
+                markdown_row([f"UniVSE, words read as sentences, {RECIPE_TITLES[recipe]}", *_cells(values), ""])
+            )
     for name in ("average", "only-obj", "only-attr", "only-rel"):
-        metrics = _metrics(settings, f"univse-{name}")
+        metrics = read_metrics(settings, f"univse-{name}")
         if metrics:
             paper = published.UNIVSE_UNIFIED["univse" if name == "average" else f"univse-{name}"]
             title = "all losses" if name == "average" else f"ℓ_{name.removeprefix('only-')} alone"
             cells = [f"{value:.1f} ({there:g})" for value, there in zip(read(metrics), paper, strict=True)]
-            rows.append(f"| UniVSE, ablation, {title} (reported) | {' | '.join(cells)} |")
+            rows.append(markdown_row([f"UniVSE, ablation, {title} (reported)", *cells]))
     return "\n".join([text, *rows])
 
 
 def _alpha_table(settings: Settings) -> str:
     rows = []
     for recipe in RECIPES:
-        for metrics in _seeds(settings, "univse", recipe)[:1]:
+        for metrics in read_seeds(settings, "univse", recipe)[:1]:
             curve = metrics["alpha"]
             rows += [
-                [f"{RECIPE[recipe]}, {name}", *(f"{values[key]:.1f}" for values in curve.values())]
+                [f"{RECIPE_TITLES[recipe]}, {name}", *(f"{values[key]:.1f}" for values in curve.values())]
                 for name, key in (("rsum", "rsum"), ("attacks", "attacked"))
             ]
     return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
 def _ablation_row(settings: Settings, name: str, folder: str, paper: Values, what: str = "evaluation") -> list[str]:
-    metrics = _metrics(settings, folder, what)
+    metrics = read_metrics(settings, folder, what)
     printed = " / ".join(f"{value:g}" for value in paper)
+    if metrics and name == "learned-alpha":
+        name = f"{name}: {metrics['caption']['alpha']:.2f} in the end"
     return [name, printed, *(_cells([[_rsum(metrics), _attack_sum(metrics)]]) if metrics else ["", ""])]
 
 
 def _ablation_table(settings: Settings) -> str:
     rows = [
-        _ablation_row(settings, name, f"univse-{name}", published.UNIVSE_ABLATIONS[name])
+        _ablation_row(settings, name, f"univse-{name}", published.UNIVSE_ABLATIONS.get(name, ()))
         for name in ABLATIONS
-        if name in published.UNIVSE_ABLATIONS
+        if not name.startswith("only-")  # in Table 3
     ]
     both = "dropped, both"
     rows.append(_ablation_row(settings, both, "univse-dropped", published.UNIVSE_ABLATIONS[both], "both"))
@@ -161,68 +151,19 @@ def _ablation_table(settings: Settings) -> str:
 
 
 def _weights_table(settings: Settings) -> str:
-    usual = _metrics(settings, "univse-usual")
+    usual = read_metrics(settings, "univse-usual")
     rows = [["none changed", f"{_rsum(usual):.1f} / {_attack_sum(usual):.1f}" if usual else "", *[""] * 4]]
     for term in TERMS:
-        found = [_metrics(settings, f"univse-{term}-{eta}") for eta in ETAS]
+        found = [read_metrics(settings, f"univse-{term}-{eta}") for eta in ETAS]
         cells = [f"{_rsum(made):.1f} / {_attack_sum(made):.1f}" if made else "" for made in found]
         rows.append([f"η of ℓ_{term}", *cells])
     return markdown_table(["rsum / attacks", *ETAS], rows)
 
 
-def _result(settings: Settings, task: str) -> dict[str, Any]:
-    file = settings.output / task / f"{task}.json"
-    rows: dict[str, Any] = json.loads(file.read_text("utf-8"))["rows"] if file.exists() else {}
-    return {name.removesuffix("@house-0"): row for name, row in rows.items()}
-
-
-def _words_table(settings: Settings) -> str:
-    found, paper = _result(settings, "words"), published.VSE_C_WORDS
-    rows = [
-        [
-            TITLES.get(name, name),
-            f"{paper[name]:g}" if name in paper else "",
-            "{:.1f} ({:.1f}–{:.1f})".format(found[name]["MAP"], *found[name]["interval"]) if name in found else "",
-        ]
-        for name in [*paper, *(name for name in found if name not in paper)]
-    ]
-    return markdown_table(["MAP", "reported", "measured"], rows)
-
-
-def _blanks_table(settings: Settings) -> str:
-    found, kinds = _result(settings, "blanks"), ("noun", "preposition", "both")
-    rows = [
-        [f"{TITLES[name]}, reported", *(f"{value:g}" for value in values)]
-        for name, values in published.VSE_C_BLANKS.items()
-    ]
-    for name, row in found.items():
-        rows.append([TITLES.get(name, name), *_cells([[row[kind][top] for kind in kinds for top in ("R@1", "R@10")]])])
-    return markdown_table(["", *(f"{kind} {top}" for kind in kinds for top in ("R@1", "R@10"))], rows)
-
-
-def _saliency_table(settings: Settings) -> str:
-    found = {name: _metrics(settings, named(name, "house", 0), "saliency") for name in ("vse++", "vse-c")}
-    made = {name: metrics for name, metrics in found.items() if metrics}
-    operators = sorted({operator for metrics in made.values() for operator in metrics})
-    rows = []
-    for operator in operators:
-        row = [f"`{operator}`", f"{next(iter(made.values()))[operator]['chance']:.1f}"]
-        for name in ("vse++", "vse-c"):
-            values = made.get(name, {}).get(operator)
-            bounds = values["beyond chance interval"] if values else []
-            row.append(
-                "{:.1f}, {:+.1f} ({:+.1f} to {:+.1f})".format(values["share"], values["beyond chance"], *bounds)
-                if values
-                else ""
-            )
-        rows.append(row)
-    return markdown_table(["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"], rows)
-
-
 def _augmented_table(settings: Settings) -> str:
     rows = []
     for name in AUGMENTED:
-        metrics = _metrics(settings, name)
+        metrics = read_metrics(settings, name)
         values = [_rsum(metrics), metrics["retrieval"]["i2t R@1"], metrics["retrieval"]["t2i R@1"]] if metrics else []
         rows.append([f"`{name}`", *(_cells([values]) if values else ["", "", ""])])
     return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1"], rows)
@@ -232,16 +173,34 @@ _PLAIN = ("without attack", "all", "noun", "numeral", "relation")
 _SPLIT = ("R@1", "R@10", "mean rank", "other numbers: R@1", "R@10", "mean rank")
 _ATTACKS = (*(f"{kind} {top}" for kind in KINDS for top in TOP), "sum")
 _SUMS = {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()}
+
+
+def _time_table(settings: Settings) -> str:
+    """The minutes of CPU that the commands of the plan took, by command."""
+    plan = jobs(settings)
+    of_step = times(plan, settings.output)
+    rows: dict[str, list[float]] = {}
+    for step in steps_of(plan):
+        if step.name in of_step:
+            rows.setdefault(step.command[0], []).append(of_step[step.name].cpu / 60)
+    rows["all"] = [minutes for row in rows.values() for minutes in row]
+    cells = [
+        [f"`negcap {name}`" if name != "all" else name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()
+    ]
+    return markdown_table(["", "times", "minutes of CPU"], cells)
+
+
 TABLES: dict[str, Callable[[Settings], str]] = {
+    "time": _time_table,
     "vse-c-2-3": lambda settings: _compared(settings, _PLAIN, published.VSE_C_ATTACKS, _vse_c),
     "vse-c-4": lambda settings: _compared(settings, _SPLIT, published.VSE_C_PLURAL, _plural),
-    "vse-c-6": _words_table,
-    "vse-c-7": _blanks_table,
-    "vse-c-figure-2": _saliency_table,
+    "vse-c-6": words_table,
+    "vse-c-7": blanks_table,
+    "vse-c-figure-2": saliency_table,
     "univse-1": lambda settings: _compared(
         settings, ["rsum"], {"univse": [469.5]}, lambda metrics: [_rsum(metrics)], ("vse", "vse++", "vse-c", "univse")
     ),
-    "univse-2": lambda settings: _compared(settings, _ATTACKS, _SUMS, _attacks),
+    "univse-2": lambda settings: _compared(settings, _ATTACKS, _SUMS, _attacks, (*MAIN, "sentence")),
     "univse-3": _unified_table,
     "univse-4": _parsing_table,
     "univse-figure-5": _alpha_table,

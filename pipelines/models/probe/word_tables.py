@@ -21,21 +21,29 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     """The vectors (W, e) of W words, by the name of the row of a table; words that the file lacks are left NaN.
 
     The first are the file's own. Those of each model are joined to them: its grounded vectors (`--grounded-dim`), or
-    else its whole table. As a control the file's are also joined with as many random numbers as the first model adds,
-    since a longer vector alone makes words easier to tell apart. Raises ValueError for a file without any of the words.
+    else its whole table, multiplied by a number so that they are as long as the file's, in the mean: what reads both
+    parts learns little from one that is much shorter. As a control the file's are also joined with as many random
+    numbers as the first model adds, since more numbers alone make words easier to tell apart. Raises ValueError for a
+    file without any of the words.
     """
     vocabulary = WordVocabulary(tuple(dict.fromkeys(("<pad>", "<start>", "<end>", "<unk>", *words))))
     rows = torch.tensor([vocabulary.ids[word] for word in words])
     fixed = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
     tables = {FILE: fixed}
+    given = ~fixed.isnan().any(1)
+
+    def joined(others: Tensor) -> Tensor:
+        lengths = (part[given].norm(dim=1).mean() for part in (fixed, others))
+        return torch.cat([fixed, others * torch.div(*lengths)], 1)
+
     for folder in models:
         model, known, _ = load_model(folder, torch.device("cpu"))
         learned = learned_vectors(model.text.embedding)
         ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
         if RANDOM not in tables:
             noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
-            tables[RANDOM] = torch.cat([fixed, learned.std() * noise], 1)
-        tables[folder.name] = torch.cat([fixed, learned[ids]], 1)
+            tables[RANDOM] = joined(noise)
+        tables[folder.name] = joined(learned[ids])
     return tables
 
 

@@ -13,7 +13,7 @@ from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.models.config import RESUMABLE, TrainConfig
 from negcap.pipelines.models.evaluation.attacks import FAMILIES
 from negcap.pipelines.models.evaluation.retrieval import TOP, interval
-from negcap.pipelines.models.markdown import format_interval, markdown_table
+from negcap.pipelines.models.markdown import format_difference, format_interval, markdown_table
 
 Keys = Sequence[tuple[str, str]]  # of retrievals: candidates, direction
 PLAIN: Keys = (("plain", "i2t"), ("plain", "t2i"))
@@ -206,12 +206,7 @@ def _differences(results: Results) -> str:
     }
     columns = {head: name for head, name in columns.items() if others and all(name in d for d in differences.values())}
     rows = [
-        [f"{name} − {first.name}", *(_signed(found[column]) for column in columns.values())]
+        [f"{name} − {first.name}", *(format_difference(*found[column]) for column in columns.values())]
         for name, found in differences.items()
     ]
     return markdown_table(["difference", *columns], rows) if others else ""
-
-
-def _signed(figure: Figure) -> str:
-    low, high = figure.interval
-    return f"{figure.value:+.1f} ({low:+.1f} to {high:+.1f})"

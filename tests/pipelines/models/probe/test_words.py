@@ -1,6 +1,7 @@
 """VSE-C's word-level tasks on made data where the answer is known."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import torch
 
 from negcap.augment.language.parse import parse_table
 from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
+from negcap.pipelines.models.probe import word_tables as word_tables_module
 from negcap.pipelines.models.probe.blanks import Blanks, BlanksConfig, blank_ranks, read_blanks, recalls, train_filler
 from negcap.pipelines.models.probe.image_to_word import (
     ImageToWordConfig,
@@ -17,7 +19,7 @@ from negcap.pipelines.models.probe.image_to_word import (
     train_classifier,
 )
 from negcap.pipelines.models.probe.objects import Objects, direct_relatives, frequent_objects
-from negcap.pipelines.models.probe.word_tables import learned_vectors
+from negcap.pipelines.models.probe.word_tables import learned_vectors, word_tables
 from negcap.pipelines.models.vectors import vector_size
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
 from tests.tables import write_table
@@ -43,6 +45,26 @@ def test_direct_relatives_are_one_step_apart_in_wordnet() -> None:
     near = direct_relatives(["dog", "puppy", "animal", "cat", "table"])
     assert near[0, 1] and near[1, 0]  # a puppy is a dog
     assert not near[0, 2] and not near[0, 3] and not near[:, 4].any()  # animal is several steps above dog
+
+
+def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    vocabulary = build_vocabulary(["dog cat"], 1)
+    learned = word_embedding(len(vocabulary), 4, generator, None, True)
+    model = SimpleNamespace(text=SimpleNamespace(embedding=learned))
+    monkeypatch.setattr(word_tables_module, "load_model", lambda folder, device: (model, vocabulary, None))
+    (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
+    tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
+    assert list(tables) == ["vectors of the file", "with random numbers", "vse"]
+    rows = learned.weight.detach()[[vocabulary.ids["dog"], vocabulary.ids["cat"]]]
+    for name in ("with random numbers", "vse"):
+        assert torch.equal(tables[name][:2, :3], torch.tensor([[3.0, 4.0, 0.0], [0.0, 0.0, 15.0]]))
+        assert tables[name][:2, 3:].norm(dim=1).mean().item() == pytest.approx(10)  # that of 5 and 15
+        assert tables[name][2].isnan().any()
+    ratio = tables["vse"][:2, 3:] / rows
+    assert torch.allclose(ratio, ratio[0, 0].expand(2, 4))
 
 
 def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -> None:
