@@ -72,13 +72,14 @@ def negatives(
         >>> set(frame["operator"]) <= {"noun", "numeral", "shuffle", "preposition"}
         True
     """
-    from negcap._captions import captions_table
+    from negcap._captions import arrow_table, captions_table
     from negcap.pipelines.report.no_negatives import explain_no_negatives
     from negcap.pipelines.stages import build as verbs
 
     options = {**settings, "lexicon": lexicon, "operators": operator_names(operators)}
     verbs.check_options(options)
-    made = verbs.make_in_memory(captions_table(captions, verbs.configure("ingest", options)), options)
+    config = verbs.configure("ingest", options)
+    made = verbs.make_in_memory(captions_table(arrow_table(captions, config), config), options)
     frame = made["negatives"].to_pandas()
     if frame.empty and not made["positives"].num_rows:
         entries = len(set(made["lexicon"]["entry"].to_pylist()))
@@ -161,7 +162,7 @@ def build(
             source = str(captions)
         else:
             source = str(Path(folder) / f"{NAME}.parquet")
-            pq.write_table(arrow_table(captions), source)
+            pq.write_table(arrow_table(captions, verbs.configure("ingest", options)), source)
         workers_of_run = executor(workers, scheduler)
         try:
             notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)

@@ -51,6 +51,13 @@ def names(folder: str) -> list[str]:
     return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in files)
 
 
+def names_below(folder: str) -> list[str]:
+    """The sorted names of the files in a folder and in all folders below it, relative to it: `data/train/a.csv`."""
+    fs, path = filesystem(folder)
+    start = path.rstrip("/") + "/" if path.rstrip("/") else ""
+    return sorted(name[name.find(start) + len(start) :].lstrip("/") for name in fs.find(path))
+
+
 def is_pattern(url: str) -> bool:
     """Whether a path or URL is a pattern of several (see `matching`): it has `*`, `?`, `[` or `{` and is no file."""
     if url.startswith(("http://", "https://")):  # no list of files can be asked for, and `?` begins a query

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from negcap.pipelines.readers import columns
+from negcap.pipelines.readers.embedded import without_bytes
 from negcap.pipelines.readers.files import (
     is_folder,
     join,
     lines,
+    name_in,
     name_of,
     names,
+    names_below,
     open_bytes,
     open_text,
     reading,
@@ -34,12 +37,18 @@ PACKED = (".gz", ".bz2", ".xz", ".zip")
 CAPTION = ("caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive")
 NEGATIVE = (
     "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
-    "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected",
+    "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
 )  # fmt: skip
 SIBLING = ("caption2", "caption_2", "positive_caption2")
 LABEL = ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type")
 IMAGE = columns.IMAGE
 KEY = ("id", "sample_id", "index")
+BESIDE = (
+    "croissant.json",
+    "sizes.json",
+    "dataset_info.json",
+    "dataset_infos.json",
+)  # what lies beside published tables
 
 
 @dataclass(frozen=True)
@@ -63,25 +72,35 @@ class NoColumnError(ValueError):
 
 
 def pair_files(source: str) -> list[str]:
-    """The files of a source: itself, or those in a folder whose names say JSON, CSV, TSV or Parquet.
+    """The files of a source: itself, or those in a folder whose names say JSON, CSV, TSV or Parquet; if there are none,
+    those in the folders below it. What describes a set, such as croissant.json, is left out.
 
     Raises FileNotFoundError if there is nothing, ValueError for a folder or file of another kind.
     """
     if not is_folder(source):
         _suffix(source)
         return [source]
-    found = [join(source, name) for name in names(source) if _plain(name).endswith(SUFFIXES)]
-    if not found:
-        raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
-    return found
+    for inside in (names, names_below):
+        here = [name for name in inside(source) if _plain(name).endswith(SUFFIXES)]
+        if found := [name for name in here if name.rpartition("/")[2] not in BESIDE and not _is_hidden(name)]:
+            return [join(source, name) for name in found]
+    raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
-def read_pairs(url: str) -> Iterator[Foreign | Rejected]:
-    """The records of one file, in order. Raises ValueError, in one line, if it is broken, NoColumnError if it lacks a
+def _is_hidden(name: str) -> bool:
+    return any(part[:1] in (".", "_") for part in name.split("/"))
+
+
+def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
+    """The records of one file, in order.
+
+    source: the folder that the file is of, for the names of records and for the split, which is taken from the name of
+    the file or else of a folder. Raises ValueError, in one line, if the file is broken, NoColumnError if it lacks a
     column.
     """
-    name, split = name_of(url), split_in(url)
-    stem = _plain(name).rpartition(".")[0]
+    name = name_in(source or url, url)
+    split = next(filter(None, map(split_in, reversed(name.split("/")))), "")
+    stem = _plain(name_of(url)).rpartition(".")[0]
     known: set[str] = set()
     roles: Mapping[str, str | None] | None = None
     for line, (key, row) in enumerate(_rows(url), 1):
@@ -108,13 +127,15 @@ def _record(
         return json_text(row.get(column)) if column else None
 
     image = cell("image")
-    if isinstance(image, Mapping):  # of Hugging Face, with its bytes
+    named = roles["image"] is not None
+    if isinstance(image, Mapping):  # an embedded one, of Hugging Face
         image = image.get("path")
+        named = image is not None
     own = cell("split")
     texts = [cell("caption"), *filter(None, [cell("sibling")])]
     kept: list[str] = []
     for text in texts:
-        found = clean(Record(name, line, "image" if roles["image"] is None else image, text, own or split))
+        found = clean(Record(name, line, image if named else "image", text, own or split))
         if isinstance(found, Rejected):
             return found
         kept.append(found.text)
@@ -127,7 +148,7 @@ def _record(
         negatives.append((found.text, str(kind or cell("label") or label)))
     if not negatives:
         return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(kept[0]))
-    return Foreign(name, line, None if roles["image"] is None else image, tuple(kept), own, tuple(negatives))
+    return Foreign(name, line, image if named else None, tuple(kept), own, tuple(negatives))
 
 
 def _negatives(value: Any) -> list[tuple[Any, Any]]:
@@ -194,13 +215,20 @@ def _rows(url: str) -> Iterator[tuple[str, Any]]:
             except (ValueError, RecursionError):
                 yield "", line
     else:
-        csv.field_size_limit(1 << 24)
+        yield from (("", row) for row in _delimited(url, "\t" if suffix == ".tsv" else ","))
+
+
+def _delimited(url: str, delimiter: str) -> Iterator[Any]:
+    usual = csv.field_size_limit(1 << 24)  # for lists of negatives; it holds for the whole process
+    try:
         with reading(url, EXPECTED, csv.Error), open_text(url) as file:
-            for row in csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","):
+            for row in csv.DictReader(file, delimiter=delimiter):
                 if row.pop(None, None) is not None:
-                    yield "", "more fields than columns"
+                    yield "more fields than columns"
                 else:
-                    yield "", {str(name).removeprefix("\ufeff").strip(): value for name, value in row.items()}
+                    yield {str(name).removeprefix("\ufeff").strip(): value for name, value in row.items()}
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _json(url: str) -> Iterator[tuple[str, Any]]:
@@ -221,5 +249,7 @@ def _parquet(url: str) -> Iterator[tuple[str, Any]]:
     import pyarrow.parquet as pq
 
     with reading(url, EXPECTED, pa.ArrowException), open_bytes(url) as file:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=1000):
+        parquet = pq.ParquetFile(file)
+        read = [column for field in parquet.schema_arrow for column in without_bytes(field)]
+        for batch in parquet.iter_batches(batch_size=1000, columns=read):
             yield from (("", row) for row in batch.to_pylist())

@@ -14,6 +14,7 @@ MAX_IMAGE = 1000
 MAX_NUMBER = 9999
 MAX_CAPTIONS = 1000  # of an image, which is never split between shards; published data sets have 5 to 250
 EXCERPT = 200
+OWN = object()  # in place of an image's name, where none is known: the record is of an image of its own
 
 _SPACES = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _UNDECODED = re.compile("[\ud800-\udfff]")

@@ -3,6 +3,10 @@
 The columns are those of the options, or those with a usual name (pipelines/readers/columns.py). A caption cell that is
 a list, as in many published Parquet files, holds several captions of its image. Where there is no split column, the
 split is taken from the file's name: `train.csv` -> train.
+
+Of images that are embedded in Parquet (structs of bytes and path, as `datasets` writes them) only the paths are read. A
+row whose image has no path, or a row of a table without a column of images, is of an image of its own, which has the
+row's number as its name; in a source of several files, after the file's name.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.readers import columns, delimited
+from negcap.pipelines.readers.embedded import is_text, nested_columns, without_bytes
 from negcap.pipelines.readers.files import (
     head,
     is_folder,
@@ -29,13 +34,13 @@ from negcap.pipelines.readers.files import (
     split_in,
 )
 from negcap.pipelines.readers.json_stream import MAX_DEPTH, is_deep, json_items, json_text
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
+from negcap.pipelines.readers.record import OWN, ReadOptions, Record, Rejected, excerpt
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 GROUPED = False
-FILES = re.compile(r".+\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
+FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 STATISTICS = re.compile(r"_stats\.json$")  # which img2dataset writes beside its tables
 _BATCH = 4096
 _TYPED = 16  # files whose columns are looked at for types
@@ -88,6 +93,10 @@ def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record
             continue
         if record.split is None:
             record = record._replace(split=named_split)
+        if record.image is OWN:
+            file = match["stem"] if (match := FILES.fullmatch(shown)) else shown
+            before = "" if source == url else file.replace("/", "_") + "-"
+            record = record._replace(image=f"{before}{record.line}")
         yield from captions_of(record)
 
 
@@ -189,15 +198,16 @@ def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]
     with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
-        batches = parquet.iter_batches(batch_size=_BATCH, columns=chosen.names, use_threads=False)
+        read = [name for field in parquet.schema_arrow if field.name in chosen.names for name in without_bytes(field)]
+        batches = parquet.iter_batches(batch_size=_BATCH, columns=read, use_threads=False)
         yield from rows_of(batches, chosen, name_of(url), options.language)
 
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> columns.Columns:
-    """The columns to read of an Arrow table, chosen by `columns.choose`; columns of structs are ignored."""
-    import pyarrow as pa
-
-    return columns.choose([column.name for column in schema if not pa.types.is_struct(column.type)], options, where)
+    """The columns to read of an Arrow table, chosen by `columns.choose`."""
+    nested = nested_columns(schema)
+    plain = [name for name in schema.names if name not in nested.images and name not in nested.unread]
+    return columns.choose(plain, options, where, nested)
 
 
 def rows_of(
@@ -209,12 +219,24 @@ def rows_of(
     """
     line = 0
     for batch in batches:
-        cells = {column: _cells(batch.column(column)) for column in chosen.names}
+        cells = {column: _cells(batch.column(column)) for column in chosen.names if column != chosen.image}
+        if chosen.image is not None:
+            cells[chosen.image] = image_cells(batch.column(chosen.image), chosen.field)
         others = [cells[column] if column else repeat(None) for column in chosen.others]
         kept = zip(*(cells[column] for column in chosen.kept), strict=True) if chosen.kept else repeat(())
         for text, values, *rest in zip(cells[chosen.caption], kept, *others, strict=False):
             line += 1
             yield columns.record_of(chosen, (name, line), text, rest, values, language)
+
+
+def image_cells(column: pa.Array, field: str) -> list[Any]:
+    """The names of images in a column; of structs, those in their `field`, or OWN if an image has none."""
+    import pyarrow.compute as pc
+
+    if not field:
+        return _cells(column)
+    paths = _cells(pc.struct_field(column, field))
+    return [path or (OWN if embedded else None) for path, embedded in zip(paths, column.is_valid(), strict=True)]
 
 
 def _cells(column: Any) -> list[Any]:
@@ -223,9 +245,9 @@ def _cells(column: Any) -> list[Any]:
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if _is_text(column.type):
+    if is_text(column.type):
         return [_decoded(value) for value in column.cast(pa.large_binary()).to_pylist()]
-    if _is_list(column.type) and _is_text(column.type.value_type):
+    if _is_list(column.type) and is_text(column.type.value_type):
         rows = column.cast(pa.large_list(pa.large_binary())).to_pylist()
         return [None if row is None else [_decoded(value) for value in row] for row in rows]
     return column.to_pylist()
@@ -233,12 +255,6 @@ def _cells(column: Any) -> list[Any]:
 
 def _decoded(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "surrogateescape")
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _is_list(kind: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -16,8 +16,8 @@ from negcap.pipelines.engine.manifest import describe
 from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.ingestion.packing import shard_sizes
-from negcap.pipelines.readers.files import content
-from negcap.pipelines.readers.pairs import Foreign, pair_files, read_pairs
+from negcap.pipelines.readers.files import content, name_in
+from negcap.pipelines.readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
 from negcap.pipelines.readers.record import Rejected, image_id
 from negcap.pipelines.readers.remote import check_protocol, naming
 from negcap.pipelines.stages.proposals import judging
@@ -79,11 +79,12 @@ def read_foreign(
     check_protocol(source)
     with naming(source):
         urls = pair_files(source)
-        held = {file["file"]: f"{file['bytes']} bytes, sha256 {file['sha256']}" for file in map(content, urls)}
+        contents = [(name_in(source, url), content(url)) for url in urls]
+        held = {name: f"{file['bytes']} bytes, sha256 {file['sha256']}" for name, file in contents}
     described = {name: value for name, value in describe(config).items() if name != "strict"}
 
     def parts() -> Parts:
-        images, rejected = _read(urls, config)
+        images, rejected = _read(source, urls, config)
         if not images:
             first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
             raise ValueError(f"{source}: must have captions with negatives, has none{first}")
@@ -101,11 +102,11 @@ def read_foreign(
     return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
-def _read(urls: Sequence[str], config: ImportConfig) -> tuple[dict[str, _Image], list[Rejected]]:
+def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[dict[str, _Image], list[Rejected]]:
     """The images by their id, and the records that cannot be kept."""
     images: dict[str, _Image] = {}
     rejected: list[Rejected] = []
-    for record in _records(urls):
+    for record in _records(source, urls):
         bad = record if isinstance(record, Rejected) else _add(images, record, config.limit)
         if bad is not None:
             if config.strict:
@@ -114,10 +115,21 @@ def _read(urls: Sequence[str], config: ImportConfig) -> tuple[dict[str, _Image],
     return images, rejected
 
 
-def _records(urls: Iterable[str]) -> Iterable[Foreign | Rejected]:
+def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
+    """The records of all files; of several, one without captions and negatives is one rejected record.
+
+    Raises NoColumnError if that is true of each.
+    """
+    without: list[NoColumnError] = []
     for url in urls:
-        with naming(url):
-            yield from read_pairs(url)
+        try:
+            with naming(url):
+                yield from read_pairs(url, source)
+        except NoColumnError as error:
+            without.append(error)
+            if len(without) == len(urls):
+                raise without[0] from None
+            yield Rejected(name_in(source, url), 1, "not_a_record", str(error).removeprefix(f"{url}: "), "")
 
 
 def _add(images: dict[str, _Image], record: Foreign, limit: int | None) -> Rejected | None:

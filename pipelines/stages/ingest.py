@@ -183,7 +183,8 @@ def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -
     bad = pa.concat_tables([*map(pa.Table.from_batches, [[block] for block in rejected]), grouped.rejected])
     refused = [Rejected(*list(row.values())[1:]) for row in bad.sort_by("position").to_pylist()]
     if refused and config.strict:
-        raise ValueError(f"record {refused[0].line}: {refused[0].reason}: {refused[0].detail}")
+        first = refused[0]
+        raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
     return captions(in_order(grouped.kept), config.source_name or "table"), refused
 
 

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import negcap
-from negcap import _augmenter, _functions
+from negcap import _augmenter, _captions, _functions
 from negcap.pipelines.cli import main
+from negcap.pipelines.ingestion.config import IngestConfig
 from negcap.pipelines.sample import path
 
 QUIET = ["--scheduler", "synchronous", "--quiet"]
@@ -82,13 +83,37 @@ def test_without_settings_command_and_function_agree_on_a_few_captions(tmp_path:
 
 
 def test_captions_that_cannot_be_kept_are_told() -> None:
-    with pytest.warns(UserWarning, match="no_text 1; the first is number 2"):
+    with pytest.warns(UserWarning, match="no_text 1; the first is that at position 1"):
         made = negcap.negatives(["A dog sleeps on a couch.", "", "A man rides a bicycle."])
     assert set(made["image_id"]) <= {"0", "2"}
     with pytest.raises(ValueError, match="no_text 2"):
         negcap.negatives(["", " "])
     with pytest.raises(ValueError, match="no_text"):
         negcap.negatives(["A dog.", ""], strict=True)
+
+
+PICTURES = {"image": [{"bytes": b"\x89PNG", "path": "a.jpg"}] * 2 + [{"bytes": b"\x89PNG", "path": None}]}
+SAID = ["A dog sleeps on a red couch.", "Two dogs run on grass.", "A man rides a bicycle."]
+
+
+def test_embedded_images_are_known_by_their_paths_and_others_by_their_position(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    table = pa.table({**PICTURES, "text": SAID})
+    features = datasets.Features({"image": datasets.Image(), "text": datasets.Value("string")})
+    for given in (table, table.to_pandas(), datasets.Dataset(table.cast(features.arrow_schema))):
+        with pytest.warns(UserWarning, match="captions without the name of an image: 1; each is taken"):
+            made = _captions.captions_table(_captions.arrow_table(given, IngestConfig()), IngestConfig())
+        assert made["caption_id"].to_pylist() == ["table:a:0", "table:a:1", "table:2:0"]
+    with pytest.warns(UserWarning, match="name of an image"):
+        assert "bytes" not in str(_captions.arrow_table(table, IngestConfig()).schema)
+
+
+def test_a_table_of_captions_alone_is_read_as_a_list_of_them() -> None:
+    alone = pd.DataFrame({"caption": [SAID[0], "", SAID[2]]}, index=[7, 8, 9])
+    with pytest.warns(UserWarning) as told:
+        made = _captions.captions_table(_captions.arrow_table(alone, IngestConfig()), IngestConfig())
+    assert made["caption_id"].to_pylist() == ["table:0:0", "table:2:0"]
+    assert "without the name of an image: 3" in str(told[0].message) and "position 1:" in str(told[1].message)
 
 
 def test_nothing_made_is_told() -> None:
@@ -111,7 +136,13 @@ def test_nothing_made_is_told() -> None:
             pd.DataFrame({"image": [1], "words": ["A dog."]}),
             {},
             ValueError,
-            "no column has a usual name of caption columns",
+            "no column has a usual name of caption columns, give it with caption_column=",
+        ),
+        (
+            pa.table({"photo": [{"url": "a"}], "text": ["A dog."]}),
+            {},
+            ValueError,
+            r"give it with image_column=; found: text; not readable: photo \(a struct without a field path or bytes\)",
         ),
     ],
 )

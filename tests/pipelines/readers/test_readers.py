@@ -313,6 +313,39 @@ def test_a_cell_with_several_captions(tmp_path):
     assert rejected == []
 
 
+def test_embedded_images_are_read_by_their_paths_alone(tmp_path, monkeypatch):
+    images = [{"bytes": b"x" * 1000, "path": "owl.jpg"}, {"bytes": b"x", "path": None}, None]
+    rows = [{"image": image, "meta": {"size": 3}, "text": OWL} for image in images]
+    path = put(tmp_path, {"train-0.parquet": parquet(rows), "test-1.parquet": parquet(rows[:2])})
+    asked, iterate = [], pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: asked.append(k["columns"]) or iterate(*a, **k))
+    for options in ({}, {"image_column": "image"}):
+        records, rejected = read(f"{tmp_path}/train-0.parquet", **options)
+        assert short(records) == [("owl.jpg", "train", OWL), ("2", "train", OWL)]
+        assert [(bad.line, bad.reason) for bad in rejected] == [(3, "no_image")]
+    assert asked == [["image.path", "text"]] * 2
+    both = [record.image for record in read(str(tmp_path))[0]]
+    assert path and both == ["owl.jpg", "test-1-2", "owl.jpg", "train-0-2"]
+    with pytest.raises(ValueError, match=r"found: text, image; not readable: meta \(a struct without a field path"):
+        read(f"{tmp_path}/train-0.parquet", image_column="photo")
+    bare = [{"image": {"bytes": b"x"}, "text": text} for text in (OWL, HEN)]
+    assert short(read(put(tmp_path, {"bare.parquet": parquet(bare)}))[0]) == [("1", "", OWL), ("2", "", HEN)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.json", "a.parquet"])
+def test_a_table_of_captions_alone_has_an_image_for_each_row(name, tmp_path):
+    rows = [{"caption": OWL, "split": "test"}, {"caption": HEN, "split": "val"}]
+    lines = f"caption\n{OWL}\n{HEN}\n"
+    objects = "\n".join(map(json.dumps, rows))
+    contents = {"jsonl": objects, "json": json.dumps(rows), "parquet": parquet(rows)}
+    records, _ = read(put(tmp_path, {name: contents.get(name[2:], lines)}))
+    assert [record.text for record in records] == [OWL, HEN]
+    assert [record.image for record in records] == (["2", "3"] if contents.get(name[2:]) is None else ["1", "2"])
+    other = put(tmp_path, {"b.csv": f"caption,photograph\n{OWL},owl.jpg\n"})
+    with pytest.raises(ValueError, match="no column has a usual name of image columns, .* found: caption, photograph"):
+        read(other)
+
+
 def test_parquet_dictionaries_numbers_and_nulls(tmp_path):
     table = pa.table({
         "image_id": pa.array([5, 6, None]),
