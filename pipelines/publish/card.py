@@ -51,6 +51,16 @@ def distinct_layouts(facts: Facts) -> list[RecordSet]:
     return list(found.values())
 
 
+def meaning(column: Column) -> str:
+    """What a column holds, and where, if no column or key of the file has its name."""
+    if column.property in ("filename", "fullpath"):
+        return f"{column.description}: in the file's name, not in the file"
+    place = column.path + (f"[*].{column.member}" if column.member else "")
+    if column.path and re.findall(r"\w+", place)[-1] != column.name:
+        return f"{column.description}: at {code(place)}"
+    return column.description
+
+
 def write_card(file: Path, facts: Facts) -> None:
     """Write the data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     from jinja2 import Environment, StrictUndefined
@@ -62,7 +72,7 @@ def write_card(file: Path, facts: Facts) -> None:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain, "code": code, "yaml": yaml}
+    environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     head: dict[str, Any] = {**license_fields(facts.config.license), "language": ["en"], "pretty_name": facts.name}
     head |= facts.kind.card_fields(facts.splits_of)

@@ -22,6 +22,8 @@ from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.negclip import neighbours
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.readers import ReadOptions, Record, read
+from negcap.pipelines.readers.pairs import pair_files
+from negcap.pipelines.stages.imports import ImportConfig, _read
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 14, 5
@@ -509,3 +511,64 @@ def test_cards_name_files_that_are_there(format: str, split: tuple[str, ...], to
     beside = {"vse-c": "noun", "aro": ""}.get(format, "")
     assert all((out / name).is_file() or (out / beside / name).is_file() for name in named)
     assert "$" not in use and bool(named) == (format not in UNNAMED)
+    check_columns(out)
+
+
+def check_columns(out: Path) -> None:
+    """Assert that each column that the card of a published folder names is in the files it says, or in their names."""
+    card = (out / "README.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| in `([^`]+)` \| meaning \|\n\|---\|---\|\n((?:\| .*\n)+)", card, re.M)
+    assert tables
+    for pattern, rows_of_table in tables:
+        (file, *_) = sorted(out.glob(pattern)) or [Path(pattern)]
+        named = re.findall(r"^\| `([^`]+)` \| (.*) \|$", rows_of_table, re.M)
+        found = keys_in(file)
+        for name, meaning in named:
+            if "in the file's name, not in the file" in meaning:
+                assert found is None or name not in found, (pattern, name)
+            elif found is not None:  # of text and pictures, a file is one value
+                at = re.search(r": at `(.*)`$", meaning)
+                assert (re.findall(r"\w+", at[1])[-1] if at else name) in found, (pattern, name)
+
+
+def keys_in(file: Path) -> set[str] | None:
+    """The names of the columns of a table, or all keys in JSON; None for a file of another kind."""
+    if file.suffix == ".parquet":
+        return set(pq.read_schema(file).names)
+    if file.suffix in (".csv", ".tsv"):
+        return set(pd.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",", nrows=1).columns)
+    if file.suffix in (".json", ".jsonl") and file.exists():
+        return set(re.findall(r'"([\w-]+)": ', file.read_text(encoding="utf-8")))
+    return None
+
+
+IMPORTED = {"sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "huggingface", "triplet", "cc-neg"}
+
+
+@pytest.mark.parametrize("format", sorted(IMPORTED))
+def test_what_is_published_is_read_by_import(format: str, toy: Toy, tmp_path: Path) -> None:
+    out = published(toy, tmp_path / "out", format, split=(), copy_images=format == "huggingface")
+    images, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
+    first = FORMATS[format].per_caption == 1
+    expected = {
+        (row["split"], row["caption"], row["text"])
+        for row in toy.negatives
+        if not first or row["negative_id"].endswith(":0")
+    }
+    read = {
+        (image.split, caption, text)
+        for image in images.values()
+        for caption, offered in image.captions.items()
+        for _, _, text in offered
+    }
+    assert not rejected and read == expected
+    if format != "triplet":  # its column of images is called anchor
+        assert images.keys() == {row["image_id"] for row in toy.captions}
+
+
+def test_import_leaves_out_files_beside_the_tables_but_not_silently(toy: Toy, tmp_path: Path) -> None:
+    out = published(toy, tmp_path / "out", "sugarcrepe")
+    (out / "notes.csv").write_text("who,what\nme,this\n")
+    images, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
+    assert len(images) == TESTS and [(bad.source, bad.reason) for bad in rejected] == [("notes.csv", "not_a_record")]
+    assert "must have a column for the caption" in rejected[0].detail
