@@ -1,5 +1,5 @@
-"""What the documentation takes from the code when the site is built: every command, the columns of every table, and how
-plausible the negatives of each operator must be.
+"""What the documentation takes from the code: every command when the site is built, and in the pages themselves the
+columns of every table and how plausible the negatives of each operator must be (`make golden` writes them anew).
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ import click
 from negcap.augment.operators import OPERATORS
 from negcap.pipelines.cli import negcap
 from negcap.schemas.markdown import markdown as tables
+from negcap.schemas.markdown import replaced
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put commands, tables and limits where a page has `<!-- commands: … -->`, `<!-- tables -->`, `<!-- limits -->`."""
-    markdown = re.sub(r"<!-- commands: (.+?) -->", lambda match: commands(match[1].split()), markdown)
-    return markdown.replace("<!-- tables -->", tables()).replace("<!-- limits -->", limits())
+    """Put commands where a page has `<!-- commands: … -->`, and write anew what stands between other marks."""
+    return re.sub(r"<!-- commands: (.+?) -->", lambda match: commands(match[1].split()), filled(markdown))
+
+
+def filled(markdown: str) -> str:
+    """A page with what is generated between `<!-- tables -->` and `<!-- /tables -->`, and of `limits` alike."""
+    for name, section in (("tables", tables), ("limits", limits)):
+        if f"<!-- {name} -->" in markdown:
+            markdown = replaced(markdown, f"<!-- {name} -->", f"<!-- /{name} -->", section())
+    return markdown
 
 
 def limits() -> str:

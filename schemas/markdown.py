@@ -50,9 +50,10 @@ TABLES = (
 )
 
 
-def _short(type: pa.DataType) -> str:
+def short(type: pa.DataType) -> str:
+    """The name of a type, structs with the names of their fields alone: `list<struct<start, end, old, new>>`."""
     if pa.types.is_list(type):
-        return f"list<{_short(type.value_type)}>"
+        return f"list<{short(type.value_type)}>"
     if pa.types.is_struct(type):
         return f"struct<{', '.join(child.name for child in type)}>"
     return type.extension_name.removeprefix("arrow.") if isinstance(type, pa.BaseExtensionType) else str(type)
@@ -66,7 +67,7 @@ def markdown() -> str:
         rows = [f"## `{name}`", "", "| column | type | meaning |", "|---|---|---|"]
         for column in table:
             nullable = ", or null" if column.nullable else ""
-            rows.append(f"| `{column.name}` | `{_short(column.type)}` | {description(column)}{nullable} |")
+            rows.append(f"| `{column.name}` | `{short(column.type)}` | {description(column)}{nullable} |")
         parts.append("\n".join(rows))
     return "\n\n".join(parts)
 

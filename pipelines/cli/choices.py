@@ -5,10 +5,11 @@ A new operator, preset, format or model must be added to its list here.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 import click
+
+from negcap.pipelines.engine.bounds import word
 
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),
@@ -66,9 +67,7 @@ class Choice(click.Choice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a valid word; raise UsageError otherwise: `--pick must be one of first, random, was: fist; did …`."""
-        if value in self.choices:
-            return str(value)
-        similar = get_close_matches(str(value), self.choices, 1)
-        hint = f"; did you mean {similar[0]}?" if similar else ""
-        flag = param.opts[0] if param is not None else "value"
-        raise click.UsageError(f"{flag} must be one of {', '.join(self.choices)}, was: {value}{hint}", ctx)
+        try:
+            return word(param.opts[0] if param is not None else "value", str(value), self.choices)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from None

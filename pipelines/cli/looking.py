@@ -14,25 +14,35 @@ from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors
 
 
 @negcap.command()
-@options.run
+@click.argument("run", type=options.PLACE, required=False)
+@click.option("--columns", "table", metavar="TABLE", help="Print the columns of this table instead, with descriptions.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def info(run: Path, as_json: bool) -> None:
+@click.pass_context
+def info(ctx: click.Context, run: Path | None, table: str | None, as_json: bool) -> None:
     """Show the content of a run.
 
     Its tables with rows and sizes, whether each is finished and up to date with its input, and the images, captions,
-    splits, operators, seed, parser and version. Does not check the files themselves: `negcap verify` does.
+    splits, operators, seed, parser and version. Does not check the files themselves: `negcap verify` does. Without RUN,
+    --columns prints what this version of negcap writes.
 
     \b
     Example: negcap info outputs/mine
     """
+    if run is None and table is None:
+        raise click.UsageError("RUN must be given, unless --columns is", ctx)
+    from negcap.pipelines.report.columns import described, print_columns, schema_of
     from negcap.pipelines.report.info import print_info, read_info
 
+    def print_json(value: object) -> None:
+        print(json.dumps(value, indent=1, ensure_ascii=False))
+
     with one_line_errors():
-        held = read_info(run)
-        if as_json:
-            print(json.dumps(held.as_dict(), indent=1, ensure_ascii=False))
-        else:
-            print_info(held, sys.stdout)
+        if table is not None:
+            schema = schema_of(table, run)
+            print_json(described(schema)) if as_json else print_columns(schema, sys.stdout)
+        elif run is not None:
+            held = read_info(run)
+            print_json(held.as_dict()) if as_json else print_info(held, sys.stdout)
 
 
 @negcap.command()

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
+
+
+def word(name: str, value: str, valid: Iterable[str]) -> str:
+    """`value`, if it is a valid word; raises ValueError, which lists these and the most similar one, otherwise."""
+    words = list(valid)
+    if value in words:
+        return value
+    similar = get_close_matches(value, words, 1)
+    hint = f"; did you mean {similar[0]}?" if similar else ""
+    raise ValueError(f"{name} must be one of {', '.join(words)}, was: {value}{hint}")
 
 
 def one_of(config: Any, choices: Mapping[str, Iterable[str]]) -> None:
     """Raise ValueError for a field whose value is not one of its choices (field name -> valid values)."""
     for name, valid in choices.items():
-        if getattr(config, name) not in valid:
-            raise ValueError(f"{name} must be one of {', '.join(valid)}, was: {getattr(config, name)}")
+        word(name, str(getattr(config, name)), valid)
 
 
 def at_least(config: Any, least: int, names: Iterable[str]) -> None:

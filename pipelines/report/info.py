@@ -70,6 +70,14 @@ class RunInfo:
         return {**asdict(self), "run": str(self.run), "bytes": sum(table.bytes for table in self.tables)}
 
 
+def table_names(run: Path) -> list[str]:
+    """The names of the tables of a run, in the order of ORDER. Raises FileNotFoundError when `run` has none."""
+    names = [name for name in storage.names(run) if list_shards(run / name)]
+    if not names:
+        raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
+    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
 def read_info(run: Path) -> RunInfo:
     """Describe a run from its manifests, receipts and a few columns; only the shards of these columns are checked.
 
@@ -78,10 +86,7 @@ def read_info(run: Path) -> RunInfo:
     """
     import pyarrow.compute as pc
 
-    names = [name for name in storage.names(run) if list_shards(run / name)]
-    if not names:
-        raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
-    names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    names = table_names(run)
     manifests = {name: manifest_of(run, name) for name in names}
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
     tables = tuple(_table(run, name, manifests[name], shards[name]) for name in names)

@@ -167,6 +167,24 @@ def test_a_page_can_be_followed(page: Path, folder: Path, request: pytest.Fixtur
         assert without_times(before) == without_times(after)
 
 
+GENERATED = {
+    "reference/tables.md": ("## `negatives`", "| `p_true` | `float` |"),
+    "explanation/plausibility.md": ("| operator | floor |", "| `noun` |"),
+}
+
+
+@pytest.mark.parametrize(("page", "least"), GENERATED.items())
+def test_what_is_generated_stands_in_the_repository(
+    page: str, least: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    text = (FOLDER / page).read_text("utf-8")
+    filled = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["filled"](text)
+    if request.config.getoption("--update-golden"):
+        (FOLDER / page).write_text(filled, "utf-8")
+        return
+    assert text == filled and all(part in text for part in least)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request: pytest.FixtureRequest) -> None:
     picture = FOLDER / "assets" / f"negatives-{theme}.svg"

@@ -65,7 +65,8 @@ def test_every_table_and_column_stands_in_the_reference(site: Path) -> None:
     for table in TABLES:
         section = page.partition(f'id="{table.metadata[b"table"].decode()}"')[2].partition("<h2")[0]
         assert all(f"<code>{column.name}</code>" in section for column in table)
-    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/pages/reference/tables.md").read_text("utf-8"), re.M)
+    overview = (ROOT / "docs/pages/reference/tables.md").read_text("utf-8").partition("<!-- tables -->")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", overview, re.M)
     assert listed == [table.metadata[b"table"].decode() for table in TABLES]
 
 

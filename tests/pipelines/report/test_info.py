@@ -8,6 +8,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.info import read_info, size
+from negcap.schemas.captions import CAPTIONS
 
 
 def rows_of(run: Path, table: str) -> list[dict]:
@@ -59,6 +60,22 @@ def test_the_command_prints_a_table_or_json(sample_run: Path, capsys: pytest.Cap
 def test_a_folder_without_tables_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"negcap: {tmp_path} must be the folder of a run, has no tables\n"
+
+
+def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--columns", "negatives"]) == 0
+    shown = capsys.readouterr().out
+    assert "\np_true  float, or null\n    estimated probability" in shown
+    assert main(["info", str(sample_run), "--columns", "negatives"]) == 0
+    assert capsys.readouterr().out == shown
+    assert main(["info", str(sample_run), "--columns", "captions", "--json"]) == 0
+    assert [one["column"] for one in json.loads(capsys.readouterr().out)] == CAPTIONS.names
+    assert main(["info", str(sample_run), "--columns", "negativs"]) == 2
+    assert "was: negativs; did you mean negatives?" in capsys.readouterr().err
+    assert main(["info", "--columns", "negative"]) == 2
+    assert "embeddings, generated" in capsys.readouterr().err
+    assert main(["info"]) == 2
+    assert capsys.readouterr().err == "negcap info: RUN must be given, unless --columns is\n"
 
 
 @pytest.mark.parametrize(
