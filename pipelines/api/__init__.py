@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from negcap._augmenter import Augmenter
-    from negcap._functions import build, graph, negatives, read
+    from negcap._functions import build, negatives
+    from negcap._graph import graph
+    from negcap._read import read
 
     __version__: str
 
@@ -24,9 +26,9 @@ __all__ = ["Augmenter", "__version__", "build", "graph", "negatives", "read"]
 _MODULES = {
     "Augmenter": "_augmenter",
     "build": "_functions",
-    "graph": "_functions",
+    "graph": "_graph",
     "negatives": "_functions",
-    "read": "_functions",
+    "read": "_read",
 }
 
 

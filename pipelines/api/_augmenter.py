@@ -99,9 +99,14 @@ class Augmenter:
 
         Raises:
             ValueError: `images` and `texts` have different lengths.
+            TypeError: `texts` is a str, or one of them is none.
         """
+        from negcap._captions import check_sentences
         from negcap.pipelines.engine.work import collector_paused
 
+        if isinstance(texts, (str, bytes)):
+            raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
+        check_sentences("texts", texts)
         settings = self._settings if seed is None else replace(self._settings, seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")

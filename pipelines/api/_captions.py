@@ -46,10 +46,15 @@ def arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
             f"was: {type(captions).__name__}"
         )
     sentences = list(captions)
-    wrong = next((value for value in sentences if value is not None and not isinstance(value, str)), None)
-    if wrong is not None:
-        raise TypeError(f"captions must be sentences (str), one was: {wrong!r:.80}")
+    check_sentences("captions", (one for one in sentences if one is not None))
     return pa.table({"image": range(len(sentences)), "caption": pa.array(sentences, pa.string())})
+
+
+def check_sentences(name: str, sentences: Iterable[Any]) -> None:
+    """Raise TypeError unless all of `sentences` are str. name: what they are called in the message."""
+    wrong = next((value for value in sentences if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise TypeError(f"{name} must be sentences (str), one was: {wrong!r:.80}")
 
 
 def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:

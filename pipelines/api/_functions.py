@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def negatives(
     captions: Captions,
     *,
-    operators: str | Sequence[str] = ...,
+    operators: str | Sequence[str] | None = ...,
     lexicon: str | PathLike[str] = ...,
     rejections: Literal[False] = ...,
     **settings: Any,
@@ -30,7 +30,7 @@ def negatives(
 def negatives(
     captions: Captions,
     *,
-    operators: str | Sequence[str] = ...,
+    operators: str | Sequence[str] | None = ...,
     lexicon: str | PathLike[str] = ...,
     rejections: Literal[True],
     **settings: Any,
@@ -40,7 +40,7 @@ def negatives(
 def negatives(
     captions: Captions,
     *,
-    operators: str | Sequence[str] = "vse-c",
+    operators: str | Sequence[str] | None = None,
     lexicon: str | PathLike[str] = "auto",
     rejections: bool = False,
     **settings: Any,
@@ -51,13 +51,14 @@ def negatives(
         captions: a list of sentences, each with an image of its own; or a pandas DataFrame, Arrow table or
             datasets.Dataset with a column of images and one of captions. Captions of the same image are siblings: what
             one of them says is never made a negative of another.
-        operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
+        operators: a preset (`vse-c`, `univse`, `negation`, `all`), an operator's name, or several names; None: `vse-c`.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
             shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
             the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count.
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, spacy_model, cloze, scorer, min_plausibility, max_loss, limit, strict …
+            caption_column, split_column, spacy_model, cloze, scorer, min_plausibility, max_loss, limit, strict …;
+            `preset` is another word for `operators`, of which only one may be given.
 
     Returns:
         A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of
@@ -76,7 +77,7 @@ def negatives(
     from negcap.pipelines.report.no_negatives import explain_no_negatives
     from negcap.pipelines.stages import build as verbs
 
-    options = {**settings, "lexicon": lexicon, "operators": operator_names(operators)}
+    options = {**settings, **_chosen(operators, settings), "lexicon": lexicon}
     verbs.check_options(options)
     config = verbs.configure("ingest", options)
     made = verbs.make_in_memory(captions_table(arrow_table(captions, config), config), options)
@@ -84,8 +85,18 @@ def negatives(
     if frame.empty and not made["positives"].num_rows:
         entries = len(set(made["lexicon"]["entry"].to_pylist()))
         refused = Counter(made["rejections"]["reason"].to_pylist())
-        warnings.warn(explain_no_negatives(made["parses"], entries, refused, options["operators"]), stacklevel=2)
+        asked = verbs.configure("negatives", options).operators
+        warnings.warn(explain_no_negatives(made["parses"], entries, refused, asked), stacklevel=2)
     return (frame, made["rejections"].to_pandas()) if rejections else frame
+
+
+def _chosen(operators: str | Sequence[str] | None, settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The option `operators`, unless the setting `preset` says which. Raises ValueError if both are given."""
+    if settings.get("preset") is None:
+        return {"operators": operator_names("vse-c" if operators is None else operators)}
+    if operators is not None:
+        raise ValueError("preset and operators exclude each other: give one of them")
+    return {}
 
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
@@ -107,7 +118,7 @@ def build(
     captions: str | PathLike[str] | Captions,
     output: str | PathLike[str],
     *,
-    operators: str | Sequence[str] = "vse-c",
+    operators: str | Sequence[str] | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
     overwrite: bool = False,
@@ -155,7 +166,7 @@ def build(
     from negcap.pipelines.stages import build as verbs
 
     run = place(output, "output")
-    options = {**settings, "operators": operator_names(operators)}
+    options = {**settings, **_chosen(operators, settings)}
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
         if isinstance(captions, (str, PathLike)):
@@ -171,85 +182,3 @@ def build(
     for warning in notes:
         warnings.warn(warning, stacklevel=2)
     return run
-
-
-def read(
-    run: str | PathLike[str],
-    table: str = "negatives",
-    *,
-    operator: str | Sequence[str] | None = None,
-    split: str | Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-) -> pd.DataFrame:
-    """Read a table of a run, optionally only the rows of some operators or splits.
-
-    Args:
-        run: the folder of the run.
-        table: the name of the table.
-        operator: an operator or several; None: rows of all operators.
-        split: a split or several; None: rows of all splits.
-        columns: the columns to return; None: all.
-
-    Raises:
-        FileNotFoundError: the run has no such table.
-        ValueError: the table has no such column.
-        DamagedShardError: a shard cannot be read.
-
-    Examples:
-        >>> frame = read(run, "negatives", operator="noun", columns=["caption", "text"])
-        >>> list(frame.columns)
-        ['caption', 'text']
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from negcap.pipelines.engine.places import place
-    from negcap.pipelines.engine.tables import read_table
-
-    wanted = {"operator": operator, "split": split}
-    chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
-    parts = []
-    for part in read_table(place(run, "run"), table):
-        missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]
-        if missing:
-            raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")
-        for name, values in chosen.items():
-            part = part.filter(pc.is_in(part[name], value_set=pa.array(values)))
-        parts.append(part if columns is None else part.select(list(columns)))
-    return pa.concat_tables(parts).to_pandas()
-
-
-class Graph(NamedTuple):
-    """A scene graph in words. Objects with the same name are numbered: `man`, `man (2)`.
-
-    objects: names in text order. attributes: (attribute, object) pairs. relations: (subject, relation, object) triples.
-    """
-
-    objects: tuple[str, ...]
-    attributes: tuple[tuple[str, str], ...]
-    relations: tuple[tuple[str, str, str], ...]
-
-
-def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:
-    """The scene graph of a sentence: objects, (attribute, object) pairs, (subject, relation, object) triples.
-
-    Args:
-        sentence: one English sentence.
-        simple: whether to simplify as UniVSE does in training: one-word names, only the first attribute of an object.
-        spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
-
-    Examples:
-        >>> graph("A man in front of a red car wears a hat").relations
-        (('man', 'in front of', 'car'), ('man', 'wear', 'hat'))
-    """
-    from negcap.augment.language.parse import parse
-    from negcap.augment.scene_graph import scene_graph
-    from negcap.pipelines.report.graph import named
-
-    found = scene_graph(parse([" ".join(sentence.split())], spacy_model)[0], simple)
-    names = named(found)
-    return Graph(
-        tuple(names.values()),
-        tuple((a.value, names[a.object]) for a in found.attributes),
-        tuple((names[r.subject], r.name, names[r.object]) for r in found.relations),
-    )

@@ -215,7 +215,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     known = {"components", "preset"}
     for verb, config in CONFIGS.items():
         known |= {item.name for item in fields(getattr(import_module(f"negcap.pipelines.stages.{verb}"), config))}
-    known -= {"parser"}
+    known -= {"parser", "backoff"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:
         raise TypeError(f"settings must be among {', '.join(sorted(known))}; was: {unknown[0]}")

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import negcap
-from negcap import _augmenter, _captions, _functions
+from negcap import _augmenter, _captions, _functions, _graph, _read
 from negcap.pipelines.cli import main
 from negcap.pipelines.ingestion.config import IngestConfig
 from negcap.pipelines.sample import path
+from tests.pipelines.publish.fixtures import rows, write_run
 
+MODULES = (_functions, _augmenter, _read, _graph)
 QUIET = ["--scheduler", "synchronous", "--quiet"]
 
 
@@ -160,8 +162,42 @@ def test_read_chooses_rows_and_columns(built: Path) -> None:
     assert len(negcap.read(built, "captions", split="test")) < len(negcap.read(built, "captions"))
     with pytest.raises(ValueError, match="captions must have the column operator"):
         negcap.read(built, "captions", operator="noun")
+    with pytest.raises(ValueError, match="operator must be one of noun, .*, was: nouns; did you mean noun?"):
+        negcap.read(built, operator="nouns")
+    with pytest.raises(ValueError, match=r"split must be one of train, test, was: tset; did you mean test\?"):
+        negcap.read(built, split=["train", "tset"])
+    assert negcap.read(built, operator="uniform_noun", split="test").empty  # it exists, but was not asked for
     with pytest.raises(FileNotFoundError, match="has no parsed"):
         negcap.read(built, "parsed")
+
+
+def test_read_knows_captions_without_a_split(tmp_path: Path) -> None:
+    captions, made = rows(images=2, tests=1)
+    run = write_run(tmp_path / "run", *([{**row, "split": ""} for row in some] for some in (captions, made)))
+    assert len(negcap.read(run, split="unsplit")) == len(made) > 0
+    with pytest.raises(ValueError, match="split must be one of unsplit, was: train"):
+        negcap.read(run, split="train")
+
+
+def test_a_preset_is_another_word_for_operators() -> None:
+    made = negcap.negatives(SAID[:1], preset="negation")
+    pd.testing.assert_frame_equal(made, negcap.negatives(SAID[:1], operators="negation"))
+    assert len(made)
+    with pytest.raises(ValueError, match="preset and operators exclude each other"):
+        negcap.negatives(SAID[:1], preset="negation", operators="noun")
+    with pytest.raises(ValueError, match="preset must be one of vse-c, .*, was: every"):
+        negcap.negatives(SAID[:1], preset="every")
+    with pytest.raises(TypeError, match="among (?![^;]*backoff)[^;]*preset[^;]*; was: backoff"):
+        negcap.negatives(SAID[:1], backoff="reference")
+
+
+def test_what_is_no_sentence_is_refused() -> None:
+    with pytest.raises(TypeError, match="texts must be a list of sentences, was: str"):
+        negcap.Augmenter()("A dog runs.")
+    with pytest.raises(TypeError, match="texts must be sentences .*, one was: 5"):
+        negcap.Augmenter()(["A dog runs.", 5])
+    with pytest.raises(TypeError, match="sentence must be a str, was: int"):
+        negcap.graph(5)
 
 
 def test_build_takes_captions_in_memory(built: Path, tmp_path: Path) -> None:
@@ -174,12 +210,12 @@ def test_build_takes_captions_in_memory(built: Path, tmp_path: Path) -> None:
 def test_every_example_of_a_docstring_runs(tmp_path: Path) -> None:
     finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
     names = {"tmp": tmp_path, "negcap": negcap}
-    examples = [example for module in (_functions, _augmenter) for example in finder.find(module) if example.examples]
+    examples = [example for module in MODULES for example in finder.find(module) if example.examples]
     assert {example.name.rpartition(".")[2] for example in examples} == {
         "negatives", "build", "read", "graph", "Augmenter",
     }  # fmt: skip
     for example in sorted(examples, key=lambda example: "read" in example.name):  # read reads what build builds
-        example.globs = {**vars(_functions), **vars(_augmenter), **names}
+        example.globs = {**{name: value for module in MODULES for name, value in vars(module).items()}, **names}
         runner.run(example, clear_globs=False)
         names |= {"run": example.globs.get("run")}
     assert runner.summarize().failed == 0
