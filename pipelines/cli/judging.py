@@ -79,9 +79,15 @@ def import_(source: str, run: Path, report: bool, **given: Any) -> None:
 def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progress: Any) -> dict[str, int]:
     from negcap.pipelines.engine import provenance
     from negcap.pipelines.engine.lock import locked
+    from negcap.pipelines.engine.tables import has_table
     from negcap.pipelines.stages.build import judge_proposals
     from negcap.pipelines.stages.imports import STAGE, ImportConfig, read_foreign
 
+    if has_table(Path(source), "captions"):
+        raise ValueError(
+            f"{source} is a run, must be a set of negatives that others made: "
+            f"negcap blind {source} and negcap audit {source} measure a run"
+        )
     overwrite = given.pop("overwrite")
     own = {name: given.pop(name) for name in ("source_name", "limit", "shard_size", "strict")}
     config = ImportConfig(**options.only_set(own))
@@ -153,7 +159,9 @@ def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[st
     from negcap.pipelines.endpoint.client import Endpoint
     from negcap.pipelines.endpoint.collect import cache_path
     from negcap.pipelines.endpoint.config import EndpointConfig
+    from negcap.pipelines.engine.tables import shards_of
 
+    shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     names = ("temperature", "max_tokens", "extra", "key_variable", "concurrency", "timeout", "attempts")
     own = options.only_set({name: given.pop(name) for name in (*names, "max_requests", "max_total_tokens")})
     url, model, local = given.pop("url"), given.pop("model"), given.pop("local")

@@ -31,7 +31,7 @@ from negcap.pipelines.engine.shards import (
 )
 from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
 from negcap.pipelines.engine.statistics import Measured, measured, with_counts, write_statistics
-from negcap.pipelines.engine.tables import WholeTable, hash_finished, shards_of
+from negcap.pipelines.engine.tables import WholeTable, hash_finished, no_table, shards_of
 from negcap.pipelines.engine.work import (
     Job,
     collector_paused,
@@ -112,8 +112,8 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
         manifest = manifest_of(run, table)
         if manifest is None or not manifest.complete:
             if not list_shards(run / table):
-                state = "which is missing"
-            elif manifest is not None:
+                raise no_table(run, table)
+            if manifest is not None:
                 state = "which is unfinished"
             else:
                 lacking = f"which has no manifest in {RECEIPTS}/{table}"

@@ -17,11 +17,21 @@ from negcap.pipelines.engine.errors import DamagedShardError
 from negcap.pipelines.engine.identity import hash_value
 from negcap.pipelines.engine.manifest import Manifest, manifest_of, receipts
 from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipts, shard_path
+from negcap.pipelines.engine.storage import names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COMMANDS = {"component_vocabulary": "components", "component_exclusions": "components"}  # of stages named otherwise
+COMMANDS = {  # stage or table: the command that makes it
+    **dict.fromkeys(("captions", "rejected_records", "source_columns"), "ingest"),
+    **dict.fromkeys(("components", "component_vocabulary", "component_exclusions"), "components"),
+    **dict.fromkeys(("negatives", "positives", "rejections"), "negatives"),
+    **dict.fromkeys(("features", "features_map", "rejected_images"), "features"),
+    **dict.fromkeys(("generated", "refused_captions"), "caption"),
+    **{name: name for name in ("lexicon", "truth", "balance", "scenes", "counterparts")},
+    **{"parses": "parse", "refined": "refine", "verdicts": "vet", "proposals": "propose", "judged": "import"},
+}
+OF_SOURCES = ("ingest", "features", "caption", "import", "scenes")  # commands that take more than the run
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,15 @@ def has_table(run: Path, name: str) -> bool:
     return bool(list_shards(run / name) or ((run / name).is_dir() and _listed(run, name, manifest_of(run, name))))
 
 
+def no_table(run: Path, name: str) -> FileNotFoundError:
+    """The error for a table that a run lacks: which command makes it, or that the folder is no run at all."""
+    if not run.is_dir() or not any(has_table(run, other) for other in names(run)):
+        return FileNotFoundError(f"{run} must be the folder of a run, has no tables")
+    command = COMMANDS.get(name)
+    given = "" if command in OF_SOURCES else f" {run}"
+    return FileNotFoundError(f"{run} has no {name}" + (f": run negcap {command}{given} first" if command else ""))
+
+
 def shards_of(run: Path, name: str, *, unfinished: bool = False, manifest: Manifest | None = None) -> list[Shard]:
     """The shards of a table in order: exactly those that its manifest lists.
 
@@ -101,7 +120,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False, manifest: Manif
     manifest = manifest or manifest_of(run, name)
     found = list_shards(run / name)
     if not found and (manifest is None or not (run / name).is_dir()):
-        raise FileNotFoundError(f"{run} has no {name}: no shards in {run / name}")
+        raise no_table(run, name)
     if manifest is None or not manifest.complete:
         if not unfinished:
             raise ValueError(f"{run / name} {_unfinished(run / name, manifest)}")

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.tables.columns import UNSPLIT, check_splits, stored_splits
 from negcap.schemas.captions import LANGUAGE
 
 
@@ -59,15 +60,12 @@ class Captions(NamedTuple):
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The indices of the captions in these splits, in ascending order; empty if there are none."""
-        return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(list(splits), pa.string()))))
+        return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(stored_splits(splits), pa.string()))))
 
     def of_split(self, split: str) -> Tensor:
         """The indices of the captions in this split. Raises ValueError, listing the splits, if there are none."""
-        chosen = self.of_splits([split])
-        if not len(chosen):
-            known = ", ".join(repr(name) for name in self.splits.unique().to_pylist())
-            raise ValueError(f"split must be one of {known}, was: {split!r}")
-        return chosen
+        check_splits([split], self.splits.unique().to_pylist(), "captions")
+        return self.of_splits([split])
 
     def for_metrics(self, captions: Tensor) -> Tensor:
         """Those of the captions (n,) that metrics may be computed on, as indices.
@@ -155,7 +153,7 @@ def split_captions(
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
         train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
-    known = ", ".join(repr(name) for name in pc.unique(captions.splits).to_pylist())
+    known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
     if not len(train_rows):
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
     if not len(validation_rows):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.models.captions import Captions
 from negcap.pipelines.models.texts import ComponentLists, SceneGraphs
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
@@ -26,8 +26,6 @@ PARTS = {
 
 def read_whole_table(run: Path, name: str) -> pa.Table:
     """Read all shards of a table that `negcap components` writes. Raises FileNotFoundError if there are none."""
-    if not has_table(run, name):
-        raise FileNotFoundError(f"{run} has no {name}: run negcap components first")
     return pa.concat_tables(read_table(run, name)).combine_chunks()
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.tables import has_table, shards_of
+from negcap.pipelines.engine.tables import has_table, no_table, shards_of
 from negcap.pipelines.models.cache import cache_file, cached_arrays
 from negcap.pipelines.models.device import to_device
 from negcap.schemas.features import TABLE
@@ -46,7 +46,7 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
     shape, hold an image twice or values that are not finite, if it has none of the images, or for a damaged array.
     """
     if not has_table(run, table):
-        raise FileNotFoundError(f"{run} has no {table}: run negcap features first")
+        raise no_table(run, table)
     ids = hashlib.sha256("\n".join(image_ids).encode()).hexdigest()
     identity = [LAYOUT, hash_table(run, table), ids]
     path = cache_file(run, f"{table}-", identity, "npy")

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, blind, most_telling, one_per_caption, with_all
+from negcap.pipelines.quality.bias import (
+    Accuracy,
+    BlindReport,
+    Pair,
+    blind,
+    measure_each,
+    most_telling,
+    one_per_caption,
+    with_all,
+)
+from negcap.pipelines.quality.bias.measure import Measure
 from negcap.pipelines.report.summary import plain_table
 from negcap.pipelines.tables.examples import Example
 
@@ -16,7 +26,6 @@ if TYPE_CHECKING:
 CUES = 3
 LEAST_PAIRS = 100
 REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
-Measure = Callable[[str, Sequence[Pair]], BlindReport]
 
 
 class Finding(NamedTuple):
@@ -88,16 +97,10 @@ def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: 
 
     measure: makes the report of a name and its pairs, like `blind`. Raises ImportError without scikit-learn.
     """
-    reports, unmeasured, few = [], {}, {}
-    for operator, rows in with_all(pairs).items():
-        try:
-            reports.append(measure(operator, rows))
-        except ValueError as error:
-            if len(rows) < LEAST_PAIRS:
-                few[operator] = len(rows)
-            else:
-                unmeasured[operator] = str(error).removeprefix(f"{operator}: ")
-    return Verdict(limit, tuple(reports), unmeasured, few)
+    found = measure_each(with_all(pairs), measure)
+    few = {name: left.pairs for name, left in found.unmeasured.items() if left.pairs < LEAST_PAIRS}
+    unmeasured = {name: left.reason for name, left in found.unmeasured.items() if name not in few}
+    return Verdict(limit, tuple(found.reports.values()), unmeasured, few)
 
 
 def verdict_table(verdict: Verdict) -> Table:

@@ -30,7 +30,7 @@ from negcap.pipelines.publish.output import (
 from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from negcap.pipelines.publish.valse import votes
 from negcap.pipelines.quality.bias import CachedReports, Pair, limit_pairs, read_corpus
-from negcap.pipelines.quality.bias.report import LIMIT
+from negcap.pipelines.quality.bias.measure import LIMIT
 from negcap.pipelines.report.summary import console_of, print_table
 from negcap.pipelines.tables.examples import Draws, select
 from negcap.pipelines.tables.images import Images, abbreviate, read_boxes

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from negcap.augment.plausibility import WORD
 from negcap.augment.recovery.judge import faults
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import has_table, no_table, read_table
 from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.quality.bias import Accuracy, BlindReport, Pair, accuracy, blind, read_corpus
+from negcap.pipelines.quality.bias import ALL, Accuracy, Blindness, BlindReport, Pair, accuracy, blind, read_corpus
 from negcap.pipelines.quality.bias import to_text as to_text_of_blind
-from negcap.pipelines.quality.bias.report import ALL
 from negcap.pipelines.tables.columns import columns_of
 
 LEAST_IMAGES = 10
@@ -75,7 +74,7 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
     Raises FileNotFoundError if the run has no judged proposals.
     """
     if not has_table(run, "judged"):
-        raise FileNotFoundError(f"{run} has no judged: run negcap import or negcap propose first")
+        raise no_table(run, "judged")
     captions: dict[str, str] = {}
     for table in columns_of(run, "captions", ("caption_id", "text")):
         captions |= dict(zip(table["caption_id"].to_pylist(), table["text"].to_pylist(), strict=True))
@@ -140,10 +139,9 @@ def to_text(cards: Sequence[Scorecard]) -> str:
         cells.append("–" if card.plausibility is None else f"{card.plausibility:+.1f}")
         rows.append([card.name, f"{card.pairs:,}", f"{card.images:,}", *cells, f"{card.longer:+.1f}"])
     lines = aligned(rows)
-    measured = [card for card in cards if card.blind is not None]
-    if measured:
-        lines.append("")
-        lines += to_text_of_blind([card.blind for card in measured if card.blind is not None]).splitlines()
+    measured = Blindness({card.name: card.blind for card in cards if card.blind is not None})
+    if measured.reports:
+        lines += ["", *to_text_of_blind(measured).splitlines()]
     for what, counts in (("refused", cards[-1].reasons), ("operators", cards[-1].operators)) if cards else ():
         listed = ", ".join(f"{name} {n:,}" for name, n in counts.items())
         lines += ["", f"{what}: {listed or 'none'}"]

@@ -15,6 +15,7 @@ from negcap.pipelines.engine.stage import Stage, StageResult
 from negcap.pipelines.engine.storage import sha256_file
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.pipelines.models.captioner.config import WritingConfig
+from negcap.pipelines.tables.columns import stored_splits
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
     known = cached_images(captions)
-    splits = config.splits or captioner.config.train_splits
+    splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
     wanted = [n for n, name in enumerate(names) if name in known.rows and known.rows[name][1] in splits]
     if not wanted:

@@ -21,6 +21,7 @@ from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.storage import sha256_file, write_atomically
 from negcap.pipelines.engine.tables import Shard, has_table, read_shard, read_table, shards_of
 from negcap.pipelines.stages.scenes import IMAGES
+from negcap.pipelines.tables.columns import stored_splits
 from negcap.schemas.counterparts import COUNTERPARTS
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _first(table: pa.Table, config: CounterpartsConfig) -> list[dict[str, Any]]:
     found = []
     for row in table.to_pylist():
         key = row["caption_id"], row["operator"]
-        if key in seen or (config.splits and row["split"] not in config.splits):
+        if key in seen or (config.splits and row["split"] not in stored_splits(config.splits)):
             continue
         seen.add(key)
         wanted = not config.operators or row["operator"] in config.operators

@@ -24,7 +24,7 @@ from negcap.pipelines.engine.tables import has_table, shards_of
 from negcap.pipelines.prompts import PROPOSALS as KINDS
 from negcap.pipelines.prompts import Prompt, load
 from negcap.pipelines.stages.proposals import judging
-from negcap.pipelines.tables.columns import UNSPLIT
+from negcap.pipelines.tables.columns import UNSPLIT, check_splits
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.proposals import PROPOSALS
 
@@ -212,10 +212,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def _chosen(rows: Sequence[Row], config: ProposeConfig) -> set[str]:
     """The ids of the captions that are asked about. Raises ValueError for a split without captions."""
-    splits = {row["split"] or UNSPLIT for row in rows}
-    for name in config.splits:
-        if name not in splits:
-            raise ValueError(f"split must be one of {', '.join(sorted(splits))}, was: {name}")
+    check_splits(config.splits, (row["split"] for row in rows), "captions")
     ids = [
         row["caption_id"]
         for row in rows

@@ -21,7 +21,7 @@ from negcap.pipelines.engine.source import Parts, SourceStage, run_source
 from negcap.pipelines.engine.stage import Progress, StageResult
 from negcap.pipelines.engine.tables import shards_of
 from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.tables.columns import columns_of, read_columns
+from negcap.pipelines.tables.columns import check_splits, columns_of, read_columns, stored_splits
 from negcap.pipelines.tables.denials import NEGATION, beside, true_denials
 from negcap.pipelines.tables.verdicts import accepted
 from negcap.schemas.fields import check
@@ -310,7 +310,7 @@ def _in_splits(table: pa.Table, config: RefineConfig) -> pa.Array:
 
     if not config.splits:
         return pa.chunked_array([pa.repeat(pa.scalar(True), table.num_rows)])
-    return pc.is_in(table["split"], pa.array(config.splits))
+    return pc.is_in(table["split"], pa.array(stored_splits(config.splits)))
 
 
 def _operators(run: Path, config: RefineConfig) -> list[str]:
@@ -321,10 +321,10 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
         pairs = table.group_by(["operator", "family"]).aggregate([]).to_pydict()
         made |= {name for name, family in zip(pairs["operator"], pairs["family"], strict=True) if family != POSITIVE}
         splits.update(table["split"].unique().to_pylist())
-    for kind, wanted, known in (("operator", config.operators, made), ("split", config.splits, splits)):
-        for name in wanted:
-            if name not in known:
-                raise ValueError(f"{kind} must be one of {', '.join(map(repr, sorted(known)))}, was: {name!r}")
+    for name in config.operators:
+        if name not in made:
+            raise ValueError(f"operator must be one of {', '.join(map(repr, sorted(made)))}, was: {name!r}")
+    check_splits(config.splits, splits, run / "negatives")
     if not made:
         raise ValueError(f"{run / 'negatives'} has no negatives to refine")
     return sorted(config.operators or made)

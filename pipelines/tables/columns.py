@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.tables import Shard, has_table, shards_of
+from negcap.pipelines.engine.tables import Shard, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,14 +49,28 @@ def check_file_name(what: str, name: str) -> None:
         raise ValueError(f"{what} must be able to name a file, was: {name!r}")
 
 
+def stored_splits(splits: Sequence[str]) -> list[str]:
+    """The values that a column `split` has for these names: "" for `unsplit`, captions without a split."""
+    return [*splits, *([""] if UNSPLIT in splits else [])]
+
+
+def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
+    """Raise ValueError, listing the splits of `where`, for a name that is none of them.
+
+    stored: the values of its column `split`.
+    """
+    there = sorted({value or UNSPLIT for value in stored})
+    for name in wanted:
+        if (name or UNSPLIT) not in there:
+            raise ValueError(f"split must be one of {', '.join(map(repr, there))} in {where}, was: {name!r}")
+
+
 def splits_of(run: Path) -> tuple[str, ...]:
     """The splits of a run's captions in order of first occurrence; captions without a split are in `unsplit`.
 
     Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished or the name of a split cannot
     name a file.
     """
-    if not has_table(run, "captions"):
-        raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
     found: dict[str, None] = {}
     for shard in shards_of(run, "captions"):
         found |= dict.fromkeys(read_columns(shard, ["split"])["split"].unique().to_pylist())
@@ -69,9 +83,6 @@ def operators_of(run: Path, splits: Sequence[str] | None = None, table: str = "n
     Raises FileNotFoundError if the run has no such table, ValueError if it is unfinished or the name of an operator or
     family cannot name a file.
     """
-    verb = f"negcap {'refine' if table == 'refined' else table} {run}"
-    if not has_table(run, table):
-        raise FileNotFoundError(f"{run} has no {table}: run {verb} first")
     found: set[tuple[str, str]] = set()
     for shard in shards_of(run, table):
         columns = read_columns(shard, ["split", "operator", "family"])

@@ -10,7 +10,15 @@ from typing import Any, Literal, NamedTuple
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import Shard, shards_of
-from negcap.pipelines.tables.columns import UNSPLIT, check_file_name, operators_of, read_columns, splits_of
+from negcap.pipelines.tables.columns import (
+    UNSPLIT,
+    check_file_name,
+    check_splits,
+    operators_of,
+    read_columns,
+    splits_of,
+    stored_splits,
+)
 from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
 
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
@@ -203,8 +211,7 @@ class Selection:
 
         from negcap.schemas.negatives import POSITIVE
 
-        splits = ["" if name == UNSPLIT else name for name in self.splits]
-        wanted = pc.field("split").isin([*splits, *self.splits]) & pc.field("operator").isin(self.operators)
+        wanted = pc.field("split").isin(stored_splits(self.splits)) & pc.field("operator").isin(self.operators)
         return wanted & (pc.field("family") != POSITIVE)
 
 
@@ -256,9 +263,7 @@ def select(
     from negcap.schemas.negatives import POSITIVE
 
     there = splits_of(run)
-    for name in splits:
-        if name not in there:
-            raise ValueError(f"split must be one of {', '.join(there)} in {run}, was: {name}")
+    check_splits(splits, there, run)
     wanted = tuple(dict.fromkeys(splits)) or there
     made: dict[str, str] = {}
     if table:

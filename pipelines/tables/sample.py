@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.tables import Shard, has_table, shards_of
-from negcap.pipelines.tables.columns import UNSPLIT
+from negcap.pipelines.engine.tables import Shard, shards_of
+from negcap.pipelines.tables.columns import stored_splits
 from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
     chosen_by = {name: values for name, values in (wanted or {}).items() if values}
-    if not has_table(run, table):
-        verb = "refine" if table == "refined" else "negatives"
-        raise FileNotFoundError(f"{run} has no {table}: run negcap {verb} {run} first")
     shards = shards_of(run, table, unfinished=True)
     counts = [_matching(shard, chosen_by) for shard in shards]
     total = sum(len(rows) for rows in counts)
@@ -59,7 +56,7 @@ def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
     rows: pa.Table = shard.read(tuple(wanted))
     mask = None
     for name, values in wanted.items():
-        stored = ["" if name == "split" and value == UNSPLIT else value for value in values]
+        stored = stored_splits(values) if name == "split" else list(values)
         equal = pc.is_in(rows[name], value_set=pa.array(stored, pa.string()))
         mask = equal if mask is None else pc.and_(mask, equal)
     return pc.indices_nonzero(mask).to_pylist()

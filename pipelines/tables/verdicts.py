@@ -15,8 +15,6 @@ def accepted(run: Path) -> frozenset[str]:
 
     Raises FileNotFoundError if the run has no verdicts.
     """
-    if not has_table(run, "verdicts"):
-        raise FileNotFoundError(f"{run} has no verdicts: run negcap vet {run} first")
     read: set[str] = set()
     refused: set[str] = set()
     for table in read_table(run, "verdicts"):

@@ -17,9 +17,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--top", type=int, default=20, help="most frequent exchanges to print per operator")
     given = parser.parse_args()
-    reports = measure_run(given.run, BlindConfig(given.seed, tuple(given.operator or ()), given.picked or given.pick))
-    print(to_markdown(reports))
-    for report in reports:
+    found = measure_run(given.run, BlindConfig(given.seed, tuple(given.operator or ()), given.picked or given.pick))
+    print(to_markdown(list(found.reports.values())))
+    for report in found.reports.values():
         print(f"\n{report.name}: true {', '.join(f'{g!r} {w:+.1f}' for g, w in report.true_cues)}")
         print(f"{report.name}: false {', '.join(f'{g!r} {w:+.1f}' for g, w in report.false_cues)}")
         print("from -> to: rows (rows of the reverse)")

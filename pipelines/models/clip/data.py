@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.engine.tables import has_table, read_table, shards_of
+from negcap.pipelines.engine.tables import has_table, no_table, read_table, shards_of
 from negcap.pipelines.features.preprocess import open_images
 from negcap.pipelines.models.clip.config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from negcap.pipelines.models.clip.network import Towers
 from negcap.pipelines.models.contrastive import Negatives
 from negcap.pipelines.models.corpus import CONCRETENESS, concreteness
 from negcap.pipelines.models.sampling import build_pool
-from negcap.pipelines.tables.columns import read_columns
+from negcap.pipelines.tables.columns import read_columns, stored_splits
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
@@ -56,7 +56,7 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     """The pairs of some splits. Raises ValueError if there are none, or an image file is missing, naming the first."""
     columns = ["caption_id", "image_id", "image", "split", "language", "text"]
     rows = pa.concat_tables(read_table(config.run, "captions", columns))
-    rows = rows.filter(pc.is_in(rows["split"], pa.array(list(splits), pa.string()))).filter(
+    rows = rows.filter(pc.is_in(rows["split"], pa.array(stored_splits(splits), pa.string()))).filter(
         pc.field("language") == LANGUAGE
     )
     if not len(rows):
@@ -74,7 +74,7 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     caption = {id: at for at, id in enumerate(rows["caption_id"].to_pylist())}
     made = has_table(config.run, "negatives")
     if config.refined and not has_table(config.run, "refined"):
-        raise FileNotFoundError(f"{config.run} has no refined: run negcap refine {config.run} first")
+        raise no_table(config.run, "refined")
     negatives = _negatives(config, caption) if made else None
     table = negatives.to_pydict() if negatives else {name: [] for name in NEGATIVES}
     found = concreteness(negatives) if negatives else np.zeros(0, np.float32)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon.lexicon import default_min_count
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import read_table
 
 NOUNS = ("NN", "NNS")
 
@@ -89,6 +89,4 @@ def direct_relatives(words: Sequence[str]) -> Tensor:
 
 
 def _parses(run: Path) -> Iterator[pa.Table]:
-    if not has_table(run, "parses"):
-        raise FileNotFoundError(f"{run} has no parses: run negcap parse first")
     yield from read_table(run, "parses")

@@ -38,6 +38,7 @@ from negcap.pipelines.models.probe.saliency_figure import choose_shown, draw_sal
 from negcap.pipelines.models.probe.word_tables import FILE, word_tables
 from negcap.pipelines.models.trainer.pictures import photo_files
 from negcap.pipelines.models.vocabulary import SPECIALS, build_vocabulary
+from negcap.pipelines.tables.columns import UNSPLIT
 from negcap.schemas.features import TABLE
 
 Say = Callable[[str], None]
@@ -219,6 +220,6 @@ def captions_of(captions: Captions, features: Features, splits: Sequence[str]) -
     rows = captions.for_metrics(captions.of_splits(splits))
     rows = rows[features.available[captions.image[rows]]]
     if not len(rows):
-        known = ", ".join(captions.splits.unique().to_pylist())
+        known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
         raise ValueError(f"split must have captions of images with features ({known}), was: {', '.join(splits)}")
     return rows

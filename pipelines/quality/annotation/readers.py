@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.aligned import aligned
 from negcap.pipelines.quality.bias import Accuracy
 from negcap.pipelines.quality.bias.accuracy import by_image, with_interval
@@ -46,8 +46,6 @@ def verdicts_of(run: Path) -> list[dict[str, Any]]:
     """The rows of a run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it
     has none.
     """
-    if not has_table(run, "verdicts"):
-        raise FileNotFoundError(f"{run} has no verdicts: run negcap vet {run} first")
     return [row for table in read_table(run, "verdicts") for row in table.to_pylist()]
 
 

@@ -21,6 +21,7 @@ from negcap.pipelines.engine.storage import write_atomically
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
 from negcap.pipelines.report.rows import visible
+from negcap.pipelines.tables.columns import check_splits, stored_splits
 from negcap.pipelines.tables.denials import with_true
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
@@ -105,9 +106,8 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     for name in config.operators:
         if name not in known:
             raise ValueError(f"operator must be one of {', '.join(_values(run, table, 'operator'))}, was: {name}")
-    for split in config.splits:
-        if split not in (splits := _values(run, table, "split")):
-            raise ValueError(f"split must be one of {', '.join(map(repr, splits))}, was: {split!r}")
+    if config.splits:
+        check_splits(config.splits, _values(run, table, "split"), run / table)
     if not drawn:
         _values(run, table, "operator")
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
@@ -124,24 +124,18 @@ def summary(found: Sequence[Item]) -> str:
 
 
 def _only(config: SheetConfig) -> dict[str, Sequence[str]]:
-    wanted = {"operator": config.operators, "split": config.splits}
+    wanted = {"operator": config.operators, "split": stored_splits(config.splits)}
     return {name: values for name, values in wanted.items() if values}
 
 
 def _values(run: Path, table: str, column: str) -> list[str]:
     """The distinct values of a column, sorted. Raises FileNotFoundError with the command that makes the table."""
-    try:
-        return sorted(
-            {value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()}
-        )
-    except FileNotFoundError:
-        verb = "refine" if table == "refined" else "negatives"
-        raise FileNotFoundError(f"{run} has no {table}: run negcap {verb} {run} first") from None
+    return sorted({value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()})
 
 
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and if there are too few, two captions of the same image."""
-    only = {"split": config.splits} if config.splits else {}
+    only = {"split": stored_splits(config.splits)} if config.splits else {}
     paraphrases = {**only, "operator": (PARAPHRASE,)}
     made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, paraphrases))
     positives = [row for rows in made.values() for row in rows][: config.n]

@@ -10,16 +10,18 @@ from negcap.pipelines.engine.provenance import package
 from negcap.pipelines.engine.shards import PARQUET
 from negcap.pipelines.engine.stage import Progress
 from negcap.pipelines.engine.storage import write_atomically
-from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.quality.audit.blindness import Blindness, measure_table
+from negcap.pipelines.engine.tables import has_table, no_table
+from negcap.pipelines.quality.audit.blindness import measure_table
 from negcap.pipelines.quality.audit.config import AuditConfig
 from negcap.pipelines.quality.audit.context import read_context
 from negcap.pipelines.quality.audit.figures import collect
 from negcap.pipelines.quality.audit.page import Content, Samples, page
 from negcap.pipelines.quality.audit.table import to_table
 from negcap.pipelines.quality.audit.words import read_corpus_counts
+from negcap.pipelines.quality.bias import Blindness
 from negcap.pipelines.quality.strata import Sampling, sample_strata
 from negcap.pipelines.report.summary import component_lines, corpus_lines
+from negcap.pipelines.tables.columns import stored_splits
 from negcap.schemas.audit import AUDIT
 
 PAGE, TABLE = "audit.html", "audit.parquet"
@@ -38,7 +40,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     figures = collect(run, config.splits)
     table = "refined" if config.refined else "negatives"
     if table not in figures.made:
-        raise FileNotFoundError(f"{run} has no {table}: run negcap refine {run} first")
+        raise no_table(run, table)
     corpus = read_corpus_counts(run)
     blindness: dict[str, Blindness] = {}
     for name in ("negatives", "refined") if config.blind else ():
@@ -57,7 +59,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
 
 def read_samples(run: Path, table: str, config: AuditConfig) -> Samples:
     """Sample the rows to show: of `table` and of positives by operator, of rejections by operator and reason."""
-    only = {"split": config.splits} if config.splits else {}
+    only = {"split": stored_splits(config.splits)} if config.splits else {}
     some = Sampling(config.n, config.seed, only=only)
     few = Sampling(-(-config.n // REFUSED_SHARE), config.seed, only=only)
     return Samples(

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.stage import Progress
 from negcap.pipelines.quality.audit.config import AuditConfig
-
-if TYPE_CHECKING:
-    from negcap.pipelines.quality.bias import BlindReport
-
-
-@dataclass(frozen=True)
-class Blindness:
-    """Blind reports by operator (`all`: all operators together), and for operators without one, the reason."""
-
-    reports: Mapping[str, BlindReport]
-    unmeasured: Mapping[str, str]
+from negcap.pipelines.quality.bias import (
+    Blindness,
+    BlindReport,
+    CachedReports,
+    Pair,
+    measure_each,
+    read_all,
+    read_corpus,
+    with_all,
+)
+from negcap.pipelines.quality.bias.measure import Unmeasured
 
 
 def measure_table(
@@ -31,18 +29,19 @@ def measure_table(
     order: operators to begin with; the others follow. Operators with too few images are `unmeasured`; without
     scikit-learn, all are.
     """
-    from negcap.pipelines.quality.bias import CachedReports, read_all, read_corpus, with_all
-
     found = read_all(run, table, config.splits, config.seed, limit=config.limit)
-    pairs = {name: found[name] for name in [*(n for n in order if n in found), *(n for n in found if n not in order)]}
+    names = [*(n for n in order if n in found), *(n for n in found if n not in order)]
+    pairs = with_all({name: found[name] for name in names})
     blind = CachedReports(run, config.seed, read_corpus(run), config.limit)
-    reports: dict[str, BlindReport] = {}
-    unmeasured: dict[str, str] = {}
-    with in_progress(progress, f"blind {table}", len(with_all(pairs))):
-        for name, some in with_all(pairs).items():
-            try:
-                reports[name] = blind(name, some)
-            except (ValueError, ImportError) as error:
-                unmeasured[name] = str(error).removeprefix(f"{name}: ")
+
+    def one(name: str, some: Sequence[Pair]) -> BlindReport:
+        try:
+            return blind(name, some)
+        finally:
             progress.advance(len(some))
-    return Blindness(reports, unmeasured)
+
+    with in_progress(progress, f"blind {table}", len(pairs)):
+        try:
+            return measure_each(pairs, one)
+        except ImportError as error:
+            return Blindness({name: Unmeasured(str(error), len(some)) for name, some in pairs.items()})

@@ -166,15 +166,16 @@ def words(found: Sequence[Use]) -> Chart | None:
     return Chart(summary, (), [frame, *lines], dots, labels, width, height)
 
 
-def accuracy(percent: float, low: float, high: float) -> Chart:
+def accuracy(percent: float, low: float, high: float, reversible: bool = True) -> Chart:
     """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line; the dashed line is the publish limit.
 
-    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little.
+    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little. reversible:
+    whether the opposite of the baseline is a baseline, too, so that an interval below 50 tells as much as one above.
     """
     wide, tall = 120, 14
     x = Scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
-    apart = beyond_chance(low, high)
+    apart = max(low - 50, 50 - high) if reversible else low - 50
     kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"
     marks = [
         Line(f"{x(50)},0 {x(50)},{tall}", "frame"),
@@ -185,11 +186,6 @@ def accuracy(percent: float, low: float, high: float) -> Chart:
     return Chart(
         said, [Bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind)], marks, width=wide, height=tall
     )
-
-
-def beyond_chance(low: float, high: float) -> float:
-    """The distance, in percentage points, of an interval (%) from 50; 0 if it contains 50."""
-    return max(low - 50, 50 - high, 0.0)
 
 
 def _frame(y: Scale) -> list[Line]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import has_table, no_table, read_table
 from negcap.pipelines.quality.audit.words import Words, add_words
 from negcap.pipelines.quality.strata import first_draws
+from negcap.pipelines.tables.columns import check_splits, stored_splits
 from negcap.schemas.negatives import POSITIVE
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     """
     captions, images = _captions(run, splits)
     if not has_table(run, "negatives"):
-        raise FileNotFoundError(f"{run} has no negatives: run negcap negatives {run} first")
+        raise no_table(run, "negatives")
     names = [name for name in ("negatives", "refined", "positives") if has_table(run, name)]
     tables = {name: _made(run, name, splits) for name in names}
     covered = sum(
@@ -118,15 +119,13 @@ def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return rows.filter(pc.is_in(rows["split"], pa.array(splits, pa.string()))) if splits else rows
+    return rows.filter(pc.is_in(rows["split"], pa.array(stored_splits(splits), pa.string()))) if splits else rows
 
 
 def _captions(run: Path, splits: Sequence[str]) -> tuple[int, int]:
     """The number of English captions and of their images. All captions of an image are in one shard."""
     import pyarrow.compute as pc
 
-    if not has_table(run, "captions"):
-        raise FileNotFoundError(f"{run} has no captions: run negcap ingest first")
     captions = images = 0
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
@@ -135,9 +134,7 @@ def _captions(run: Path, splits: Sequence[str]) -> tuple[int, int]:
         english = rows.filter(pc.equal(rows["language"], "en"))
         captions += english.num_rows
         images += _distinct(english, "image_id")
-    for split in splits:
-        if split not in seen:
-            raise ValueError(f"split must be one of {', '.join(map(repr, sorted(seen)))} in {run}, was: {split!r}")
+    check_splits(splits, seen, run)
     return captions, images
 
 

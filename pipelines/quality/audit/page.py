@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from negcap.pipelines.quality.audit import charts
-from negcap.pipelines.quality.audit.blindness import Blindness
 from negcap.pipelines.quality.audit.config import AuditConfig
 from negcap.pipelines.quality.audit.context import Context
 from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
 from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
-from negcap.pipelines.quality.bias import ALL
+from negcap.pipelines.quality.bias import ALL, Accuracy, Blindness, BlindReport, most_telling
+from negcap.pipelines.quality.bias.report import FIXED
 from negcap.pipelines.quality.strata import Row, Stratum
 from negcap.pipelines.report.rows import change, pieces, visible
 from negcap.pipelines.report.summary import percent
 from negcap.schemas.negatives import POSITIVE
-
-if TYPE_CHECKING:
-    from negcap.pipelines.quality.bias import BlindReport
 
 TOP = 12
 WORDS = 40
@@ -141,9 +138,10 @@ def page(content: Content) -> str:
         reasons=content.figures.reasons,
         meaning=REASONS,
         shown=content.table,
-        worst=worst(content.blindness.get("refined") or content.blindness.get("negatives")),
+        tiles=[(table, *told) for table, found in content.blindness.items() if (told := most_guessed(found))],
         all=ALL,
         limits=charts.LIMITS,
+        fixed=FIXED,
     )
 
 
@@ -219,14 +217,16 @@ def _refused(content: Content, operator: str) -> tuple[dict[str, Sequence[Row]],
     return {reason: refused[reason] for reason in order if reason in refused}, order
 
 
-def worst(blindness: Blindness | None) -> tuple[str, str, float] | None:
-    """Operator, baseline and accuracy (%) whose interval is furthest from chance; None if nothing was measured."""
-    found = [
-        (charts.beyond_chance(value.low, value.high), abs(value.percent - 50), name, baseline, value.percent)
-        for name, report in (blindness.reports.items() if blindness else ())
-        for baseline, value in report.baselines.items()
-    ]
-    return max(found)[2:] if found else None
+def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
+    """The operator that is guessed best, by which baseline, and how often; None if nothing was measured.
+
+    As `publish` decides: by the lower bound of the 95 % interval (see `most_telling`).
+    """
+    found = [(name, *most_telling(report)) for name, report in blindness.reports.items()]
+    if not found:
+        return None
+    name, baseline, accuracy, turned = max(found, key=lambda one: (one[2].low, one[2].percent))
+    return name, f"{baseline}, reversed" if turned else baseline, accuracy
 
 
 def spoken(reason: Any) -> str:

@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.quality.audit.blindness import Blindness
 from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
 from negcap.pipelines.quality.audit.words import Word, exchanges, uses
+from negcap.pipelines.quality.bias import Blindness, BlindReport
 from negcap.schemas.audit import AUDIT
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from negcap.pipelines.quality.bias import BlindReport
 
 EXCHANGES = 100
 

@@ -7,6 +7,15 @@ tested on images that they were not trained on. Needs the `quality` extra. `meas
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
 from negcap.pipelines.quality.bias.cache import CachedReports
+from negcap.pipelines.quality.bias.measure import (
+    ALL,
+    BlindConfig,
+    Blindness,
+    measure,
+    measure_each,
+    measure_run,
+    with_all,
+)
 from negcap.pipelines.quality.bias.pairs import (
     Pair,
     Pick,
@@ -17,16 +26,12 @@ from negcap.pipelines.quality.bias.pairs import (
     read_corpus,
 )
 from negcap.pipelines.quality.bias.report import (
-    ALL,
-    BlindConfig,
     BlindReport,
     Cue,
     blind,
-    measure,
-    measure_run,
+    check_libraries,
     most_telling,
     ngram_regression,
-    with_all,
 )
 from negcap.pipelines.quality.bias.rules import format_faults, format_rule, shorter
 from negcap.pipelines.quality.bias.table import to_json, to_markdown, to_text
@@ -36,16 +41,19 @@ __all__ = [
     "Accuracy",
     "BlindConfig",
     "BlindReport",
-    "Cue",
+    "Blindness",
     "CachedReports",
+    "Cue",
     "Pair",
     "Pick",
     "accuracy",
     "blind",
     "by_image",
+    "check_libraries",
     "format_faults",
     "format_rule",
     "measure",
+    "measure_each",
     "measure_run",
     "most_telling",
     "ngram_regression",

@@ -45,7 +45,7 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
     """
     names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
     if len(names) < count:
-        raise ValueError(f"images must be >= {count} for {count} folds, were: {len(names)}")
+        raise ValueError(f"too few images: {len(names)}, needs {count}")
     return np.random.default_rng(seed).permutation(np.arange(len(names)) % count)[number]
 
 

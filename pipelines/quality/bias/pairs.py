@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar, get_args
 
 from negcap.augment.rng import record_rng
 from negcap.pipelines.engine.tables import has_table, shards_of
-from negcap.pipelines.tables.columns import read_columns
+from negcap.pipelines.tables.columns import check_splits, read_columns, stored_splits
 from negcap.pipelines.tables.denials import NEGATION, beside, true_denials
 from negcap.pipelines.tables.examples import Pick
 
@@ -67,6 +67,7 @@ def read_all(
 
     made: dict[str, list[Pair]] = {}
     seen: set[str] = set()
+    wanted = stored_splits(splits)
     denials = true_denials(run)
     for shard in shards_of(run, table):
         rows = read_columns(shard, COLUMNS, ("replaced",))
@@ -77,7 +78,7 @@ def read_all(
         for negative_id, operator, family, true, text, image, split, replaced in zip(
             *(columns[name] for name in (*COLUMNS, "replaced")), strict=True
         ):
-            if family == POSITIVE or (splits and split not in splits):
+            if family == POSITIVE or (wanted and split not in wanted):
                 continue
             if operator == NEGATION and denied is not None:
                 denial = beside(denied, negative_id.rpartition("#")[0], replaced, true)
@@ -90,10 +91,7 @@ def read_all(
             found += one_per_caption(some, seed, pick)
             if limit is not None and len(found) > 2 * limit:
                 made[operator] = limit_pairs(found, limit, seed)
-    for split in splits:
-        if split not in seen:
-            known = ", ".join(repr(name) for name in sorted(seen))
-            raise ValueError(f"split must be one of {known} in {run / table}, was: {split!r}")
+    check_splits(splits, seen, run / table)
     if limit is not None:
         made = {operator: limit_pairs(some, limit, seed) for operator, some in made.items()}
     return {operator: made[operator] for operator in sorted(made)}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
-from negcap.pipelines.quality.bias.pairs import Pair, Pick, limit_pairs, read_all, read_corpus
+from negcap.pipelines.quality.bias.pairs import Pair
 from negcap.pipelines.quality.bias.rules import format_rule, shorter
-from negcap.pipelines.tables.columns import operators_of
 
 if TYPE_CHECKING:
     from negcap.pipelines.quality.bias.learned import Features
     from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, Texts
 
-ALL = "all"
 CUES = 15
 SIGNIFICANT = 2.0
-LIMIT = 100_000
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
 FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
 Weighted = tuple[str, float]
@@ -130,62 +126,6 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
         by_image(read.tolist(), images),
         _words(single, vocabulary),
     )
-
-
-def measure(
-    pairs: Mapping[str, Sequence[Pair]], seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT
-) -> dict[str, BlindReport]:
-    """Measure the blind baselines on every operator's pairs, and if there are several operators, on all together as
-    `all`.
-
-    corpus: (text, image_id) of true captions for the language model. limit: most pairs per report; if there are more,
-    those of random images. Raises ValueError for too few pairs or images, ImportError if scikit-learn is missing.
-    """
-    return {name: blind(name, limit_pairs(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
-
-
-def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
-    """The pairs by operator, and if there are several operators, also those of all together under the key `all`."""
-    together = {ALL: [pair for some in pairs.values() for pair in some]} if len(pairs) > 1 else {}
-    return {**pairs, **together}
-
-
-@dataclass(frozen=True)
-class BlindConfig:
-    """Which negatives of a run are measured.
-
-    operators, splits: only these, all if empty; table: "negatives" or "refined"; pick: the first draw of each caption
-    ("first") or a random one ("random"); limit: most pairs per operator, those of random images; together: also report
-    on all operators together.
-    """
-
-    seed: int = 0
-    operators: tuple[str, ...] = ()
-    pick: Pick = "first"
-    table: str = "negatives"
-    splits: tuple[str, ...] = ()
-    limit: int = LIMIT
-    together: bool = False
-
-
-def measure_run(run: Path, config: BlindConfig | None = None) -> list[BlindReport]:
-    """Measure the blind baselines on a run's negatives: one report per operator.
-
-    config: None for the defaults. Raises FileNotFoundError if the run lacks the table, ValueError for an operator or
-    split without rows or with too few, ImportError if scikit-learn is missing.
-    """
-    config = config or BlindConfig()
-    table, splits, operators = config.table, config.splits, config.operators
-    pairs = read_all(run, table, splits, config.seed, config.pick, config.limit)
-    for name in operators:
-        if name not in pairs:
-            made = ", ".join(pairs or operators_of(run, table=table))
-            raise ValueError(f"operator must be one of {made} in {run / table}, was: {name}")
-    if not pairs:
-        raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
-    wanted = {name: pairs[name] for name in operators or pairs}
-    reports = measure(wanted, config.seed, read_corpus(run), config.limit)
-    return [report for name, report in reports.items() if config.together or name in wanted]
 
 
 def check_libraries() -> None:

@@ -164,13 +164,15 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
             "concreteness must be a file, was:",
         ),
         (["build", "{tmp}/bad.json", "--output", "{tmp}/out"], "bad.json"),
-        (["parse", "{tmp}/out"], "parse needs {tmp}/out/captions, which is missing"),
-        (["components", "{tmp}/out"], "components needs {tmp}/out/parses, which is missing"),
+        (["parse", "{tmp}/out"], "must be the folder of a run, has no tables"),
+        (["components", "{tmp}/out"], "must be the folder of a run, has no tables"),
         (["components", "{tmp}/out", "--min-count", "-1"], "min_count must be >= 1, was: -1"),
         (["graph", "A dog.", "--spacy-model", "en_none"], "spacy model must be an installed"),
-        (["negatives", "{tmp}/out"], "negatives needs {tmp}/out/parses, which is missing"),
+        (["negatives", "{tmp}/out"], "must be the folder of a run, has no tables"),
         (["verify", "{tmp}/out"], "must be the folder of a run, has no tables"),
-        (["show", "{tmp}/out"], "has no negatives: run negcap negatives"),
+        (["show", "{tmp}/out"], "must be the folder of a run, has no tables"),
+        (["blind", "{tmp}/out"], "must be the folder of a run, has no tables"),
+        (["vet", "{tmp}/out", "--url", "http://localhost:1", "--model", "x"], "must be the folder of a run, has no t"),
         (["show", "{tmp}/out", "--n", "0"], "n must be >= 1, was: 0"),
     ],
 )
@@ -493,6 +495,44 @@ def test_show_selects_and_prints_json(sample_run: Path, capsys: pytest.CaptureFi
     assert {row["operator"] for row in rows("--operator", "paraphrase")} == {"paraphrase"}
     assert len(rows("--split", "unsplit", "--n", 3)) == 3
     assert {row["reason"] for row in rows("--reason", "dangling_pronoun")} == {"dangling_pronoun"}
+
+
+def test_captions_without_a_split_are_the_split_unsplit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from negcap.pipelines.quality.annotation.sheet import SheetConfig, items
+    from negcap.pipelines.quality.audit.figures import collect
+    from negcap.pipelines.quality.bias import read_all
+
+    assert read_all(run, splits=("unsplit",)) == read_all(run)
+    assert collect(run, ("unsplit",)) == collect(run)
+    assert items(run, SheetConfig(n=3, splits=("unsplit",))) == items(run, SheetConfig(n=3))
+    here = ["--operator", "preposition", "--rounds", "1", "--scheduler", "synchronous", "--quiet"]
+    assert main(["refine", str(run), "--split", "unsplit", *here]) == 0 and rows_of(run, "refined")
+    capsys.readouterr()
+    for verb in (["blind"], ["audit"], ["sheet", "--output", str(run / "sheet.csv")], ["refine", *here]):
+        assert main([verb[0], str(run), *verb[1:], "--split", "val"]) == 2
+        assert re.search("split must be one of 'unsplit' in .*, was: 'val'", capsys.readouterr().err)
+
+
+def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
+    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample_run / "captions", tmp_path / "captions")
+    shutil.copytree(sample_run / "_receipts" / "captions", tmp_path / "_receipts" / "captions")
+    for arguments, lacking, command in [
+        (["show"], "negatives", f"negatives {tmp_path}"),
+        (["show", "--operator", "paraphrase"], "positives", f"negatives {tmp_path}"),
+        (["lexicon"], "parses", f"parse {tmp_path}"),
+        (["refine", "--vetted"], "negatives", f"negatives {tmp_path}"),
+        (["train", "--output", str(tmp_path / "m"), "--model", "vse"], "features", "features"),
+    ]:
+        assert main([arguments[0], str(tmp_path), *arguments[1:]]) == 2
+        assert capsys.readouterr().err == f"negcap: {tmp_path} has no {lacking}: run negcap {command} first\n"
+
+
+def test_a_run_is_no_set_of_others(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("judge-pairs", sample_run) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"negcap blind {sample_run} and negcap audit {sample_run}" in said
 
 
 def test_show_names_what_there_is_none_of(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

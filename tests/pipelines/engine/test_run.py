@@ -220,7 +220,7 @@ def test_another_input_is_refused_and_leaves_no_stale_shards(run: Path) -> None:
 
 
 def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="count needs .*captions, which is missing: run its stage first"):
+    with pytest.raises(FileNotFoundError, match="nowhere must be the folder of a run, has no tables"):
         run_toys(tmp_path / "nowhere", scheduler="synchronous")
     assert not (tmp_path / "nowhere").exists()
     manifest = manifest_path(run / "captions")

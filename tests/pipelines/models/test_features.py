@@ -53,7 +53,7 @@ def test_features_of_two_backbones_are_an_error(tmp_path: Path) -> None:
     write_features(tmp_path, ["b"], np.ones((1, 4), np.float32), index=1)
     with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
         read_features(tmp_path, ["a", "b"])
-    with pytest.raises(FileNotFoundError, match="has no features: run negcap features first"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
         read_features(tmp_path / "none", ["a"])
 
 

@@ -130,7 +130,7 @@ def test_what_cannot_be_measured_is_refused_unless_it_is_little() -> None:
     assert verdict.refused == [] and verdict.doubtful == {"noun": 1}
     verdict = judge_negatives({"noun": [Pair(f"A dog {i}.", f"A cat {i}.", "1") for i in range(LEAST_PAIRS)]}, 60)
     assert verdict.refused == ["noun"] and verdict.doubtful == {}
-    assert verdict.unmeasured == {"noun": "images must be >= 5 for 5 folds, were: 1"}
+    assert verdict.unmeasured == {"noun": "too few images: 1, needs 5"}
 
 
 # the measure is kept

@@ -239,7 +239,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
     [
         (["--format", "sugar"], "format must be one of sugarcrepe, sugarcrepe++, aro"),
         (["--license", " "], "license must be given"),
-        (["--split", "dev"], "split must be one of train, test in"),
+        (["--split", "dev"], "split must be one of 'test', 'train' in"),
         (["--operators", "verb"], "operator verb has no negatives in"),
         (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
         (["--pick", "last"], "pick must be one of first, random, was: last"),
@@ -284,7 +284,7 @@ def test_a_missing_column_is_named(table: str, column: str, run: Path, tmp_path:
 
 
 def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="has no captions: run negcap ingest first"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
         published(tmp_path / "none", tmp_path / "out")
     shutil.rmtree(run / "negatives")
     with pytest.raises(FileNotFoundError, match="has no negatives: run negcap negatives"):

@@ -164,7 +164,7 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(tmp_path: Path) -> None:
         (["--votes", "0"], "votes must be >= 1, was: 0"),
         (["--operator", "nouns"], "was: nouns; did you mean noun?"),
         (["--operator", "verb"], "operator must be one of noun, numeral, was: verb"),
-        (["--split", "val"], "split must be one of 'test', 'train', was: 'val'"),
+        (["--split", "val"], "split must be one of 'test', 'train' in {run}/negatives, was: 'val'"),
         (["--refined"], "has no refined: run negcap refine {run} first"),
         (["--key", "{tmp}/sheet.csv"], "key must be another file than the sheet"),
     ],

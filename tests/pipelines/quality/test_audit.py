@@ -20,6 +20,7 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
 from negcap.pipelines.quality.audit.words import Use, exchanges, uses
 from negcap.pipelines.quality.audit.words import Words as Counted
+from negcap.pipelines.quality.bias import Blindness, BlindReport, accuracy
 from negcap.schemas.audit import AUDIT, MEASURES
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import REASONS
@@ -172,8 +173,8 @@ def test_the_blind_figures_are_those_of_blind(sample: tuple[str, pa.Table], samp
     from negcap.pipelines.quality.bias import BlindConfig, measure_run
 
     _, table = sample
-    reports = measure_run(sample_run, BlindConfig(operators=("noun", "preposition")))
-    for report in reports:
+    reports = measure_run(sample_run, BlindConfig(operators=("noun", "preposition"))).reports
+    for report in reports.values():
         mine = values(table, table="negatives", operator=report.name, measure="blind")
         assert mine == {(report.name, name): value.percent for name, value in report.baselines.items()}
         words = values(table, table="negatives", operator=report.name, measure="word_true")
@@ -385,6 +386,9 @@ def test_refined_rows_are_set_beside_all(sample_run: Path, tmp_path: Path) -> No
     assert values(table, table="refined", measure="covered") == {("noun", ""): len(kept)}
     assert ("noun", "n-gram regression") in values(table, table="refined", measure="blind")
     assert "What negcap refine kept" in html
+    tiles = re.findall(r"<dt>(Guessed most[^<]*)</dt><dd>[0-9.]+ %<small>(\w+), ", html)
+    assert [label for label, _ in tiles] == ["Guessed most without images", "Guessed most without images, refined"]
+    assert tiles[1][1] == "noun" != tiles[0][1]
     html, _ = audited(run, tmp_path / "refined", refined=True, n=500)
     assert set(Page(html).shown["made"]) == pairs(run, "refined") != pairs(run, "negatives")
 
@@ -435,7 +439,7 @@ def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_too_few_images_are_told(tmp_path: Path) -> None:
     html, _ = audited(write_run(tmp_path / "run", *rows(4, 1)), tmp_path / "audit")
-    assert "noun: not measured, images must be &gt;= 5 for 5 folds, were: 4." in html
+    assert "noun: not measured, too few images: 4, needs 5." in html
 
 
 @pytest.mark.parametrize(
@@ -461,7 +465,7 @@ def test_bad_runs_are_one_line_and_leave_nothing(tmp_path: Path, capsys: pytest.
         assert shown.out == "" and shown.err.count("\n") == 1
         return shown.err
 
-    assert f"{tmp_path / 'none'} has no captions: run negcap ingest first" in said(str(tmp_path / "none"))
+    assert f"{tmp_path / 'none'} must be the folder of a run, has no tables" in said(str(tmp_path / "none"))
     assert f"has no refined: run negcap refine {run} first" in said(str(run), "--refined")
     assert "n must be >= 1" in said(str(run), "--n", "0")
     (tmp_path / "file").write_text("")
@@ -500,6 +504,17 @@ def test_a_change_of_length_beyond_the_ends_is_collected_there() -> None:
     assert chart.summary.endswith("shorter than their caption 12.5 %, as long 25.0 %, longer 62.5 %")
     heights = [bar.height for bar in chart.bars]
     assert heights[0] == heights[-1] == pytest.approx(heights[charts.SPAN] / 2, abs=0.1)
+
+
+def test_an_accuracy_below_chance_is_a_headline_only_of_what_is_not_trained() -> None:
+    chance, low = accuracy(30, 60), accuracy(10, 60)
+    baselines = dict.fromkeys(("format_rule", "shorter", "ngrams", "odds", "language_model"), chance)
+    told = {"true_cues": (), "false_cues": ()}
+    reports = {name: BlindReport(name, **{**baselines, name: low}, **told) for name in ("odds", "shorter")}
+    assert page.most_guessed(Blindness({"odds": reports["odds"]}))[2] == chance
+    name, baseline, found = page.most_guessed(Blindness(reports))
+    assert (name, baseline, found.percent) == ("shorter", "shorter is true, reversed", pytest.approx(100 - low.percent))
+    assert charts.accuracy(low.percent, low.low, low.high, reversible=False).bars[0].kind == "good"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The parts of the blind baselines: n-gram differences, the language model, word odds, clustered intervals."""
 
 import json
+import re
 from collections import Counter
 from random import Random
 
@@ -10,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.bias import (
+    Blindness,
     Pair,
     accuracy,
+    blind,
     by_image,
     limit_pairs,
     measure,
+    measure_each,
     of_random_images,
     read_corpus,
     to_json,
@@ -154,9 +158,28 @@ def test_operators_are_measured_apart_and_together() -> None:
     assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
     assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
     assert list(measure({"noun": pairs("")})) == ["noun"]
-    said = to_text(list(reports.values()))
+    said = to_text(Blindness(reports))
     assert "zebra 0:60" in said and "language model" in said
-    assert json.loads(to_json(list(reports.values())))["verb"]["odds"]["percent"] == 100
+    assert json.loads(to_json(Blindness(reports)))["verb"]["odds"]["percent"] == 100
+
+
+def test_too_few_images_of_an_operator_leave_the_others_measured() -> None:
+    found = measure_each({"noun": pairs(" zebra"), "shuffle": pairs("")[:2]}, blind)
+    assert list(found.reports) == ["noun"] and found.unmeasured == {"shuffle": ("too few images: 2, needs 5", 2)}
+    lines = to_text(found).splitlines()
+    assert lines[2].split() == ["shuffle", "2", *"–" * 5]
+    assert "shuffle: not measured, too few images: 2, needs 5" in lines
+    assert json.loads(to_json(found))["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
+
+
+def test_ngrams_are_named_where_they_tell_above_chance_on_short_lines() -> None:
+    told, chance = (blind(name, pairs(cue)) for name, cue in (("told", " zebra"), ("chance", "")))
+    assert chance.ngrams.low < 50 < told.ngrams.low and chance.true_cues
+    said = to_text(Blindness({"told": told, "chance": chance}))
+    assert "told: n-grams that speak for the false text: 'zebra" in said
+    assert "chance: n-grams that speak for either text: none, the regression is not above chance" in said
+    assert not re.search("chance: .*[+-][0-9]", said) and max(map(len, said.splitlines()[4:])) <= 100
+    assert len(re.findall("'[^']+' [+-][0-9.]+(?:,|$)", said, re.M)) == len(told.true_cues + told.false_cues)
 
 
 def test_a_corpus_trains_the_language_model() -> None:

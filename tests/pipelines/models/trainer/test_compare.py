@@ -180,7 +180,7 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
     [
         (["--variants", "vse,clip"], "variants must be vse, .*, was: clip"),
         (["--seeds", "0"], "seeds must be >= 1, was: 0"),
-        (["--split", "dev"], "split must be one of 'train', 'test', was: 'dev'"),
+        (["--split", "dev"], "split must be one of 'test', 'train' in captions, was: 'dev'"),
         (["--variants", "vse-c+relation", "--negative-operators", "noun"], "negative_families must have negatives"),
     ],
 )

@@ -221,7 +221,7 @@ def test_images_without_captions_or_features_are_left_out(model: Path, world: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "tset"], "negcap: split must be one of 'train', 'test', was: 'tset'"),
+        (["--split", "tset"], "negcap: split must be one of 'test', 'train' in captions, was: 'tset'"),
         (["--per-family", "0"], "negcap: per_family must be >= 1, was: 0"),
         (["--device", "tpu"], "negcap evaluate: --device must be one of auto, cpu, cuda, was: tpu; did you mean cpu?"),
     ],
