@@ -22,7 +22,7 @@ def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **cha
         "text": "A horse runs.",
         "edits": [edit],
         "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01", "replacement_synset": None,
-        "p_true": None, "plausibility": None, "concreteness": None,
+        "p_true": None, "plausibility": None, "context_loss": None, "concreteness": None,
         "reason": "unchanged",
     }  # fmt: skip
     return {**values, **changes}
@@ -70,7 +70,7 @@ def test_a_sample_of_one_reason(run: Path) -> None:
         sample(run, "rejections", 5, wanted={"operator": ["noun"], "reason": ["same_quantity"]})
     with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
         sample(run, n=0)
-    with pytest.raises(FileNotFoundError, match="has no negatives"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a run"):
         sample(run / "nowhere")
 
 

@@ -253,7 +253,7 @@ def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([*given, *small, "--margin", "0.1", "--quiet"]) == 2
     assert "margin was 0.2, is now 0.1" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
-    assert "has no captions" in capsys.readouterr().err
+    assert "must be the folder of a run, has no tables" in capsys.readouterr().err
     assert not (tmp_path / "n").exists()
 
 
