@@ -190,6 +190,7 @@ def test_a_run_has_a_report_an_operator(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="operator must be one of noun, numeral in .*, was: verb"):
         measure_run(run, BlindConfig(operators=("verb",)))
     with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
+        measure_run(tmp_path / "nowhere")
 
 
 def test_too_few_images_name_the_operator(tmp_path: Path) -> None:
