@@ -241,6 +241,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     Example: negcap publish outputs/mine --format sugarcrepe --output published --license CC-BY-4.0 --split test
     """
     from negcap.pipelines.publish.config import PublishConfig
+    from negcap.pipelines.publish.formats import format_named
     from negcap.pipelines.publish.publish import RefusedError, print_refusal
     from negcap.pipelines.publish.publish import publish as write
 
@@ -252,5 +253,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
             print_refusal(refused, sys.stdout)
             return CHECK_FAILED
     if not quiet:
-        print(f"{len(written):,} files in {output}", file=sys.stderr)
+        unit = "pairs" if format_named(given["format"]).negatives else "captions"
+        splits = ", ".join(f"{split} {number:,} {unit}" for split, number in written.splits.items())
+        print(f"{len(written.files):,} files in {output}: {splits}", file=sys.stderr)
     return 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 LINE_SECONDS = 5
+RATED_SECONDS = 1  # what takes less has no rate: the time is mostly that of starting
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Timing:
 
     @property
     def rate(self) -> float:
-        """Captions (or other units) per second; 0 when nothing had to be done."""
-        return self.captions / self.seconds if self.seconds else 0.0
+        """Captions (or other units) per second; 0 of what took less than a second."""
+        return self.captions / self.seconds if self.seconds >= RATED_SECONDS else 0.0
 
 
 def report(quiet: bool = False, stream: TextIO | None = None) -> Silent:
@@ -92,12 +93,15 @@ class Silent:
 
 
 def line(timing: Timing) -> str:
-    """A finished stage in one line: `parse: 5,000 captions in 2.1 s (2,381/s)`, or `parse: up to date`."""
+    """A finished stage in one line: `parse: 5,000 captions in 2.1 s (2,381/s)`, or `parse: up to date`.
+
+    What took less than a second has no rate.
+    """
     if not timing.shards:
         return f"{timing.stage}: up to date"
     reused = f", {timing.reused:,} shards were up to date" if timing.reused else ""
-    what = f"{timing.captions:,} {timing.unit} in {timing.seconds:.1f} s ({timing.rate:,.0f}/s)"
-    return f"{timing.stage}: {what}{reused}"
+    rate = f" ({timing.rate:,.0f}/s)" if timing.rate else ""
+    return f"{timing.stage}: {timing.captions:,} {timing.unit} in {timing.seconds:.1f} s{rate}{reused}"
 
 
 class Lines(Silent):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from negcap.augment.operators import UNCHECKED
 from negcap.pipelines.engine.tables import shards_of
@@ -77,8 +77,17 @@ class Survey:
     missing: dict[str, str]
 
 
-def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> list[str]:
-    """Write a run's captions and negatives to the folder `output` in a format; returns the paths written, relative.
+class Published(NamedTuple):
+    """What was written: the paths of the files, relative; and by split the number of negatives, or, in a format without
+    negatives, of captions.
+    """
+
+    files: list[str]
+    splits: dict[str, int]
+
+
+def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> Published:
+    """Write a run's captions and negatives to the folder `output` in a format.
 
     say: called with each message for the user. Nothing is written unless all checks pass. Raises RefusedError when a
     check fails (guessable or unchecked negatives, train captions in another split), ValueError and OSError for bad
@@ -113,7 +122,9 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         write_croissant(staged / CROISSANT, facts)
         write_card(staged / CARD, replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS)))))
         staged.chmod(0o755)  # only its owner can read a temporary folder
-        return move_into_place(staged, output)
+        counted = facts.operators or ["captions"]
+        splits = {split: sum(found.counts[split, what] for what in counted) for split in facts.splits}
+        return Published(move_into_place(staged, output), splits)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

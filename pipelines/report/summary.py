@@ -145,13 +145,15 @@ def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Tab
 
 
 def timings_table(timings: Sequence[Timing]) -> Table:
-    """Captions, seconds and captions per second of each stage in `timings`."""
-    table = plain_table("stage", "captions", "seconds", "captions/s")
+    """How many captions (or other units) each stage in `timings` took, in how many seconds, and the rate."""
+    table = plain_table("stage", "done", "", "seconds", "per second")
+    table.columns[2].justify = "left"
     for timing in timings:
         if timing.seconds:
-            table.add_row(timing.stage, f"{timing.captions:,}", f"{timing.seconds:.1f}", f"{timing.rate:,.0f}")
+            rate = f"{timing.rate:,.0f}" if timing.rate else ""
+            table.add_row(timing.stage, f"{timing.captions:,}", timing.unit, f"{timing.seconds:.1f}", rate)
         else:
-            table.add_row(timing.stage, "up to date", "", "")
+            table.add_row(timing.stage, "up to date")
     return table
 
 

@@ -120,11 +120,11 @@ def to_table(tallies: Mapping[str, Tally]) -> Table:
     """The tallies as a table, one row per operator."""
     from negcap.pipelines.report.summary import plain_table
 
-    table = plain_table("", "rows", "false", "in logic too", "true", "undecided", "as it should be")
+    table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
     for name, tally in tallies.items():
         false, counted = tally.answers[Answer.FALSE], tally.answers[Answer.MISCOUNTED]
         share = f"{100 * tally.right / tally.decided:.2f} %" if tally.decided else "–"
-        numbers = (tally.rows, false + counted, false, tally.answers[Answer.TRUE], tally.answers[Answer.UNDECIDED])
+        numbers = (tally.rows, false + counted, counted, tally.answers[Answer.TRUE], tally.answers[Answer.UNDECIDED])
         table.add_row(f"{name} (true)" if tally.positive else name, *(f"{number:,}" for number in numbers), share)
     return table
 

@@ -88,6 +88,7 @@ def read_foreign(
         if not images:
             first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
             raise ValueError(f"{source}: must have captions with negatives, has none{first}")
+        progress.advance(sum(len(some) for image in images.values() for some in image.captions.values()), 0)
         yield from _shards(list(images.values()), rejected, config)
 
     stage = SourceStage(
@@ -98,6 +99,7 @@ def read_foreign(
         inputs=held,
         metadata=metadata,
         parts=parts,
+        unit="proposals",
     )
     return run_source(stage, run, progress=progress, overwrite=overwrite)
 

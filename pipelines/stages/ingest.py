@@ -111,7 +111,7 @@ def ingest(
         if not overwrite:
             refuse_other(run / "captions", identity)
         if (made := finished(run / "captions", identity)) is not None:
-            with in_progress(progress, NAME, None):
+            with in_progress(progress, NAME, None, unit="records"):
                 _refuse_rejections(source, run, made.counts, config)
             return Ingested(made.counts, _warnings(made.counts, config))
         parts: list[Sequence[str] | None] = [None]
@@ -130,7 +130,7 @@ def ingest(
             outputs=outputs,
             parts=len(parts),
         )
-        with in_progress(progress, NAME, None), _spilling(work):
+        with in_progress(progress, NAME, None, unit="records"), _spilling(work):
             made_shards = make_shards(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
         counts = finish(run, tuple(outputs), identity, made_shards).counts
     return Ingested(counts, _warnings(counts, config))

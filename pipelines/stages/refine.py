@@ -142,6 +142,7 @@ def refine(
         parts=parts,
         shards=len(shards),
         steps=len(operators) * len(groups),
+        unit="pairs",
     )
     return run_source(stage, run, progress=progress, overwrite=overwrite)
 

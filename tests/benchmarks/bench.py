@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -140,8 +141,8 @@ def build(source: str, run: Path, workers: int, flags: list[str]) -> tuple[float
     stages = {}
     for line in said.splitlines():
         name, _, rest = line.partition(": ")
-        if " captions in " in rest:
-            stages[name] = float(rest.split(" captions in ")[1].split(" s")[0])
+        if found := re.match(r"[0-9,]+ [a-z]+ in ([0-9.]+) s", rest):
+            stages[name] = float(found[1])
     return seconds, _cpu_seconds() - cpu, max(peaks.values(), default=0), stages
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from negcap.pipelines.models.markdown import format_interval, markdown_table
 
 RECALLS = ("R@1", "R@5", "R@10")
+LEAST_PAIRS = 10  # whose share is printed
 COLUMNS = (*RECALLS, "median rank", "mean rank")
 
 
@@ -52,13 +53,15 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
         rows.append(["numeral", *_cells(plural["numeral"]), f"{plural['negatives']:,}"])
         parts.append(markdown_table([title, *COLUMNS, "negatives"], rows))
     if metrics.get("pairwise"):
-        rows = [
-            [name, format_interval(entry["accuracy"], entry["interval"]), f"{entry['pairs']:,}"]
-            for name, entry in sorted(metrics["pairwise"].items())
-        ]
+        rows = [[name, _share(entry), f"{entry['pairs']:,}"] for name, entry in sorted(metrics["pairwise"].items())]
         parts.append(markdown_table(["caption above its first negative", "%", "pairs"], rows))
     parts += [part for part in (_unified_retrieval(metrics), _alpha(metrics), _parsing(metrics)) if part]
     return "\n\n".join(parts)
+
+
+def _share(entry: Mapping[str, Any]) -> str:
+    """The share of pairs that are ranked rightly, with its interval; a dash for fewer than LEAST_PAIRS."""
+    return format_interval(entry["accuracy"], entry["interval"]) if entry["pairs"] >= LEAST_PAIRS else "–"
 
 
 def _unified_retrieval(metrics: Mapping[str, Any]) -> str:

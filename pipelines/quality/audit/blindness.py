@@ -9,6 +9,7 @@ from negcap.pipelines.engine.progress import in_progress
 from negcap.pipelines.engine.stage import Progress
 from negcap.pipelines.quality.audit.config import AuditConfig
 from negcap.pipelines.quality.bias import (
+    ALL,
     Blindness,
     BlindReport,
     CachedReports,
@@ -38,9 +39,9 @@ def measure_table(
         try:
             return blind(name, some)
         finally:
-            progress.advance(len(some))
+            progress.advance(0 if name == ALL else len(some))
 
-    with in_progress(progress, f"blind {table}", len(pairs)):
+    with in_progress(progress, f"blind {table}", len(pairs), unit="pairs"):
         try:
             return measure_each(pairs, one)
         except ImportError as error:

@@ -326,7 +326,7 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
     assert negcap_exits(*arguments) == 0
     shown = capsys.readouterr()
     assert "200 captions of 40 images" in shown.out
-    for word in (*PRESETS["all"], "because", "captions/s"):
+    for word in (*PRESETS["all"], "because", "per second"):
         assert word in shown.out
     assert "up to date" in shown.out
     assert re.search(r"\[-.+-\]\{\+.+\+\}", shown.out)

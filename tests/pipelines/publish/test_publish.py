@@ -283,6 +283,17 @@ def test_a_missing_column_is_named(table: str, column: str, run: Path, tmp_path:
         published(run, tmp_path / "out")
 
 
+def test_the_command_says_what_it_wrote_of_which_split(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = PublishConfig("sugarcrepe", license="CC0-1.0", allow_blind=True, operators=("noun",))
+    written = publish(run, tmp_path / "all", config, say=lambda _: None)
+    assert written.splits == {"train": 75, "test": 45} and "README.md" in written.files
+    flags = ["--license", "CC0-1.0", "--operator", "noun", "--allow-blind", "--split", "test"]
+    assert main(["publish", str(run), "--format", "sugarcrepe", "--output", str(tmp_path / "test"), *flags]) == 0
+    assert f"files in {tmp_path / 'test'}: test 45 pairs\n" in capsys.readouterr().err
+
+
 def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
         published(tmp_path / "none", tmp_path / "out")

@@ -438,7 +438,10 @@ def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_too_few_images_are_told(tmp_path: Path) -> None:
-    html, _ = audited(write_run(tmp_path / "run", *rows(4, 1)), tmp_path / "audit")
+    run, progress = write_run(tmp_path / "run", *rows(4, 1)), Silent()
+    audit(run, tmp_path / "audit", AuditConfig(), progress)
+    html = (tmp_path / "audit" / PAGE).read_text()
+    assert [(timing.captions, timing.unit) for timing in progress.timings] == [(20 + 16, "pairs")]  # each once
     assert "noun: not measured, too few images: 4, needs 5." in html
 
 

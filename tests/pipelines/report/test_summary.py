@@ -53,7 +53,12 @@ def test_refusals_by_reason_and_operator() -> None:
 
 def test_speed_a_stage() -> None:
     timings = [Timing("ingest", 0, 0.0, 0, 0), Timing("parse", 5000, 2.5, 2, 0)]
-    assert shown(timings_table(timings))[1:] == [["ingest", "up", "to", "date"], ["parse", "5,000", "2.5", "2,000"]]
+    timings.append(Timing("import", 30, 0.6, 1, 0, "proposals"))
+    assert shown(timings_table(timings))[1:] == [
+        ["ingest", "up", "to", "date"],
+        ["parse", "5,000", "captions", "2.5", "2,000"],
+        ["import", "30", "proposals", "0.6"],
+    ]
 
 
 def test_nothing_at_all() -> None:
@@ -100,7 +105,7 @@ def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> Non
     progress.begin("lexicon", 1, reused=1)
     progress.end()
     text = stream.getvalue()
-    assert re.search(r"parse: 2,600 captions in \d\.\d s \(", text)
+    assert re.search(r"parse: 2,600 captions in 0\.0 s, 1 shards", text)
     assert "1 shards were up to date" in text
     assert "lexicon: up to date" in text
     assert [(t.stage, t.captions, t.shards, t.reused) for t in progress.timings] == [
@@ -136,3 +141,4 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_line() -> None:
     assert line(Timing("parse", 5000, 2.5, 2, 0)) == "parse: 5,000 captions in 2.5 s (2,000/s)"
+    assert line(Timing("import", 30, 0.6, 1, 0, "proposals")) == "import: 30 proposals in 0.6 s"

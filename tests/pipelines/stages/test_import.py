@@ -10,7 +10,9 @@ import pytest
 
 from negcap.augment.edits import Edit, apply
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.stages.imports import ImportConfig, read_foreign
 
 PAIRS = [  # image, caption, negative, operator, replaced, replacement, reason
     ("1.jpg", "A dog sleeps on a red couch.", "A cat sleeps on a red couch.", "replace_noun", "dog", "cat", None),
@@ -90,6 +92,14 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
     assert {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))} == before
     assert main(["verify", str(run)]) == 0
     assert "7 kept (63.6 %)" in capsys.readouterr().out
+
+
+def test_what_is_read_is_counted_in_proposals(run: Path, tmp_path: Path) -> None:
+    progress = Silent()
+    given = {"metadata": {}, "progress": progress}
+    counts = read_foreign(str(run.parent / "set.json"), tmp_path, ImportConfig(), **given)
+    (timing,) = progress.timings
+    assert (timing.captions, timing.unit) == (counts["proposals"], "proposals") and timing.captions == len(PAIRS)
 
 
 def test_the_scorecard(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

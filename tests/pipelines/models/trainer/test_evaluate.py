@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -21,6 +22,7 @@ from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.evaluate import evaluate, measure
 from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import train
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
@@ -159,7 +161,11 @@ def test_the_plural_split(naive: OneByOne, ranks: dict[tuple[str, str], dict[str
 
 
 def test_pairwise_accuracy(naive: OneByOne, model: Path, world: Path) -> None:
-    found = measure(model, world, CONFIG).metrics["pairwise"]
+    metrics = measure(model, world, CONFIG).metrics
+    found = metrics["pairwise"]
+    few = {name: {**entry, "pairs": 9 + at} for at, (name, entry) in enumerate(sorted(found.items()))}
+    told = re.findall(r"^\| (\S+) \| (\S+).* \| (9|10) \|$", to_markdown({**metrics, "pairwise": few}), re.M)
+    assert [share == "–" for _, share, _ in told] == [True, False]
     assert found.keys() == {"noun", "numeral", "preposition", "object"}
     for name, entry in found.items():
         firsts = naive.first_negatives([name], 1)
