@@ -48,7 +48,7 @@ def first_conjunct(caption: Caption, token: Token) -> Token:
     return token
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 16)  # all contexts of the reference lexicon
 def broader(context: str) -> str:
     """The context that a rare context backs off to, by semantic class or preposition; "" if there is none.
 

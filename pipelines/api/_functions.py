@@ -47,10 +47,13 @@ def negatives(
 ) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
     """Make negatives of captions in memory: the same rows that `negcap build` writes for this input and settings.
 
+    It is for a whole set of captions: for other captions than those of the last call they are counted, and the counts
+    read, anew, which takes about half a second, unless `lexicon` is given. `Augmenter` is for many small batches.
+
     Args:
         captions: a list of sentences, each with an image of its own; or a pandas DataFrame, Arrow table or
-            datasets.Dataset with a column of images and one of captions. Captions of the same image are siblings: what
-            one of them says is never made a negative of another.
+            datasets.Dataset with a column of captions and one of images (names, paths or embedded ones with a path).
+            Captions of the same image are siblings: what one of them says is never made a negative of another.
         operators: a preset (`vse-c`, `univse`, `negation`, `all`), an operator's name, or several names; None: `vse-c`.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
             shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of

@@ -15,9 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TableInMemory:
-    """A table that a stage reads whole, in memory, in place of engine.tables.WholeTable. Equal only to itself."""
+    """A table that a stage reads whole, in memory, in place of engine.tables.WholeTable.
+
+    Equal to another with the same rows, so that what is loaded from a table is loaded once for equal tables.
+    """
 
     table: pa.Table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableInMemory) and (self.table is other.table or self.table.equals(other.table))
+
+    def __hash__(self) -> int:
+        return hash((self.table.num_rows, *self.table.column_names))
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows of the table; columns: only these, if any are given."""

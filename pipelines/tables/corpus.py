@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,19 +50,32 @@ def load_balanced(lexicon: Readable, balance: Readable, cloze: ClozeModel | None
 
 
 def given_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read a table from a Parquet file, or from a run's folder of its shards, cast to `schema`.
+    """Read a table from a Parquet file, or from a run's folder of its shards, cast to `schema`. Files are kept in
+    memory, those that were read last.
 
     Raises FileNotFoundError if there is no file or table, ValueError if the columns differ from those of `schema` or
     the table is unfinished, DamagedShardError for a shard that is not as recorded.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    if path.is_file():
+        state = path.stat()
+        return _given_file(path, state.st_mtime_ns, state.st_size, schema)
     from negcap.pipelines.engine.tables import has_table, read_table
 
-    if not path.is_file() and not has_table(path.parent, path.name):
+    if not has_table(path.parent, path.name):
         raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")
-    tables = [pq.ParquetFile(path).read()] if path.is_file() else list(read_table(path.parent, path.name))
+    return _as_given(path, list(read_table(path.parent, path.name)), schema)
+
+
+@lru_cache(maxsize=3)  # lexicon, truth and balance of the reference
+def _given_file(path: Path, changed: int, size: int, schema: pa.Schema) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return _as_given(path, [pq.ParquetFile(path).read()], schema)
+
+
+def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
     return pa.concat_tables([table.cast(schema) for table in tables]).combine_chunks()
