@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from negcap.pipelines.readers.columns import Columns
     from negcap.pipelines.stages.ingest import IngestConfig
 
 
@@ -89,15 +90,22 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
     return pa.Table.from_batches(made, read)
 
 
-def captions_table(table: pa.Table, config: IngestConfig) -> pa.Table:
-    """Captions of `arrow_table` as a table `captions` (negcap.schemas.captions), as `negcap ingest` makes it of a file.
+def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.Table]:
+    """Captions of `arrow_table` as the tables `captions` and `source_columns` (negcap.schemas.captions), as `negcap
+    ingest` makes them of a file.
 
     Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
     reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
     """
+    import pyarrow as pa
+
+    from negcap.pipelines.readers.table import choose_columns
     from negcap.pipelines.stages.ingest import ingest_records
 
-    made, refused = ingest_records(_records(table, config), config)
+    chosen = choose_columns(table.schema, config, NAME)
+    types = {name: table.schema.field(name).type for name in chosen.kept}
+    kept = {name: type if pa.types.is_primitive(type) else pa.string() for name, type in types.items()}
+    made, columns, refused = ingest_records(_records(table, chosen, config.language), config, kept)
     if refused:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())
         first = refused[0]
@@ -105,14 +113,13 @@ def captions_table(table: pa.Table, config: IngestConfig) -> pa.Table:
         if not made.num_rows:
             raise ValueError(message)
         warnings.warn(message, stacklevel=3)
-    return made
+    return made, columns
 
 
-def _records(table: pa.Table, config: IngestConfig) -> Iterator[Record | Rejected]:
-    from negcap.pipelines.readers.table import captions_of, choose_columns, rows_of
+def _records(table: pa.Table, chosen: Columns, language: str) -> Iterator[Record | Rejected]:
+    from negcap.pipelines.readers.table import captions_of, rows_of
 
-    chosen = choose_columns(table.schema, config, NAME)
-    for row in rows_of(table.to_batches(), chosen, NAME, config.language):
+    for row in rows_of(table.to_batches(), chosen, NAME, language):
         if isinstance(row, Rejected):
             yield row
             continue

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from negcap._captions import Captions
 
@@ -60,12 +61,15 @@ def negatives(
             the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count.
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, spacy_model, cloze, scorer, min_plausibility, max_loss, limit, strict …;
-            `preset` is another word for `operators`, of which only one may be given.
+            caption_column, split_column, keep_columns, spacy_model, cloze, scorer, min_plausibility, max_loss, limit,
+            strict …; `preset` is another word for `operators`, of which only one may be given.
 
     Returns:
         A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of
-        DataFrames, (negatives, rejections). Warns if there are no negatives, with the reason.
+        DataFrames, (negatives, rejections). Warns if there are no negatives, with the reason. The image_id of a
+        sentence of a list, or of a row without an image's name, is its position from 0. To join rows of a DataFrame to
+        the result, name the columns that identify them: `negatives(frame.reset_index(), keep_columns=["index"])` has
+        the column `index`, too.
 
     Raises:
         ValueError: a setting has an invalid value, or no caption can be used.
@@ -80,26 +84,39 @@ def negatives(
     from negcap.pipelines.report.no_negatives import explain_no_negatives
     from negcap.pipelines.stages import build as verbs
 
-    options = {**settings, **_chosen(operators, settings), "lexicon": lexicon}
+    options = {**_options(operators, settings), "lexicon": lexicon}
     verbs.check_options(options)
     config = verbs.configure("ingest", options)
-    made = verbs.make_in_memory(captions_table(arrow_table(captions, config), config), options)
-    frame = made["negatives"].to_pandas()
+    table, columns = captions_table(arrow_table(captions, config), config)
+    made = verbs.make_in_memory(table, options)
+    frame, refusals = (_with_columns(made[name].to_pandas(), columns) for name in ("negatives", "rejections"))
     if frame.empty and not made["positives"].num_rows:
         entries = len(set(made["lexicon"]["entry"].to_pylist()))
         refused = Counter(made["rejections"]["reason"].to_pylist())
         asked = verbs.configure("negatives", options).operators
         warnings.warn(explain_no_negatives(made["parses"], entries, refused, asked), stacklevel=2)
-    return (frame, made["rejections"].to_pandas()) if rejections else frame
+    return (frame, refusals) if rejections else frame
 
 
-def _chosen(operators: str | Sequence[str] | None, settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The option `operators`, unless the setting `preset` says which. Raises ValueError if both are given."""
-    if settings.get("preset") is None:
-        return {"operators": operator_names("vse-c" if operators is None else operators)}
-    if operators is not None:
+def _with_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
+    """Rows of captions with the columns of the source to keep, `columns`, beside their own."""
+    names = columns.column_names[2:]
+    if not names:
+        return frame
+    kept = columns.select(["caption_id", *names]).to_pandas()
+    return frame.merge(kept, "left", "caption_id", suffixes=("", "_source"))
+
+
+def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a build, from the keywords of a function. Raises ValueError if operators and preset are given."""
+    options = dict(settings)
+    if isinstance(kept := options.get("keep_columns"), (str, list)):
+        options["keep_columns"] = (kept,) if isinstance(kept, str) else tuple(kept)
+    if options.get("preset") is None:
+        options["operators"] = operator_names("vse-c" if operators is None else operators)
+    elif operators is not None:
         raise ValueError("preset and operators exclude each other: give one of them")
-    return {}
+    return options
 
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
@@ -169,7 +186,7 @@ def build(
     from negcap.pipelines.stages import build as verbs
 
     run = place(output, "output")
-    options = {**settings, **_chosen(operators, settings)}
+    options = _options(operators, settings)
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
         if isinstance(captions, (str, PathLike)):

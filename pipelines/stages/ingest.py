@@ -27,6 +27,7 @@ from negcap.pipelines.ingestion import duplicates, web_text
 from negcap.pipelines.ingestion.calls import Work
 from negcap.pipelines.ingestion.config import IngestConfig
 from negcap.pipelines.ingestion.packing import captions, in_order
+from negcap.pipelines.ingestion.packing import source_columns as columns_to_keep
 from negcap.pipelines.ingestion.rows import Reader, rows_schema
 from negcap.pipelines.ingestion.shuffle import describe_rejected, each, make_shards
 from negcap.pipelines.ingestion.siblings import group
@@ -167,15 +168,18 @@ def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config
         raise ValueError(describe_rejected(source, Rejected(**row)))
 
 
-def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -> tuple[pa.Table, list[Rejected]]:
-    """The captions table of records in memory, and the records that cannot be kept, with their reasons.
+def ingest_records(
+    records: Iterable[Record | Rejected], config: IngestConfig, kept: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, pa.Table, list[Rejected]]:
+    """The captions of records in memory, their columns to keep (the table source_columns), and the records that cannot
+    be kept, with their reasons.
 
-    The order of images, caption numbers and ids are as if `ingest` had read the records from a table file. Raises
-    ValueError at the first bad record if `config.strict` is set.
+    kept: the types of the columns to keep, by name. The order of images, caption numbers and ids are as if `ingest` had
+    read the records from a table file. Raises ValueError at the first bad record if `config.strict` is set.
     """
     import pyarrow as pa
 
-    schema = rows_schema({})
+    schema = rows_schema(kept)
     rejected: list[pa.RecordBatch] = []
     reader = Reader(0, config.limit, schema, rejected.append)
     blocks = list(reader.blocks(records, stop_when_full=False))
@@ -185,7 +189,9 @@ def ingest_records(records: Iterable[Record | Rejected], config: IngestConfig) -
     if refused and config.strict:
         first = refused[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
-    return captions(in_order(grouped.kept), config.source_name or "table"), refused
+    rows = in_order(grouped.kept)
+    made = captions(rows, config.source_name or "table")
+    return made, columns_to_keep(rows, made, source_columns(kept)), refused
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:

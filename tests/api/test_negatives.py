@@ -54,7 +54,7 @@ def test_the_rows_are_those_that_the_command_writes(built: Path) -> None:
 
 def table_of(captions: object) -> pa.Table:
     """The table of captions that negatives are made of."""
-    return _captions.captions_table(_captions.arrow_table(captions, IngestConfig()), IngestConfig())
+    return _captions.captions_table(_captions.arrow_table(captions, IngestConfig()), IngestConfig())[0]
 
 
 def test_a_hugging_face_dataset_has_the_same_captions() -> None:
@@ -120,6 +120,19 @@ def test_a_table_of_captions_alone_is_read_as_a_list_of_them() -> None:
         made = table_of(alone)
     assert made["caption_id"].to_pylist() == ["table:0:0", "table:2:0"]
     assert "without the name of an image: 3" in str(told[0].message) and "position 1:" in str(told[1].message)
+
+
+def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
+    mine = pd.DataFrame({"image": ["b", "a", "b"], "caption": [SAID[0], "", SAID[1]], "text": ["x", "y", "z"]})
+    mine.index = pd.Index([10, 20, 30])
+    with pytest.warns(UserWarning, match="at position 1"):
+        made, refused = negcap.negatives(
+            mine.reset_index(), keep_columns="index", caption_column="caption", lexicon="reference", rejections=True
+        )
+    assert set(made["index"]) == {10, 30} and "index" in refused
+    assert (mine["caption"][made["index"]].to_numpy() == made["caption"]).all()
+    with pytest.raises(ValueError, match="keep_columns must not have the name of a column of captions, was: text"):
+        negcap.negatives(mine, keep_columns=["text"], caption_column="caption")
 
 
 def test_nothing_made_is_told() -> None:
