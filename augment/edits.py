@@ -54,9 +54,9 @@ class Candidate(NamedTuple):
 class Accepted(NamedTuple):
     """A candidate that passed all checks, and the text of the negative.
 
-    p_true: the estimated probability that the text is true of the image; None if not estimated. plausibility: its
-    log-odds to the caption; None if not computed yet. loss: what the words that both texts have lose in log
-    probability, see negcap.augment.plausibility.Change; None if the text was not read as a whole.
+    p_true: the estimated probability that one more caption of the image would make it true; None if not estimated.
+    plausibility: its log-odds to the caption; None if not computed yet. loss: what the words that both texts have lose
+    in log probability, see negcap.augment.plausibility.Change; None if the text was not read as a whole.
     """
 
     candidate: Candidate

@@ -42,13 +42,13 @@ class Settings:
 
     seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
     operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
-    probability that a negative is true of its image. min_plausibility: the lowest plausibility of a negative, in
-    nats; None: only the operators' own limits hold. max_loss: the most that the words which a negative shares with its
-    caption may lose in log probability, in nats (see `negcap.augment.plausibility.Change`); None: only the operators'
-    own limits hold. scorer: the folder of a language model that gives the plausibility of negatives, loaded by the
-    caller; None: the cloze model does. cloze: the file of the cloze model that the caller gave the lexicon; None: the
-    shipped one. Raises ValueError for an unknown or repeated operator, per_family below 1,
-    max_true not between 0 and 1, or max_loss below 0.
+    probability that one more caption of the image would make a negative true, lower numbers excepted. min_plausibility:
+    the lowest plausibility of a negative, in nats; None: only the operators' own limits hold. max_loss: the most that
+    the words which a negative shares with its caption may lose in log probability, in nats (see
+    `negcap.augment.plausibility.Change`); None: only the operators' own limits hold. scorer: the folder of a language
+    model that gives the plausibility of negatives, loaded by the caller; None: the cloze model does. cloze: the file of
+    the cloze model that the caller gave the lexicon; None: the shipped one. Raises ValueError for an unknown or
+    repeated operator, per_family below 1, max_true not between 0 and 1, or max_loss below 0.
     """
 
     seed: int = 0

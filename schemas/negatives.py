@@ -48,7 +48,8 @@ _CHANGE = (
 _P_TRUE = field(
     "p_true",
     pa.float32(),
-    "estimated probability that another caption of the image would make it true; null if not estimated",
+    "estimated probability that one more caption of the image would make it true; null if it is not estimated: see How "
+    "a negative is judged",
     nullable=True,
 )
 _PLAUSIBILITY = field(

@@ -36,11 +36,12 @@ LIKE = {
 class Judging:
     """How negatives of unknown origin are judged.
 
-    max_true: the highest estimated probability that a negative is true of its image. plausible: whether those that the
-    cloze model finds implausible are rejected, by the limits of the operators they are like. min_plausibility: the
-    lowest plausibility in nats; None: no such limit. scorer: the folder of a language model that gives the
-    plausibility, loaded by the caller. cloze: the file of a cloze model, loaded by the caller; None: the shipped one.
-    spacy_model: parses the negatives; None: the shipped parser. Raises ValueError if max_true is not between 0 and 1.
+    max_true: the highest estimated probability that one more caption of the image would make a negative true, lower
+    numbers excepted. plausible: whether those that the cloze model finds implausible are rejected, by the limits of the
+    operators they are like. min_plausibility: the lowest plausibility in nats; None: no such limit. scorer: the folder
+    of a language model that gives the plausibility, loaded by the caller. cloze: the file of a cloze model, loaded by
+    the caller; None: the shipped one. spacy_model: parses the negatives; None: the shipped parser. Raises ValueError if
+    max_true is not between 0 and 1.
     """
 
     max_true: float = MAX_P_TRUE

@@ -1,4 +1,4 @@
-"""Estimates: the probability that another caption of the image would make a candidate true."""
+"""Estimates: the probability that one more caption of the image would make a candidate true."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ImageTruth:
     max_p_true: float
 
     def p_true(self, candidate: Candidate, caption: Caption) -> float | None:
-        """Probability that another caption of the image would make `candidate` true; None if not estimated.
+        """Probability that one more caption of the image would make `candidate` true; None if not estimated.
 
         caption: the caption of the image that the candidate was proposed for. Of a denial: that what it
         takes to be absent is there.

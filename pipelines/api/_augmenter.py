@@ -49,7 +49,8 @@ class Augmenter:
             operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
             n: the maximum number of negatives per text; they are taken from the operators in turn.
             seed: seed of the random choices; the same seed gives the same negatives.
-            max_true: the highest estimated probability that a negative is true of its image; None: 0.025.
+            max_true: the highest estimated probability that one more caption of the image would make a negative true,
+                lower numbers excepted; None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
             scorer: the folder of a Hugging Face language model that gives the plausibility of negatives; None: the

@@ -104,7 +104,8 @@ max_true = options.section(
     click.option(
         "--max-true",
         type=float,
-        help="Refuse what is true of the image with a higher estimated probability than this; default: 0.025.",
+        help="Refuse what one more caption of the image would make true with a higher estimated probability than this, "
+        "except lower numbers; default: 0.025.",
     ),
 )
 scorer = options.section(

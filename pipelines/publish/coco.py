@@ -22,11 +22,16 @@ COLUMNS = (
             ("operators", "the operator that made each negative", "operator", TEXT),
             ("replaced", "what was replaced in each", "replaced", TEXT),
             ("replacements", "what replaced it in each", "replacement", TEXT),
-            ("p_true", "estimated probability that each is true of the image after all", "p_true", FLOAT),
+            (
+                "p_true",
+                "estimated probability that one more caption of the image makes each true",
+                "p_true",
+                FLOAT,
+            ),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
             (
                 "context_loss",
-                "loss in log probability of the words that each shares with the caption",
+                "loss in log probability of the words that each shares with the caption, in nats",
                 "context_loss",
                 FLOAT,
             ),

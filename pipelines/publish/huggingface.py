@@ -30,9 +30,13 @@ COLUMNS = (
     Column("operator", "the operator that made the negative"),
     Column("replaced", "what was replaced"),
     Column("replacement", "what replaced it"),
-    Column("p_true", "estimated probability that the negative is true of the image after all, or null", FLOAT),
+    Column(
+        "p_true",
+        "estimated probability that one more caption of the image would make it true, or null",
+        FLOAT,
+    ),
     Column("plausibility", "log-odds of the negative to the caption under a language model, in nats, or null", FLOAT),
-    Column("context_loss", "loss in log probability of the words that negative and caption share, or null", FLOAT),
+    Column("context_loss", "loss in log probability of words that negative and caption share, in nats, or null", FLOAT),
     Column("concreteness", "concreteness of the noun that was put in, or null", FLOAT),
 )
 

@@ -31,7 +31,7 @@ def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
 
 @lru_cache(maxsize=1)
 def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: ClozeModel | None = None) -> Truth:
-    """The estimates of a run that a negative is true of its image after all, from its tables `lexicon` and `truth`.
+    """The estimates of a run that one more caption would make a negative true, from its tables `lexicon` and `truth`.
 
     max_true: the highest probability of being true that a negative may have. cloze: the cloze model of the lexicon;
     None: the shipped one.

@@ -18,7 +18,10 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.publish import coco, huggingface
 from negcap.pipelines.resources.cloze import __main__ as cloze
+from negcap.schemas.fields import description
+from negcap.schemas.negatives import NEGATIVES
 from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
@@ -183,6 +186,16 @@ def test_what_is_generated_stands_in_the_repository(
         (FOLDER / page).write_text(filled, "utf-8")
         return
     assert text == filled and all(part in text for part in least)
+
+
+def test_p_true_is_described_in_one_wording() -> None:
+    columns = [column.description for column in (*huggingface.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
+    helps = [option.help for option in negcap.commands["build"].params if option.name == "max_true"]
+    template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
+    audit = re.findall(r"p\(true\) is [^<{]*", template)
+    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/judged.md", "tutorials/audit.md")]
+    described = [description(NEGATIVES.field("p_true")), *columns, *helps, *audit, *pages]
+    assert len(described) == 7 and all("one more caption of the image" in text for text in described)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -99,7 +99,7 @@ class Section:
 
     @property
     def mean_p_true(self) -> float | None:
-        """The mean estimated probability that its rows are true of the image after all; None without estimates."""
+        """The mean estimated probability that one more caption would make its rows true; None without estimates."""
         total, number = self.made.p_true
         return total / number if number else None
 
