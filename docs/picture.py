@@ -1,6 +1,6 @@
 """Draw the README's picture from a run of the embedded sample: `python docs/picture.py outputs/sample`.
 
-It shows the captions of one image, negatives made of them, and candidates refused, as the run has them.
+It shows the captions of one image, negatives made of them, and candidates rejected, as the run has them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def draw(run: Path, theme: str) -> str:
     head("NEGATIVES: FALSE OF THE IMAGE, AND FLUENT")
     for row in negatives:
         sentence(row)
-    head("REFUSED, WITH THE REASON")
+    head("REJECTED, WITH THE REASON")
     for row, why in refused:
         sentence(row, ' opacity=".75"')
         y += 19
@@ -134,7 +134,7 @@ def draw(run: Path, theme: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"',
             f'  font-family="{FONT}" font-size="16" fill="{colour["text"]}">',
-            "<title>The captions of an image, negatives made of them, and candidates refused</title>",
+            "<title>The captions of an image, negatives made of them, and candidates rejected</title>",
             f'<rect x=".5" y=".5" width="{WIDTH - 1}" height="{height - 1}" rx="12"',
             f'  fill="{colour["card"]}" stroke="{colour["edge"]}"/>',
             *parts,

@@ -44,6 +44,12 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
     return units, arrays
 
 
+def read_words(path: Path) -> frozenset[str]:
+    """The words of a model's units, of phrases each, without its parameters. Raises as `read_model`."""
+    units = _text(path, _read(path, (UNITS,)), UNITS).split("\n")[len(SPECIAL) :]
+    return frozenset(word for unit in units for word in unit.split())
+
+
 def read_about(path: Path) -> dict[str, Any]:
     """The record of a model's training: captions, settings, perplexity if it was measured. Raises as `read_model`."""
     try:
@@ -84,14 +90,14 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
     return made
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an archive by name."""
+def _read(path: Path, names: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """The arrays of an archive by name; names: only these, all if empty."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise ValueError("is a single array")
-            return {name: archive[name] for name in archive.files}
+            return {name: archive[name] for name in archive.files if not names or name in names}
     except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path}: must be a cloze model in an .npz archive: {error}") from None
 

@@ -54,7 +54,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorec
 @options.output
 @reading
 @judging
-@click.option("--plausible", is_flag=True, default=None, help="Refuse implausible negatives, too, as operators do.")
+@click.option("--plausible", is_flag=True, default=None, help="Reject implausible negatives, too, as operators do.")
 @click.option("--report", is_flag=True, help="Print the scorecard, as negcap judge-pairs does.")
 @options.workers
 def import_(source: str, run: Path, report: bool, **given: Any) -> None:
@@ -97,7 +97,7 @@ def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progre
 
 
 def _kept(counts: dict[str, int]) -> str:
-    """A line with the number of proposals that were kept, and why the others were refused."""
+    """A line with the number of proposals that were kept, and why the others were rejected."""
     from collections import Counter
 
     kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
@@ -109,7 +109,7 @@ def _kept(counts: dict[str, int]) -> str:
     share = f" ({100 * kept / total:.1f} %)" if total else ""
     refused = ", ".join(f"{name} {n:,}" for name, n in why.most_common())
     return (
-        f"{total:,} proposals for {counts['captions']:,} captions: {kept:,} kept{share}; refused: {refused or 'none'}"
+        f"{total:,} proposals for {counts['captions']:,} captions: {kept:,} kept{share}; rejected: {refused or 'none'}"
     )
 
 
@@ -134,7 +134,7 @@ def judge_pairs(source: str, run: Path | None, as_json: bool, **given: Any) -> N
     SOURCE is a set as negcap import reads it, or a run that it made. Per kind of negative, in %: pairs that are equal
     or repeated, grammatical faults, the same words in another order, negatives that may be true by the other captions
     of the image; the mean estimate that they are true, plausibility, and words that a negative has more; then how well
-    models without the images tell them, with the words that give them away, and all refusals with their reasons.
+    models without the images tell them, with the words that give them away, and all rejections with their reasons.
 
     \b
     Example: negcap judge-pairs sugar-crepe/data
@@ -217,7 +217,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
     """Let a language model write negatives, and judge them.
 
     Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) or a local model for negatives of the captions in
-    RUN (from negcap ingest). They are judged as the operators' are; refused ones are kept with their reasons. Every
+    RUN (from negcap ingest). They are judged as the operators' are; rejected ones are kept with their reasons. Every
     answer is kept on disk, so a second call pays only for what is missing. With a masked model, --filler, the likeliest
     other words of each place are proposed.
 
@@ -277,7 +277,7 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
     Blind: which of the two texts did a person write, which is odd, could one photo be described by both? With the photo
     (a vision-language model): is the negative false of it? Writes the table verdicts, which keeps the verdicts of
     several readers, and prints shares with 95 % intervals, and how often a reader chose what stood first. `negcap
-    refine --vetted` and `negcap publish --vetted` take only negatives that were read and that no reader refuses.
+    refine --vetted` and `negcap publish --vetted` take only negatives that were read and that no reader rejects.
 
     \b
     Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100

@@ -14,7 +14,7 @@ from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors
 
 
 @negcap.command()
-@click.argument("run", type=options.PLACE, required=False)
+@click.argument("run", type=options.PLACE, callback=options.no_file, required=False)
 @click.option("--columns", "table", metavar="TABLE", help="Print the columns of this table instead, with descriptions.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_context
@@ -51,11 +51,11 @@ def info(ctx: click.Context, run: Path | None, table: str | None, as_json: bool)
 @options.operators
 @options.splits
 @click.option("--refined", "table", flag_value="refined", help="Show only what negcap refine kept.")
-@click.option("--rejections", "table", flag_value="rejections", help="Show refused candidates.")
+@click.option("--rejections", "table", flag_value="rejections", help="Show rejected candidates.")
 @options.several(
     "--reason",
     "reasons",
-    "Only candidates refused for this reason, e.g. likely_true; implies --rejections.",
+    "Only candidates rejected for this reason, e.g. likely_true; implies --rejections.",
     choices=REASONS,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print whole rows as JSON, one per line.")

@@ -111,20 +111,21 @@ class Place(LocalPath):
 FOLDER, PLACE = LocalPath(), Place()
 
 
-def _folder(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
+def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    """A callback that refuses a path of a file where a folder is asked for."""
     if isinstance(path, Path) and path.is_file():
         what = "the output" if isinstance(parameter, click.Option) else "a run"
         raise click.UsageError(f"{path}: {what} must be a folder, is a file", ctx)
     return path
 
 
-run = click.argument("run", type=PLACE, callback=_folder)
+run = click.argument("run", type=PLACE, callback=no_file)
 model = click.argument("model", type=FOLDER)
 output = click.option(
     "--output",
     "run",
     type=PLACE,
-    callback=_folder,
+    callback=no_file,
     required=True,
     metavar="RUN",
     help="Folder of the run to write, on a disk or a store (s3://bucket/run …).",
@@ -159,7 +160,7 @@ operators = several(
     choices=tuple(dict.fromkeys(OPERATORS + RECOVERED)),
 )
 vetted = click.option(
-    "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader refuses."
+    "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader rejects."
 )
 concreteness_margin = click.option(
     "--concreteness-margin",

@@ -96,7 +96,9 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
 @negcap.command()
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
-@click.option("--n", type=int, help="Random negatives per operator; a third as many per refusal reason; default: 12.")
+@click.option(
+    "--n", type=int, help="Random negatives per operator; a third of each reason of rejection; default: 12."
+)
 @click.option("--refined", is_flag=True, default=None, help="Plot and show only what negcap refine kept.")
 @options.splits
 @click.option("--no-blind", "blind", flag_value=False, default=None, help="Do not measure accuracy without the images.")
@@ -108,7 +110,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
 def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write an HTML page about the quality of the negatives.
 
-    Coverage, yield, refusals, blind baselines, lengths, positions and words of the edits, and random rows per operator
+    Coverage, yield, rejections, blind baselines, lengths, positions and words of edits, and random rows per operator
     and reason, each with the other captions of its image and its photo. audit.html needs no network and no script: it
     contains the photos, scaled down. audit.parquet has all numbers as rows.
 

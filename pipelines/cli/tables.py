@@ -14,7 +14,7 @@ from negcap.pipelines.cli.group import negcap, one_line_errors, warn, with_worke
 from negcap.pipelines.cli.options import FOLDER
 
 READ_FROM, COME_IN = "What is read", "Which words may come in"
-SAMPLES, MADE = "How many captions are studied", "What is made and refused"
+SAMPLES, MADE = "How many captions are studied", "What is made and rejected"
 
 concreteness = click.option(
     "--concreteness",
@@ -47,19 +47,19 @@ reading = options.section(
         "there would be more than 2048 files.",
     ),
     options.several(
-        "--languages", "languages", "Refuse captions that seem to be in another language than this (ISO 639-1)."
+        "--languages", "languages", "Reject captions that seem to be in another language than this (ISO 639-1)."
     ),
     click.option(
-        "--boilerplate", is_flag=True, default=None, help="Refuse file names, web addresses and stock phrases."
+        "--boilerplate", is_flag=True, default=None, help="Reject file names, web addresses and stock phrases."
     ),
     click.option(
-        "--duplicates", is_flag=True, default=None, help="Refuse captions that repeat an earlier one, of any image."
+        "--duplicates", is_flag=True, default=None, help="Reject captions that repeat an earlier one, of any image."
     ),
     click.option(
         "--near-duplicates",
         is_flag=True,
         default=None,
-        help="Refuse also what differs from an earlier caption in a few letters.",
+        help="Reject also what differs from an earlier caption in a few letters.",
     ),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
@@ -104,7 +104,7 @@ max_true = options.section(
     click.option(
         "--max-true",
         type=float,
-        help="Refuse what one more caption of the image would make true with a higher estimated probability than this, "
+        help="Reject what one more caption of the image would make true with a higher estimated probability than this, "
         "except lower numbers; default: 0.025.",
     ),
 )
@@ -123,7 +123,7 @@ min_plausibility = options.section(
     click.option(
         "--min-plausibility",
         type=float,
-        help="Refuse negatives of a lower plausibility (log-odds to the caption, in nats); default: only the limits of "
+        help="Reject negatives of a lower plausibility (log-odds to the caption, in nats); default: only the limits of "
         "each operator.",
     ),
 )
@@ -132,7 +132,7 @@ max_loss = options.section(
     click.option(
         "--max-loss",
         type=float,
-        help="Refuse negatives that make the other words of the caption less likely by more than this in all, in nats; "
+        help="Reject negatives that make the other words of the caption less likely by more than this in all, in nats; "
         "default: 1 to 4, by operator. 2 leaves fewer and less odd ones.",
     ),
 )
@@ -189,7 +189,7 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
 
     CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files, tables (CSV, TSV, JSONL, Parquet), WebDataset tars, or a
     text file with one caption per line; without it, those in RUN are used. Runs ingest, parse, lexicon, truth, balance
-    and negatives (with --preset univse or all also components), and prints coverage, yield, refusals and examples.
+    and negatives (with --preset univse or all also components), and prints coverage, yield, rejections and examples.
     Finished steps are kept: after an interruption, the same command continues.
 
     \b
@@ -336,8 +336,8 @@ def balance(run: Path, **given: Any) -> None:
 def negatives(run: Path, **given: Any) -> None:
     """Make the negatives of the parsed captions.
 
-    Writes the tables negatives, positives (true texts, as controls) and rejections (every refused candidate, with the
-    reason), and prints coverage, yield, refusals and examples. To change settings give --overwrite; other tables are
+    Writes the tables negatives, positives (true texts, as controls) and rejections (every rejected candidate, with the
+    reason), and prints coverage, yield, rejections and examples. To change settings give --overwrite; other tables are
     kept.
 
     \b

@@ -123,8 +123,8 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         write_card(staged / CARD, replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS)))))
         staged.chmod(0o755)  # only its owner can read a temporary folder
         counted = facts.operators or ["captions"]
-        splits = {split: sum(found.counts[split, what] for what in counted) for split in facts.splits}
-        return Published(move_into_place(staged, output), splits)
+        written = {split: sum(found.counts[split, what] for what in counted) for split in facts.splits}
+        return Published(move_into_place(staged, output), written)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

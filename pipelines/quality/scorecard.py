@@ -142,7 +142,7 @@ def to_text(cards: Sequence[Scorecard]) -> str:
     measured = Blindness({card.name: card.blind for card in cards if card.blind is not None})
     if measured.reports:
         lines += ["", *to_text_of_blind(measured).splitlines()]
-    for what, counts in (("refused", cards[-1].reasons), ("operators", cards[-1].operators)) if cards else ():
+    for what, counts in (("rejected", cards[-1].reasons), ("operators", cards[-1].operators)) if cards else ():
         listed = ", ".join(f"{name} {n:,}" for name, n in counts.items())
         lines += ["", f"{what}: {listed or 'none'}"]
     return "\n".join(lines)

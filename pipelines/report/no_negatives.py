@@ -17,14 +17,14 @@ ENGLISH = 0.5
 def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, int], operators: Sequence[str]) -> str:
     """The most likely reason why these captions have no negatives, and what helps, in one line.
 
-    parses: the captions, parsed. entries: how many words the lexicon has. refused: the number of refused candidates by
+    parses: the captions, parsed. entries: how many words the lexicon has. refused: the number of rejected candidates by
     reason. operators: the names of the operators that were run.
     """
     if not parses.num_rows:
         return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
     if refused:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(refused.items(), key=lambda one: (-one[1], one)))
-        return f"no negatives: all {sum(refused.values()):,} candidates were refused, see the rejections ({reasons})"
+        return f"no negatives: all {sum(refused.values()):,} candidates were rejected, see the rejections ({reasons})"
     known, words = _known_words(parses)
     if known < ENGLISH * words:
         return f"no negatives: only {known} of {words} words are English words, and captions must be in English"

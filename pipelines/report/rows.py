@@ -55,8 +55,8 @@ def change(row: Row) -> str:
 
 def headline(row: Row) -> str:
     """The caption's id, the operator, the change and, for a rejection, the reason."""
-    refused = f"  refused: {row['reason']}" if "reason" in row else ""
-    return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{refused}")
+    rejected = f"  rejected: {row['reason']}" if "reason" in row else ""
+    return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{rejected}")
 
 
 def visible(text: str) -> str:

@@ -49,7 +49,7 @@ def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
         parts.append(f"## {stage}\n")
         if refused:
             shown = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
-            parts.append(f"Refused: {sum(refused.values()):,} candidates: {shown}\n")
+            parts.append(f"Rejected: {sum(refused.values()):,} candidates: {shown}\n")
         slowest = sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]
         rows = [
             (f"part-{line.shard:05d}", f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}",

@@ -106,11 +106,11 @@ def features_line(run: Path, table: str) -> str:
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
-    """Captions with a negative (coverage), rows and refused candidates, per family and operator.
+    """Captions with a negative (coverage), rows and rejected candidates, per family and operator.
 
     counts: the counters in the manifest of the table negatives. families: the family of each operator, by name.
     """
-    table = plain_table("", "captions", "coverage", "rows", "per caption", "refused")
+    table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected")
     captions = counts.get("captions", 0)
 
     def add(label: str, name: str, refused: int, style: str) -> None:
@@ -130,11 +130,11 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
-    """Refused candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
+    """Rejected candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
     by_operator = {operator: counts_below(counts, f"rejected.{operator}") for operator in operators}
     if not any(by_operator.values()):
         return None
-    table = plain_table("", "refused", "because")
+    table = plain_table("", "rejected", "because")
     table.columns[-1].justify = "left"
     for operator, refused in by_operator.items():
         if refused:

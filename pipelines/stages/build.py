@@ -123,14 +123,16 @@ def ingest(
     source: str, run: Path, config: Any, progress: Progress, overwrite: bool, executor: Executor | None = None
 ) -> Ingested:
     """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
-    see.
+    see; warn also if many of those that are taken for English do not look like it.
     """
     from negcap.pipelines.stages import ingest as stage
+    from negcap.pipelines.tables.english import not_english
 
     metadata = provenance.package()
-    return stage.ingest(
+    made = stage.ingest(
         source, run, config, metadata=metadata, progress=progress, executor=executor, overwrite=overwrite
     )
+    return replace(made, warnings=(*made.warnings, *not_english(run)))
 
 
 def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:

@@ -205,7 +205,8 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
     if same := counts.get("rejected.ambiguous_image"):
         warnings.append(
             f"records rejected as their image has the file name of another image: {same:,}; "
-            "--id-column names a column that identifies images, such as one of URLs"
+            "--id-column (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
+            "column of the images themselves, it takes their whole paths"
         )
     if beyond := counts.get("rejected.too_many_captions"):
         warnings.append(

@@ -481,7 +481,7 @@ def test_show_is_random_and_repeatable(sample_run: Path, capsys: pytest.CaptureF
     assert shown("--operator", "preposition", "--n", 7) == first
     assert shown("--operator", "preposition", "--n", 7, "--seed", 1) != first
     assert shown("--n", 3).count("\n") == 6
-    assert shown("--rejections", "--n", 4).count("  refused: ") == 4
+    assert shown("--rejections", "--n", 4).count("  rejected: ") == 4
 
 
 def test_show_selects_and_prints_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -400,7 +400,7 @@ def test_an_operator_of_others_is_shown_like_any(tmp_path: Path) -> None:
 
     html, table = audited(changed(tmp_path, edit), tmp_path / "audit")
     assert values(table, measure="covered").keys() == {("all", ""), ("noun", ""), ("colour", "")}
-    assert "Nothing was refused" in html and "Positive controls" not in html
+    assert "Nothing was rejected" in html and "Positive controls" not in html
     assert html.index(">noun</h3>") < html.index(">colour</h3>")
 
 

@@ -31,7 +31,7 @@ def test_the_reason_is_told(sentences: list[str], settings: dict[str, str], reas
 
 
 def test_refused_candidates_are_counted_by_reason() -> None:
-    with pytest.warns(UserWarning, match=r"all \d+ candidates were refused, see the rejections \(.*likely_true \d+"):
+    with pytest.warns(UserWarning, match=r"all \d+ candidates were rejected, see the rejections \(.*likely_true \d+"):
         assert negcap.negatives(["A man rides a horse."], operators="noun", max_true=0.0).empty
 
 

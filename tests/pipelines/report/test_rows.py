@@ -103,7 +103,7 @@ def test_markup_in_a_caption_stays_text() -> None:
     plain = io.StringIO()
     print_rows([risky], plain)
     assert plain.getvalue().splitlines()[1].startswith("  A [-dog-]{+horse+} [bold]runs[/bold]")
-    assert plain.getvalue().splitlines()[0] == "toy:1:0  noun: dog (dog.n.01) → horse  refused: unchanged"
+    assert plain.getvalue().splitlines()[0] == "toy:1:0  noun: dog (dog.n.01) → horse  rejected: unchanged"
 
 
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:

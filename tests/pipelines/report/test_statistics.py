@@ -50,7 +50,7 @@ def test_the_page_sums_up(tmp_path: Path) -> None:
     ]
     text = page("coco", {"negatives": lines})
     assert "| negatives | 2 | 1,500 | 2.50 | 0 | 2 | 200.0 MB | 300.0 MB | 1 |" in text
-    assert "Refused: 8 candidates: odd 6, likely_true 2" in text
+    assert "Rejected: 8 candidates: odd 6, likely_true 2" in text
     assert "| part-00000 | 1,000 | 7200.0 | 7000.0 | 300.0 MB | 0 | a:1 |\n| part-00001 |" in text
     assert write_page(tmp_path) is None
     write_statistics(tmp_path, "negatives", lines)

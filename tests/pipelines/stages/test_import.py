@@ -112,7 +112,7 @@ def test_the_scorecard(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert card["reasons"] == {"related_in_caption": 1, "unchanged": 1, "repeated": 1, "ungrammatical": 1}
     assert main(["judge-pairs", str(run)]) == 0
-    assert "refused: related_in_caption 1" in capsys.readouterr().out
+    assert "rejected: related_in_caption 1" in capsys.readouterr().out
 
 
 CAP, NEG = "A dog sleeps on a couch.", "A cat sleeps on a couch."

@@ -253,6 +253,7 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
         "text": "A wren again.",
     }
     assert "records rejected as their image has the file name of another image: 1" in made.warnings[0]
+    assert "--id-column (id_column= in Python)" in made.warnings[0]
     assert verify(tmp_path / "run").problems == ()
 
 

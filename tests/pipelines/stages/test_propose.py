@@ -98,7 +98,7 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: p
     with serving(known_quality) as server:
         assert propose(run, server) == 0
         said = capsys.readouterr().out.splitlines()
-        assert said[0].startswith("9 proposals for 5 captions: 3 kept (33.3 %); refused: ")
+        assert said[0].startswith("9 proposals for 5 captions: 3 kept (33.3 %); rejected: ")
         assert said[1].startswith("5 requests: 4 answered (0 from the cache), 1 refused, 0 not sent")
         assert "spent now: 4 requests, 120 tokens" in said[1] and said[2].endswith("kept: 1,333")
         judged = rows(run, "judged")
