@@ -96,9 +96,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
 @negcap.command()
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
-@click.option(
-    "--n", type=int, help="Random negatives per operator; a third of each reason of rejection; default: 12."
-)
+@click.option("--n", type=int, help="Random negatives per operator; a third of each reason of rejection; default: 12.")
 @click.option("--refined", is_flag=True, default=None, help="Plot and show only what negcap refine kept.")
 @options.splits
 @click.option("--no-blind", "blind", flag_value=False, default=None, help="Do not measure accuracy without the images.")
