@@ -35,7 +35,7 @@ def of_caption() -> dict[str, set[str]]:
 
 def batches(run: Path, workers: int = 0, **given: Any) -> list[Batch]:
     made = Negatives(run, **{"negatives": 4, "batch_size": 4, **given})
-    return list(DataLoader(made, batch_size=None, num_workers=workers))
+    return list(DataLoader(made, batch_size=None, collate_fn=made.collate, num_workers=workers))
 
 
 def test_captions_come_with_their_own_negatives(run: Path) -> None:
@@ -59,6 +59,7 @@ def test_workers_and_ranks_change_no_batch(run: Path) -> None:
         assert together == whole[: len(together)]
     shares = [batches(run, rank=rank, ranks=3, drop_last=False) for rank in range(3)]
     assert sum(len(batch["caption"]) for share in shares for batch in share) == 45
+    assert list(DataLoader(Negatives(run, batch_size=4, negatives=4), batch_size=None)) == whole
 
 
 def test_epochs_differ_and_repeat(run: Path) -> None:
