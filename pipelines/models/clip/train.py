@@ -77,7 +77,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     validation = Encoded(read_pairs(config, [config.validation_split]), clip)
     model = Clip(clip, config).to(device)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(trained, config.learning_rate, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(_groups(trained, config.weight_decay), config.learning_rate)
     steps = config.epochs * sum(len(batch) > 1 for batch in torch.arange(len(pairs.files)).split(config.batch_size))
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
     say(f"{config.objective}: {len(pairs.texts):,} captions of {len(pairs.files):,} images")
@@ -184,6 +184,14 @@ def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.devic
     else:
         metrics["pairs"]["mean"] = math.nan
     return metrics
+
+
+def _groups(trained: list[torch.nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Parameters for AdamW: as in CLIP, only matrices decay, not biases, norms and the temperature."""
+    return [
+        {"params": [one for one in trained if (one.ndim > 1) == matrices], "weight_decay": weight_decay * matrices}
+        for matrices in (True, False)
+    ]
 
 
 def _rate(step: int, steps: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,15 @@ def test_the_same_config_gives_the_same_weights_and_weights_are_fine_tuned(run: 
     assert one == other
     tuned = train_clip(config(run, tmp_path / "c", model=f"hf:{folders[0]}", epochs=1), say=lambda line: None)
     assert tuned.joinpath("model.safetensors").read_bytes() != one
+
+
+def test_only_matrices_decay(run: Path, tmp_path: Path) -> None:
+    import transformers
+
+    folder = train_clip(config(run, tmp_path, epochs=1, weight_decay=900.0, learning_rate=1e-3), say=lambda line: None)
+    clip = transformers.AutoModel.from_pretrained(folder)
+    assert float(clip.logit_scale.detach()) == pytest.approx(math.log(1 / 0.07), abs=0.1)
+    assert float(clip.text_projection.weight.detach().abs().max()) < 0.01
 
 
 def test_negatives_are_those_that_refine_kept(run: Path, tmp_path: Path) -> None:
