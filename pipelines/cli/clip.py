@@ -42,9 +42,9 @@ from negcap.pipelines.cli.options import FOLDER
 @click.option("--learning-rate", type=float, help="Highest learning rate of AdamW; default: 5e-4.")
 @click.option("--weight-decay", type=float, help="Weight decay of AdamW; default: 0.1.")
 @click.option("--size", type=int, help="Tiny CLIP: side of a picture in pixels; default: 96.")
-@click.option("--patch", type=int, help="Tiny CLIP: side of a patch in pixels; default: 16.")
-@click.option("--width", type=int, help="Tiny CLIP: width of its transformers; default: 64.")
-@click.option("--layers", type=int, help="Tiny CLIP: layers of each transformer; default: 4.")
+@click.option("--patch", type=int, help="Tiny CLIP: side of a patch in pixels; default: 24.")
+@click.option("--width", type=int, help="Tiny CLIP: width of the image transformer; the text's is half; default: 128.")
+@click.option("--layers", type=int, help="Tiny CLIP: layers of each transformer; default: 2.")
 @click.option("--heads", type=int, help="Tiny CLIP: attention heads; default: 4.")
 @options.seed
 @options.device

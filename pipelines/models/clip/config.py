@@ -28,8 +28,8 @@ class ClipConfig:
     one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named;
     refined: of those that `negcap refine` kept. concreteness_margin: see `negcap.pipelines.models.contrastive.compare`.
     learning_rate: of AdamW after a warm-up of 5 % of the steps; it falls to 0 by a cosine. weight_decay: of AdamW.
-    size, patch: the side of a picture and of its patches in pixels; width, layers, heads: of the two transformers of a
-    tiny CLIP. amp: compute in bf16 on a GPU.
+    Of a tiny CLIP: size, patch: the side of a picture and of its patches in pixels; width: of the image transformer and
+    of the joint vectors, that of the text transformer is half; layers, heads: of both. amp: compute in bf16 on a GPU.
     """
 
     run: Path
@@ -50,9 +50,9 @@ class ClipConfig:
     learning_rate: float = 5e-4
     weight_decay: float = 0.1
     size: int = 96
-    patch: int = 16
-    width: int = 64
-    layers: int = 4
+    patch: int = 24
+    width: int = 128
+    layers: int = 2
     heads: int = 4
     device: str = "auto"
     amp: bool = True
@@ -71,7 +71,7 @@ class ClipConfig:
             raise ValueError(f"concreteness_margin is for objectives with negatives, objective was: {self.objective}")
         if self.size % self.patch:
             raise ValueError(f"size must be a multiple of patch, {self.patch}, was: {self.size}")
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads, {self.heads}, was: {self.width}")
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width must be a multiple of 2 x heads, {2 * self.heads}, was: {self.width}")
         if self.objective in NEED_NEGATIVES and not (self.negative_families and self.negative_operators):
             raise ValueError("negative_families and negative_operators must not be empty")

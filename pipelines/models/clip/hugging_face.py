@@ -16,6 +16,7 @@ from negcap.pipelines.models.scorer import reading
 NEEDED = 'training a CLIP needs PyTorch, transformers and Pillow: pip install "negcap[score]"'
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 LONGEST = 40  # tokens of a text of the tiny CLIP
+TOGETHER = 64  # texts that are read at a time
 MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
 
 
@@ -53,11 +54,15 @@ class HuggingFace(nn.Module):
         return _pooled(self.clip.get_image_features(pixel_values=pixels))
 
     def texts(self, ids: Tensor) -> Tensor:
-        """Vectors (B, d) of token ids (B, T)."""
-        there = ids != self.padding
-        width = int(there.sum(1).max()) + 1  # of the longest of these texts, and the end token if it is the padding
-        ids, there = ids[:, :width], there[:, :width]
-        mask = there if self.masked else torch.ones_like(there)
+        """Vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
+        lengths = (ids != self.padding).sum(1)
+        order = lengths.argsort(stable=True)
+        parts = [self._texts(ids[part], int(lengths[part[-1]])) for part in order.split(TOGETHER)]
+        return torch.cat(parts)[order.argsort()]
+
+    def _texts(self, ids: Tensor, longest: int) -> Tensor:
+        ids = ids[:, : longest + 1]  # with the end token if it is the padding
+        mask = ids != self.padding if self.masked else torch.ones_like(ids)
         return _pooled(self.clip.get_text_features(input_ids=ids, attention_mask=mask.long()))
 
     def save(self, folder: Path) -> None:
@@ -96,19 +101,14 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
     transformers = _library()
     torch.manual_seed(config.seed)
     tokens = {word: number for number, word in enumerate((*SPECIAL, *words))}
-    both = {
-        "hidden_size": config.width,
-        "intermediate_size": 4 * config.width,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "projection_dim": config.width,
-    }
     text = {"vocab_size": len(tokens), "max_position_embeddings": LONGEST, "pad_token_id": 0}
     text |= {"bos_token_id": tokens["<start>"], "eos_token_id": tokens["<end>"]}
     vision = {"image_size": config.size, "patch_size": config.patch}
     clip = transformers.CLIPModel(
         transformers.CLIPConfig(
-            text_config={**both, **text}, vision_config={**both, **vision}, projection_dim=config.width
+            text_config={**_transformer(config, config.width // 2), **text},
+            vision_config={**_transformer(config, config.width), **vision},
+            projection_dim=config.width,
         )
     )
     processor = transformers.CLIPImageProcessorPil(
@@ -118,6 +118,16 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
         image_std=STD,
     )
     return HuggingFace(clip, _tokenizer(transformers, tokens), processor)
+
+
+def _transformer(config: ClipConfig, width: int) -> dict[str, int]:
+    return {
+        "hidden_size": width,
+        "intermediate_size": 4 * width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "projection_dim": config.width,
+    }
 
 
 def _tokenizer(transformers: Any, tokens: dict[str, int]) -> Any:

@@ -91,8 +91,9 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
                 drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
                 terms = _losses(model, data, captions, drawn, config, device)
                 if data.other_owner is not None:
-                    which = draw_counterparts(data.other_owner, captions, generator)
-                    terms["counterparts"] = _of_counterparts(model, data, captions, *which, config, device)
+                    of, places = draw_counterparts(data.other_owner, captions, generator)
+                    if len(of):
+                        terms["counterparts"] = _of_counterparts(model, data, captions, of, places, config, device)
                 loss = torch.stack(list(terms.values())).sum() / len(captions)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()

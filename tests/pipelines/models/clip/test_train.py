@@ -94,10 +94,10 @@ def test_the_same_config_gives_the_same_weights_and_weights_are_fine_tuned(run: 
 def test_only_matrices_decay(run: Path, tmp_path: Path) -> None:
     import transformers
 
-    folder = train_clip(config(run, tmp_path, epochs=1, weight_decay=900.0, learning_rate=1e-3), say=lambda line: None)
+    folder = train_clip(config(run, tmp_path, weight_decay=900.0, learning_rate=1e-3), say=lambda line: None)
     clip = transformers.AutoModel.from_pretrained(folder)
     assert float(clip.logit_scale.detach()) == pytest.approx(math.log(1 / 0.07), abs=0.1)
-    assert float(clip.text_projection.weight.detach().abs().max()) < 0.01
+    assert float(clip.text_projection.weight.detach().abs().max()) < 0.05
 
 
 def test_negatives_are_those_that_refine_kept(run: Path, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
         (["--images", "{images}", "--model", "open_clip:{empty}"], "open_clip must be a folder with open_clip_config"),
         (["--images", "{images}", "--refined"], "has no refined: run negcap refine"),
         (["--images", "{images}", "--negative-family", "numeral"], "negclip needs negatives of the families numeral"),
-        (["--images", "{images}", "--size", "30"], "size must be a multiple of patch, 16, was: 30"),
+        (["--images", "{images}", "--size", "30"], "size must be a multiple of patch, 24, was: 30"),
         (["--images", "{images}", "--validation-split", "dev"], "split must be one of the captions in "),
     ],
 )
