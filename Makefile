@@ -14,6 +14,8 @@ GLOVE ?=
 SEEDS ?= 1
 DRAWN ?= --joint 128 --word-dim 100 --epochs 12 --decay-every 9 --warm-up 5 --learning-rate 3e-3 --average 0.98
 SEEN := noun numeral relation shuffle preposition verb attribute swap_attribute
+UNIFORM := uniform_noun uniform_attribute
+CLIP_SEEDS ?= 1
 SMALL ?= --joint 256 --epochs 8 --decay-every 6
 WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
@@ -57,18 +59,21 @@ $(VENV)/installed-score: pyproject.toml $(TESTED) | $(BIN)/python
 	$(PIP) --editable '.[score,features]'
 	@touch $@
 
-clip: $(VENV)/installed-score ## train a tiny CLIP on drawn scenes, fine-tune it with and without negatives, score: needs no data
+clip: $(VENV)/installed-score ## tiny CLIPs of drawn scenes with and without negatives: needs no data [CLIP_SEEDS=1]
 	$(BIN)/negcap scenes --output outputs/clip-pictures --images 6000 --seed 11
+	$(BIN)/negcap build --output outputs/clip-pictures --lexicon own $(UNIFORM:%=--operator %)
 	$(BIN)/negcap finetune outputs/clip-pictures --images outputs/clip-pictures/images --output outputs/clip-base \
-		--objective infonce --epochs 12 --learning-rate 1e-3
+		--objective infonce --epochs 6 --learning-rate 1e-3
 	$(BIN)/negcap scenes --output outputs/clip-scenes --images 1600
 	$(BIN)/negcap build --output outputs/clip-scenes --lexicon own $(SEEN:%=--operator %)
 	$(BIN)/negcap refine outputs/clip-scenes
-	for objective in infonce negclip ce-clip; do $(BIN)/negcap finetune outputs/clip-scenes --refined \
-		--images outputs/clip-scenes/images --model hf:outputs/clip-base --output outputs/clip-$$objective \
-		--objective $$objective --epochs 8 --learning-rate 1e-3 || exit; done
+	for seed in $$(seq 0 $$(($(CLIP_SEEDS) - 1))); do for objective in infonce negclip ce-clip; do \
+		$(BIN)/negcap finetune outputs/clip-pictures --images outputs/clip-pictures/images --model hf:outputs/clip-base \
+		--output outputs/clip-$$objective-$$seed --objective $$objective --seed $$seed --epochs 14 --learning-rate 1e-3 \
+		$(UNIFORM:%=--negative-operator %) || exit; done; done
 	$(BIN)/negcap score outputs/clip-scenes --images outputs/clip-scenes/images --split test --refined \
-		$(foreach objective,base infonce negclip ce-clip,--model hf:outputs/clip-$(objective))
+		--model hf:outputs/clip-base $$(for seed in $$(seq 0 $$(($(CLIP_SEEDS) - 1))); do \
+		for objective in infonce negclip ce-clip; do echo --model hf:outputs/clip-$$objective-$$seed; done; done)
 
 reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented VSE: FLICKR8K=folder [GLOVE=file SEEDS=3 ARGS="--part univse"]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }

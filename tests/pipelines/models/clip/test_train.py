@@ -58,7 +58,7 @@ def test_triplet_clip_trains_on_counterparts(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="triplet-clip needs pictures of negatives, .* run negcap counterparts"):
         train_clip(config(run, tmp_path / "m", objective="triplet-clip"), say=print)
     copy = shutil.copytree(run, tmp_path / "run")
-    assert main(["counterparts", str(copy), "--share", "1", "--quiet"]) == 0
+    assert main(["counterparts", str(copy), "--share", "0.2", "--quiet"]) == 0
     settings = config(copy, tmp_path / "m", objective="triplet-clip", epochs=6, learning_rate=3e-3)
     history = [
         json.loads(line) for line in (train_clip(settings, say=print) / "metrics.jsonl").read_text().splitlines()
