@@ -12,6 +12,7 @@ from negcap.pipelines.models.papers.plan import Settings, jobs
 from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
 from negcap.pipelines.models.papers.results import read_metrics, read_seeds
 from negcap.pipelines.models.papers.run import steps_of, times
+from negcap.pipelines.models.papers.supply import supply_table
 from negcap.pipelines.models.papers.trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS
 from negcap.pipelines.models.papers.word_tables import blanks_table, saliency_table, words_table
 
@@ -192,6 +193,7 @@ def _time_table(settings: Settings) -> str:
 
 TABLES: dict[str, Callable[[Settings], str]] = {
     "time": _time_table,
+    "supply": supply_table,
     "vse-c-2-3": lambda settings: _compared(settings, _PLAIN, published.VSE_C_ATTACKS, _vse_c),
     "vse-c-4": lambda settings: _compared(settings, _SPLIT, published.VSE_C_PLURAL, _plural),
     "vse-c-6": words_table,

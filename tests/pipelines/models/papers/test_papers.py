@@ -18,6 +18,7 @@ from negcap.pipelines.models.papers.__main__ import insert_tables, main
 from negcap.pipelines.models.papers.differences import differences
 from negcap.pipelines.models.papers.plan import PARTS, Job, Settings, jobs
 from negcap.pipelines.models.papers.run import run_jobs, times
+from negcap.pipelines.models.papers.supply import supply_table
 from negcap.pipelines.models.papers.tables import TABLES, tables
 from negcap.pipelines.models.trainer.evaluate import Evaluation
 from negcap.schemas.captions import CAPTIONS
@@ -153,6 +154,34 @@ def test_commands_of_negcap_are_run(tmp_path: Path) -> None:
     assert run_jobs(plan, tmp_path, 1, lambda line: None) == []
     assert (tmp_path / "log" / "one-0.txt").read_text().startswith("negcap")
     assert 0 < times(plan, tmp_path)["one-0"].cpu < 60
+
+
+def test_negatives_are_counted_by_family_in_the_split(tmp_path: Path) -> None:
+    its = settings(tmp_path)
+    captions = [("a:0", "a", "dev"), ("a:1", "a", "dev"), ("b:0", "b", "dev"), ("c:0", "c", "train")]
+    rows = [
+        {**dict.fromkeys(CAPTIONS.names, ""), "caption_id": name, "image_id": image, "split": split}
+        for name, image, split in captions
+    ]
+    write_table(its.run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    assert "measured" not in supply_table(its)
+    each = {
+        "uniform_noun": 25,
+        "uniform_numeral": 6,
+        "uniform_shuffle": 2,
+        "uniform_preposition": 3,
+        "uniform_object": 9,
+    }
+    fewer = {**each, "uniform_preposition": 2}
+    made = [
+        (caption, operator)
+        for caption, of in (("a:0", each), ("a:1", each), ("b:0", fewer), ("c:0", each))
+        for operator, number in of.items()
+        for _ in range(number)
+    ]
+    columns = zip(("caption_id", "operator"), zip(*made, strict=True), strict=True)
+    write_table(its.run, "negatives", pa.table({name: list(column) for name, column in columns}))
+    assert supply_table(its).splitlines()[-1] == "| measured | 20.0 | 6.0 | 4.7 | 2 · 1 · 0 · 0 of 2 |"
 
 
 def write_ranks(folder: Path, plain: list[int], attacked: list[int]) -> None:
