@@ -17,7 +17,7 @@ from negcap.pipelines.models.markdown import format_difference
 from negcap.pipelines.models.papers import published
 from negcap.pipelines.models.papers.plan import Settings, named
 from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
-from negcap.pipelines.models.papers.trainings import FAMILY_MODELS, MAX, RECIPES
+from negcap.pipelines.models.papers.trainings import AUGMENTED, FAMILY_MODELS, MAX, RECIPES
 from negcap.pipelines.models.trainer.compare import summarize
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult
 from negcap.pipelines.models.trainer.evaluate import Evaluation
@@ -99,6 +99,21 @@ def differences(settings: Settings) -> Differences:
                     results[model, of_seeds] = summarize(model, its, image, seed=0)
             one, other = (results[key] for key in keys)
             found[recipe, *pair] = one.minus(other)
+    return found
+
+
+def augmented_differences(settings: Settings) -> dict[str, Figure]:
+    """By name of AUGMENTED, the difference of rsum from the training on captions by people alone."""
+    results = {}
+    for name in AUGMENTED:
+        folder = settings.model(name) / "evaluation"
+        if (folder / "ranks.parquet").exists():
+            results[name] = summarize(name, [read_evaluation(folder)], _images(settings.captions), seed=0)
+    found = {}
+    for name, result in results.items():
+        people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
+        if name != people and people in results:
+            found[name] = result.minus(results[people])["rsum"]
     return found
 
 

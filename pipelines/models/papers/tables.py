@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from negcap.pipelines.models.markdown import markdown_row, markdown_table
+from negcap.pipelines.models.markdown import format_difference, markdown_row, markdown_table
 from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.differences import KINDS, TOP, difference_rows, differences
+from negcap.pipelines.models.papers.differences import KINDS, TOP, augmented_differences, difference_rows, differences
 from negcap.pipelines.models.papers.plan import Settings, jobs
 from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
 from negcap.pipelines.models.papers.results import read_metrics, read_seeds
@@ -162,12 +162,13 @@ def _weights_table(settings: Settings) -> str:
 
 
 def _augmented_table(settings: Settings) -> str:
-    rows = []
+    rows, found = [], augmented_differences(settings)
     for name in AUGMENTED:
         metrics = read_metrics(settings, name)
         values = [_rsum(metrics), metrics["retrieval"]["i2t R@1"], metrics["retrieval"]["t2i R@1"]] if metrics else []
-        rows.append([f"`{name}`", *(_cells([values]) if values else ["", "", ""])])
-    return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1"], rows)
+        difference = format_difference(*found[name]) if name in found else ""
+        rows.append([f"`{name}`", *(_cells([values]) if values else ["", "", ""]), difference])
+    return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1", "rsum, difference"], rows)
 
 
 _PLAIN = ("without attack", "all", "noun", "numeral", "relation")

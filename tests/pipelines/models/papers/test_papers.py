@@ -199,7 +199,11 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, mo
     monkeypatch.setattr(retrieval, "RESAMPLES", 200)
     its = settings(tmp_path, seeds=3)
     rows = [{**dict.fromkeys(CAPTIONS.names, ""), "caption_id": f"{name}:0", "image_id": name} for name in "abc"]
-    write_table(its.run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    for folder in (its.run, its.captions):
+        write_table(folder, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    for name, plain in (("people-1", [1, 20, 20]), ("people-1-beam-1", [1, 1, 20]), ("people-5-judged-1", [1, 1, 1])):
+        write(its.model(name) / "evaluation", evaluation(50.0))
+        write_ranks(its.model(name) / "evaluation", plain, plain)
     for name, seed, plain, attacked in (
         ("vse++", 0, [1, 1, 1], [20, 20, 20]),
         ("vse++", 1, [1, 2, 1], [20, 20, 20]),
@@ -224,6 +228,9 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, mo
     assert "| VSE-C − VSE++, house recipe |  |" in made["vse-c-4"]
     assert "| VSE-C − VSE++, reported | +8.8 |  |  | +6.9 |" in made["univse-2"]
     assert "UniVSE − VSE-C, house recipe" not in made["univse-2"]
+    assert "| `people-1-beam-1` | 50.0 | 12.0 | 9.0 | +200.0 (" in made["augmented"]  # a third more of six recalls
+    assert "| `people-1` | 50.0 | 12.0 | 9.0 |  |" in made["augmented"]
+    assert "| `people-5-judged-1` | 50.0 | 12.0 | 9.0 |  |" in made["augmented"]
     assert all(len({line.count("|") for line in table.splitlines()}) == 1 for table in made.values())
 
 
