@@ -245,8 +245,10 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     write(its.model("univse-learned-alpha") / "evaluation", evaluation(152.0))
     command = next(job.commands[0] for job in jobs(its) if job.name == "vse-c@house-0")
     (tmp_path / "out" / "done").mkdir()
-    kept = {"command": command, "seconds": {"cpu": 120.0, "wall": 130.0}}
-    (tmp_path / "out" / "done" / "vse-c@house-0-0.json").write_text(json.dumps(kept), "utf-8")
+    second = [job.commands[0] for job in jobs(its) if job.name == "vse-c@house-1"]
+    for seed, done in enumerate([command, *second]):
+        kept = {"command": done, "seconds": {"cpu": 120.0, "wall": 130.0}}
+        (tmp_path / "out" / "done" / f"vse-c@house-{seed}-0.json").write_text(json.dumps(kept), "utf-8")
     made = tables(its)
     assert "| VSE-C, reported | 50.2 | 47.4 | 49.4 | 49.9 | 47.9 |" in made["vse-c-2-3"]
     assert "| VSE-C, house recipe | 12.0 (12.0–12.0) | 4.1 (4.0–4.2) |" in made["vse-c-2-3"]
