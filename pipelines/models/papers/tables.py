@@ -34,20 +34,28 @@ def tables(settings: Settings) -> dict[str, str]:
     return made
 
 
-def _cells(rows: Sequence[Values]) -> list[str]:
-    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds."""
-    columns = list(zip(*rows, strict=True))
-    means = [f"{sum(column) / len(column):.1f}" for column in columns]
-    if len(rows) < 2:
-        return means
-    spans = [f"{min(column):.1f}–{max(column):.1f}" for column in columns]
-    return [f"{mean} ({span})" for mean, span in zip(means, spans, strict=True)]
+def _cells(rows: Sequence[Values], without_span: Sequence[int] = ()) -> list[str]:
+    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds.
+
+    without_span: the columns that have the mean only.
+    """
+    cells = []
+    for number, column in enumerate(zip(*rows, strict=True)):
+        mean = f"{sum(column) / len(column):.1f}"
+        alone = len(column) < 2 or number in without_span
+        cells.append(mean if alone else f"{mean} ({min(column):.1f}–{max(column):.1f})")
+    return cells
 
 
 def _compared(
-    settings: Settings, head: Sequence[str], of_paper: Mapping[str, Values], read: Read, models: Sequence[str] = MAIN
+    settings: Settings,
+    head: Sequence[str],
+    of_paper: Mapping[str, Values],
+    read: Read,
+    models: Sequence[str] = MAIN,
+    without_span: Sequence[int] = (),
 ) -> str:
-    """A table with the paper's rows and, for each recipe and model, the measured one."""
+    """A table with the paper's rows and, for each recipe and model, the measured one; without_span: of `_cells`."""
     width = len(head)
     rows = []
     for name in models:
@@ -58,7 +66,7 @@ def _compared(
         for name in models:
             values = [read(metrics) for metrics in read_seeds(settings, name, recipe)]
             if values:
-                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values)])
+                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values, without_span)])
     return markdown_table(["", *head], rows)
 
 
@@ -208,7 +216,9 @@ TABLES: dict[str, Callable[[Settings], str]] = {
         lambda metrics: [_rsum(metrics)],
         ("vse", "vse++", "vse-c", "univse", MAX),
     ),
-    "univse-2": lambda settings: _compared(settings, _ATTACKS, _SUMS, _attacks, (*MAIN, MAX, "sentence")),
+    "univse-2": lambda settings: _compared(
+        settings, _ATTACKS, _SUMS, _attacks, (*MAIN, MAX, "sentence"), (1, 2, 4, 5, 7, 8)
+    ),
     "univse-3": _unified_table,
     "univse-4": _parsing_table,
     "univse-figure-5": _alpha_table,

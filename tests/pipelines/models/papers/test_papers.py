@@ -252,6 +252,7 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     made = tables(its)
     assert "| VSE-C, reported | 50.2 | 47.4 | 49.4 | 49.9 | 47.9 |" in made["vse-c-2-3"]
     assert "| VSE-C, house recipe | 12.0 (12.0–12.0) | 4.1 (4.0–4.2) |" in made["vse-c-2-3"]
+    assert "| VSE-C, house recipe | 2.0 (2.0–2.1) | 2.0 | 3.0 | 2.0 (2.0–2.1) |" in made["univse-2"]
     assert "VSE++, house recipe" not in made["vse-c-2-3"]
     assert "| UniVSE, paper's recipe | 3.0 | 2.0 | 3.0 |" in made["univse-2"]
     assert "| UniVSE, sentence alone, paper's recipe | 2.5 | 2.0 | 3.0 |" in made["univse-2"]
