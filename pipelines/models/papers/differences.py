@@ -17,7 +17,7 @@ from negcap.pipelines.models.markdown import format_difference
 from negcap.pipelines.models.papers import published
 from negcap.pipelines.models.papers.plan import Settings, named
 from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
-from negcap.pipelines.models.papers.trainings import FAMILY_MODELS, RECIPES
+from negcap.pipelines.models.papers.trainings import AUGMENTED, FAMILY_MODELS, MAX, RECIPES
 from negcap.pipelines.models.trainer.compare import summarize
 from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult
 from negcap.pipelines.models.trainer.evaluate import Evaluation
@@ -26,8 +26,10 @@ KINDS = ("object", "attribute", "relation")
 TOP = ("R@1", "R@5", "R@10")
 Differences = Mapping[tuple[str, str, str], Mapping[str, Figure]]  # by recipe, model, model that is subtracted
 FAMILY_PAIRS = tuple((family, "vse++") for family in FAMILY_MODELS)
-MODELS = ("vse++", *FAMILY_MODELS, "vse-c", "univse")
-PAIRS = (("vse-c", "vse++"), ("univse", "vse-c"), ("univse", "vse++"), *FAMILY_PAIRS)
+PAIRS = (
+    *(("vse-c", "vse++"), ("univse", "vse-c"), ("univse", "vse++"), (MAX, "vse-c"), (MAX, "vse++")),
+    *FAMILY_PAIRS,
+)
 
 
 class Compared(NamedTuple):
@@ -53,9 +55,9 @@ COMPARED = {
         [f"{name} i2t {top}" for name in ("plural", "plural:numeral") for top in ("R@1", "R@10", "mean")],
         published.VSE_C_PLURAL,
     ),
-    "univse-1": Compared(PAIRS[1:3], ("rsum",), {}),
+    "univse-1": Compared(PAIRS[1:5], ("rsum",), {}),
     "univse-2": Compared(
-        PAIRS[:2],
+        (*PAIRS[:2], (MAX, "vse-c")),
         (*(name for kind in KINDS for name in (f"univse:{kind} i2t R@1", "", "")), "univse"),
         {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()},
     ),
@@ -81,7 +83,7 @@ def differences(settings: Settings) -> Differences:
     for recipe in RECIPES:
         folders = {
             (model, seed): settings.model(named(model, recipe, seed)) / "evaluation"
-            for model in MODELS
+            for model in dict.fromkeys(name for pair in PAIRS for name in pair)
             for seed in range(settings.seeds)
         }
         made = {key for key, folder in folders.items() if (folder / "ranks.parquet").exists()}
@@ -97,6 +99,21 @@ def differences(settings: Settings) -> Differences:
                     results[model, of_seeds] = summarize(model, its, image, seed=0)
             one, other = (results[key] for key in keys)
             found[recipe, *pair] = one.minus(other)
+    return found
+
+
+def augmented_differences(settings: Settings) -> dict[str, Figure]:
+    """By name of AUGMENTED, the difference of rsum from the training on captions by people alone."""
+    results = {}
+    for name in AUGMENTED:
+        folder = settings.model(name) / "evaluation"
+        if (folder / "ranks.parquet").exists():
+            results[name] = summarize(name, [read_evaluation(folder)], _images(settings.captions), seed=0)
+    found = {}
+    for name, result in results.items():
+        people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
+        if name != people and people in results:
+            found[name] = result.minus(results[people])["rsum"]
     return found
 
 

@@ -16,6 +16,9 @@ from negcap.pipelines.models.papers.trainings import (
     FEW,
     FEWER,
     FEWEST,
+    HOUSE_ONLY,
+    MAX,
+    MODELS,
     ONE_CORE,
     RECIPES,
     SMALL,
@@ -134,18 +137,19 @@ def named(model: str, recipe: str, seed: int) -> str:
     return f"{model}@{recipe}-{seed}"
 
 
-def _main(settings: Settings, models: tuple[str, ...]) -> list[Job]:
+def _main(settings: Settings, names: tuple[str, ...]) -> list[Job]:
     made = []
     for recipe in RECIPES:
         for seed in range(settings.seeds):
-            for variant in models:
-                if variant in FAMILY_MODELS and recipe != RECIPES[0]:
+            for name in names:
+                if name in HOUSE_ONLY and recipe != RECIPES[0]:
                     continue
-                model, plus, family = variant.partition("+") if variant.startswith("vse-c") else (variant, "", "")
-                flags = ("--recipe", recipe, "--seed", str(seed), *(("--negative-family", family) if plus else ()))
+                model, own = MODELS[name]
+                flags = ("--recipe", recipe, "--seed", str(seed), *own)
+                less: dict[str, Any] = {"attacks": FEW} if name == MAX else {}
                 small = () if model == "univse" else FALLING
-                job = _trained(settings, named(variant, recipe, seed), model, *flags, small=small)
-                if model == "univse":
+                job = _trained(settings, named(name, recipe, seed), model, *flags, small=small, **less)
+                if name == "univse":
                     sentence = ("--component", "none", *FEW)
                     job.commands.append(_evaluate(settings, job.name, settings.run, sentence, "sentence"))
                 made.append(job)
@@ -226,7 +230,7 @@ def _augmented(settings: Settings) -> list[Job]:
 _JOBS = {
     "run": _run,
     "vse-c": lambda settings: _main(settings, ("vse", "vse++", "vse-c", *FAMILY_MODELS)),
-    "univse": lambda settings: _main(settings, ("vse", "vse++", "vse-c", "univse")),
+    "univse": lambda settings: _main(settings, ("vse", "vse++", "vse-c", "univse", MAX)),
     "ablations": _ablations,
     "weights": _weights,
     "words": lambda settings: _probe(settings, "words", ("vse", "vse++", "vse-c", *FAMILY_MODELS)),

@@ -6,6 +6,7 @@ TITLES = {
     **{"vse": "VSE", "vse++": "VSE++", "vse-c": "VSE-C", "univse": "UniVSE"},
     **{f"vse-c+{family}": f"VSE-C, {family}" for family in ("noun", "numeral", "relation")},
     "sentence": "UniVSE, sentence alone",
+    "univse+max": "UniVSE with VSE-C's sentence encoder",
     "vectors of the file": "word vectors of the file",
 }
 RECIPE_TITLES = {"house": "house recipe", "paper": "paper's recipe"}

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from negcap.pipelines.models.markdown import markdown_row, markdown_table
+from negcap.pipelines.models.markdown import format_difference, markdown_row, markdown_table
 from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.differences import KINDS, TOP, difference_rows, differences
+from negcap.pipelines.models.papers.differences import KINDS, TOP, augmented_differences, difference_rows, differences
 from negcap.pipelines.models.papers.plan import Settings, jobs
 from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
 from negcap.pipelines.models.papers.results import read_metrics, read_seeds
 from negcap.pipelines.models.papers.run import steps_of, times
-from negcap.pipelines.models.papers.trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, RECIPES, TERMS
+from negcap.pipelines.models.papers.supply import supply_table
+from negcap.pipelines.models.papers.trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS
 from negcap.pipelines.models.papers.word_tables import blanks_table, saliency_table, words_table
 
 Values = Sequence[float]
 Read = Callable[[Mapping[str, Any]], Values]  # the metrics of an evaluation -> the values of a row
+UNIVSE = ("vse", "vse++", "vse-c", "univse", MAX)
 MAIN = ("vse", "vse++", *FAMILY_MODELS, "vse-c", "univse")
 ATTACKED = ("total", "noun", "numeral", "relation")
 
@@ -31,20 +34,28 @@ def tables(settings: Settings) -> dict[str, str]:
     return made
 
 
-def _cells(rows: Sequence[Values]) -> list[str]:
-    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds."""
-    columns = list(zip(*rows, strict=True))
-    means = [f"{sum(column) / len(column):.1f}" for column in columns]
-    if len(rows) < 2:
-        return means
-    spans = [f"{min(column):.1f}–{max(column):.1f}" for column in columns]
-    return [f"{mean} ({span})" for mean, span in zip(means, spans, strict=True)]
+def _cells(rows: Sequence[Values], without_span: Sequence[int] = ()) -> list[str]:
+    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds.
+
+    without_span: the columns that have the mean only.
+    """
+    cells = []
+    for number, column in enumerate(zip(*rows, strict=True)):
+        mean = f"{sum(column) / len(column):.1f}"
+        alone = len(column) < 2 or number in without_span
+        cells.append(mean if alone else f"{mean} ({min(column):.1f}–{max(column):.1f})")
+    return cells
 
 
 def _compared(
-    settings: Settings, head: Sequence[str], of_paper: Mapping[str, Values], read: Read, models: Sequence[str] = MAIN
+    settings: Settings,
+    head: Sequence[str],
+    of_paper: Mapping[str, Values],
+    read: Read,
+    models: Sequence[str] = MAIN,
+    without_span: Sequence[int] = (),
 ) -> str:
-    """A table with the paper's rows and, for each recipe and model, the measured one."""
+    """A table with the paper's rows and, for each recipe and model, the measured one; without_span: of `_cells`."""
     width = len(head)
     rows = []
     for name in models:
@@ -55,7 +66,7 @@ def _compared(
         for name in models:
             values = [read(metrics) for metrics in read_seeds(settings, name, recipe)]
             if values:
-                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values)])
+                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values, without_span)])
     return markdown_table(["", *head], rows)
 
 
@@ -85,7 +96,7 @@ def _parsing(metrics: Mapping[str, Any]) -> Values:
 
 
 def _parsing_table(settings: Settings) -> str:
-    models = ("vse++", "vse-c", "univse")
+    models = ("vse++", "vse-c", "univse", MAX)
     text = _compared(settings, ("attributes", "relations"), published.UNIVSE_PARSING, _parsing, models)
     evaluated = [found for name in models for recipe in RECIPES for found in read_seeds(settings, name, recipe)]
     chance = [["chance, reported", *(f"{value:g}" for value in published.UNIVSE_PARSING["chance"])]]
@@ -99,8 +110,7 @@ def _unified_table(settings: Settings) -> str:
     def read(metrics: Mapping[str, Any]) -> Values:
         return [metrics["unified"][kind]["mAP"] for kind in KINDS]
 
-    models = ("vse", "vse++", "vse-c", "univse")
-    text = _compared(settings, KINDS, published.UNIVSE_UNIFIED, read, models)
+    text = _compared(settings, KINDS, published.UNIVSE_UNIFIED, read, UNIVSE)
     rows = []
     for recipe in RECIPES:
         read_as = [metrics["unified"] for metrics in read_seeds(settings, "univse", recipe)]
@@ -161,12 +171,13 @@ def _weights_table(settings: Settings) -> str:
 
 
 def _augmented_table(settings: Settings) -> str:
-    rows = []
+    rows, found = [], augmented_differences(settings)
     for name in AUGMENTED:
         metrics = read_metrics(settings, name)
         values = [_rsum(metrics), metrics["retrieval"]["i2t R@1"], metrics["retrieval"]["t2i R@1"]] if metrics else []
-        rows.append([f"`{name}`", *(_cells([values]) if values else ["", "", ""])])
-    return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1"], rows)
+        difference = format_difference(*found[name]) if name in found else ""
+        rows.append([f"`{name}`", *(_cells([values]) if values else ["", "", ""]), difference])
+    return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1", "rsum, difference"], rows)
 
 
 _PLAIN = ("without attack", "all", "noun", "numeral", "relation")
@@ -176,8 +187,8 @@ _SUMS = {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTAC
 
 
 def _time_table(settings: Settings) -> str:
-    """The minutes of CPU that the commands of the plan took, by command."""
-    plan = jobs(settings)
+    """The minutes of CPU that the commands of the plan took with the first seed, by command."""
+    plan = jobs(replace(settings, seeds=1))
     of_step = times(plan, settings.output)
     rows: dict[str, list[float]] = {}
     for step in steps_of(plan):
@@ -187,20 +198,27 @@ def _time_table(settings: Settings) -> str:
     cells = [
         [f"`negcap {name}`" if name != "all" else name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()
     ]
-    return markdown_table(["", "times", "minutes of CPU"], cells)
+    return markdown_table(["one seed", "times", "minutes of CPU"], cells)
 
 
 TABLES: dict[str, Callable[[Settings], str]] = {
     "time": _time_table,
+    "supply": supply_table,
     "vse-c-2-3": lambda settings: _compared(settings, _PLAIN, published.VSE_C_ATTACKS, _vse_c),
     "vse-c-4": lambda settings: _compared(settings, _SPLIT, published.VSE_C_PLURAL, _plural),
     "vse-c-6": words_table,
     "vse-c-7": blanks_table,
     "vse-c-figure-2": saliency_table,
     "univse-1": lambda settings: _compared(
-        settings, ["rsum"], {"univse": [469.5]}, lambda metrics: [_rsum(metrics)], ("vse", "vse++", "vse-c", "univse")
+        settings,
+        ["rsum"],
+        {"univse": [469.5]},
+        lambda metrics: [_rsum(metrics)],
+        ("vse", "vse++", "vse-c", "univse", MAX),
     ),
-    "univse-2": lambda settings: _compared(settings, _ATTACKS, _SUMS, _attacks, (*MAIN, "sentence")),
+    "univse-2": lambda settings: _compared(
+        settings, _ATTACKS, _SUMS, _attacks, (*MAIN, MAX, "sentence"), (1, 2, 4, 5, 7, 8)
+    ),
     "univse-3": _unified_table,
     "univse-4": _parsing_table,
     "univse-figure-5": _alpha_table,

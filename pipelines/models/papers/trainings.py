@@ -11,8 +11,15 @@ FEWEST = (*FEWER, "--epochs", "4")  # the same for the twenty trainings of its w
 ETAS = ("0.1", "1", "2", "4", "8")
 TERMS = ("comp", "obj", "attr", "rel")  # of UniVSE's loss, in the order of --weights
 USUAL = ("0.5", "0.5", "0.5", "1")
-FAMILIES = ("noun", "numeral", "relation")
-FAMILY_MODELS = tuple(f"vse-c+{family}" for family in FAMILIES)  # by negcap's recipe only
+FAMILY_MODELS = tuple(f"vse-c+{family}" for family in ("noun", "numeral", "relation"))
+MAX = "univse+max"  # UniVSE with the sentence encoder that negcap's recipe has for the others
+# The models of the parts vse-c and univse.
+MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **{name: (name, ()) for name in ("vse", "vse++", "vse-c", "univse")},
+    **{name: ("vse-c", ("--negative-family", name.removeprefix("vse-c+"))) for name in FAMILY_MODELS},
+    MAX: ("univse", ("--bidirectional", "--pooling", "max")),
+}
+HOUSE_ONLY = (*FAMILY_MODELS, MAX)  # by negcap's recipe only
 RECIPES = ("house", "paper")
 ABLATIONS: dict[str, tuple[str, ...]] = {
     "average": (),

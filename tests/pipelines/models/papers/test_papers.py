@@ -18,6 +18,7 @@ from negcap.pipelines.models.papers.__main__ import insert_tables, main
 from negcap.pipelines.models.papers.differences import differences
 from negcap.pipelines.models.papers.plan import PARTS, Job, Settings, jobs
 from negcap.pipelines.models.papers.run import run_jobs, times
+from negcap.pipelines.models.papers.supply import supply_table
 from negcap.pipelines.models.papers.tables import TABLES, tables
 from negcap.pipelines.models.trainer.evaluate import Evaluation
 from negcap.schemas.captions import CAPTIONS
@@ -155,6 +156,34 @@ def test_commands_of_negcap_are_run(tmp_path: Path) -> None:
     assert 0 < times(plan, tmp_path)["one-0"].cpu < 60
 
 
+def test_negatives_are_counted_by_family_in_the_split(tmp_path: Path) -> None:
+    its = settings(tmp_path)
+    captions = [("a:0", "a", "dev"), ("a:1", "a", "dev"), ("b:0", "b", "dev"), ("c:0", "c", "train")]
+    rows = [
+        {**dict.fromkeys(CAPTIONS.names, ""), "caption_id": name, "image_id": image, "split": split}
+        for name, image, split in captions
+    ]
+    write_table(its.run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    assert "measured" not in supply_table(its)
+    each = {
+        "uniform_noun": 25,
+        "uniform_numeral": 6,
+        "uniform_shuffle": 2,
+        "uniform_preposition": 3,
+        "uniform_object": 9,
+    }
+    fewer = {**each, "uniform_preposition": 2}
+    made = [
+        (caption, operator)
+        for caption, of in (("a:0", each), ("a:1", each), ("b:0", fewer), ("c:0", each))
+        for operator, number in of.items()
+        for _ in range(number)
+    ]
+    columns = zip(("caption_id", "operator"), zip(*made, strict=True), strict=True)
+    write_table(its.run, "negatives", pa.table({name: list(column) for name, column in columns}))
+    assert supply_table(its).splitlines()[-1] == "| measured | 20.0 | 6.0 | 4.7 | 2 · 1 · 0 · 0 of 2 |"
+
+
 def write_ranks(folder: Path, plain: list[int], attacked: list[int]) -> None:
     """Add the ranks of three images, each with one caption, without attack and with both VSE-C's and UniVSE's."""
     images, captions = ["a", "b", "c"], ["a:0", "b:0", "c:0"]
@@ -170,7 +199,11 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, mo
     monkeypatch.setattr(retrieval, "RESAMPLES", 200)
     its = settings(tmp_path, seeds=3)
     rows = [{**dict.fromkeys(CAPTIONS.names, ""), "caption_id": f"{name}:0", "image_id": name} for name in "abc"]
-    write_table(its.run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    for folder in (its.run, its.captions):
+        write_table(folder, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    for name, plain in (("people-1", [1, 20, 20]), ("people-1-beam-1", [1, 1, 20]), ("people-5-judged-1", [1, 1, 1])):
+        write(its.model(name) / "evaluation", evaluation(50.0))
+        write_ranks(its.model(name) / "evaluation", plain, plain)
     for name, seed, plain, attacked in (
         ("vse++", 0, [1, 1, 1], [20, 20, 20]),
         ("vse++", 1, [1, 2, 1], [20, 20, 20]),
@@ -195,6 +228,9 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, mo
     assert "| VSE-C − VSE++, house recipe |  |" in made["vse-c-4"]
     assert "| VSE-C − VSE++, reported | +8.8 |  |  | +6.9 |" in made["univse-2"]
     assert "UniVSE − VSE-C, house recipe" not in made["univse-2"]
+    assert "| `people-1-beam-1` | 50.0 | 12.0 | 9.0 | +200.0 (" in made["augmented"]  # a third more of six recalls
+    assert "| `people-1` | 50.0 | 12.0 | 9.0 |  |" in made["augmented"]
+    assert "| `people-5-judged-1` | 50.0 | 12.0 | 9.0 |  |" in made["augmented"]
     assert all(len({line.count("|") for line in table.splitlines()}) == 1 for table in made.values())
 
 
@@ -209,11 +245,14 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     write(its.model("univse-learned-alpha") / "evaluation", evaluation(152.0))
     command = next(job.commands[0] for job in jobs(its) if job.name == "vse-c@house-0")
     (tmp_path / "out" / "done").mkdir()
-    kept = {"command": command, "seconds": {"cpu": 120.0, "wall": 130.0}}
-    (tmp_path / "out" / "done" / "vse-c@house-0-0.json").write_text(json.dumps(kept), "utf-8")
+    second = [job.commands[0] for job in jobs(its) if job.name == "vse-c@house-1"]
+    for seed, done in enumerate([command, *second]):
+        kept = {"command": done, "seconds": {"cpu": 120.0, "wall": 130.0}}
+        (tmp_path / "out" / "done" / f"vse-c@house-{seed}-0.json").write_text(json.dumps(kept), "utf-8")
     made = tables(its)
     assert "| VSE-C, reported | 50.2 | 47.4 | 49.4 | 49.9 | 47.9 |" in made["vse-c-2-3"]
     assert "| VSE-C, house recipe | 12.0 (12.0–12.0) | 4.1 (4.0–4.2) |" in made["vse-c-2-3"]
+    assert "| VSE-C, house recipe | 2.0 (2.0–2.1) | 2.0 | 3.0 | 2.0 (2.0–2.1) |" in made["univse-2"]
     assert "VSE++, house recipe" not in made["vse-c-2-3"]
     assert "| UniVSE, paper's recipe | 3.0 | 2.0 | 3.0 |" in made["univse-2"]
     assert "| UniVSE, sentence alone, paper's recipe | 2.5 | 2.0 | 3.0 |" in made["univse-2"]
