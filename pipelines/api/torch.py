@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from negcap.pipelines.engine.tables import has_table, no_table, read_table
 from negcap.pipelines.tables.columns import UNSPLIT
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
@@ -212,9 +212,7 @@ def _read(
 
     for name in ("captions", table):
         if not has_table(run, name):
-            raise FileNotFoundError(
-                f"{run} has no {name}: run negcap {'refine' if name == 'refined' else 'build'} first"
-            )
+            raise no_table(run, name)
     wanted = [*splits, *([""] if UNSPLIT in splits else [])]
 
     def read(name: str, columns: list[str]) -> pa.Table:
