@@ -114,7 +114,7 @@ def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = Fals
     return new[:1].upper() + new[1:] if first and old[:1].isupper() else new
 
 
-def inflected(new: str, old: str, casing: Casing = "sentence") -> str:
+def cased_like(new: str, old: str, casing: Casing = "sentence") -> str:
     """`new`, another form of the word `old`, written as that is: "TV" -> "TVs", "Man" -> "Men", "IS" -> "ARE".
 
     casing: of the caption (see Caption.casing).

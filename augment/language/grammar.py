@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from negcap.augment.caption import Caption, Token
-from negcap.augment.edits import Edit, inflected
+from negcap.augment.edits import Edit, cased_like
 from negcap.augment.language.overlaps import gender
 
 Gender = Literal["male", "female", "any", "thing"]
@@ -165,7 +165,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
                 continue
             new = third_person(lower)
         if new is not None:
-            edits.append(Edit(finite.start, finite.end, inflected(new, finite.text, caption.casing)))
+            edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
     return edits
 
 
@@ -202,7 +202,7 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         if wanted is None or (wanted != number and role == "subject"):
             return None
         if wanted != number:
-            edits.append(Edit(token.start, token.end, inflected(_FORMS[wanted, role], token.text, caption.casing)))
+            edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
     return edits
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from negcap.augment.cache import cached, cached_on_context, read_only
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased, inflected
+from negcap.augment.edits import Candidate, Edit, cased, cased_like
 from negcap.augment.language.articles import article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits
@@ -138,7 +138,7 @@ def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> 
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
     if verbs is None or pronouns is None or (many and not pronouns and _may_be_it(caption, slot.noun)):
         return None
-    return [Edit(noun.start, noun.end, inflected(surface, noun.text, caption.casing)), *verbs, *pronouns]
+    return [Edit(noun.start, noun.end, cased_like(surface, noun.text, caption.casing)), *verbs, *pronouns]
 
 
 def _may_be_it(caption: Caption, noun: int) -> bool:

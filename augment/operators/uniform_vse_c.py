@@ -14,7 +14,7 @@ from random import Random
 from negcap.augment.cache import cached
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased, inflected
+from negcap.augment.edits import Candidate, Edit, cased, cased_like
 from negcap.augment.language.articles import article, article_before, with_article
 from negcap.augment.language.grammar import plural
 from negcap.augment.language.prepositions import prepositions
@@ -77,7 +77,7 @@ def uniform_numeral(caption: Caption, context: Context, rng: Random, draws: int)
         token, noun, many = caption.tokens[slot.index], caption.tokens[slot.noun], quantity_value(name) > 1
         surface = noun.text
         if many != (slot.value > 1):
-            surface = inflected(in_number(context.lexicon, noun.lemma, many=many), noun.text, caption.casing)
+            surface = cased_like(in_number(context.lexicon, noun.lemma, many=many), noun.text, caption.casing)
         following = surface if slot.index + 1 == slot.noun else caption.tokens[slot.index + 1].text
         word = article(following) if name == "a" else name
         edits = [Edit(token.start, token.end, cased(word, token.text, caption.casing, first=slot.index == 0))]

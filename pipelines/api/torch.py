@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from negcap.pipelines.engine.tables import has_table, no_table, read_table
+from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.tables.columns import UNSPLIT
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
@@ -210,9 +210,6 @@ def _read(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for name in ("captions", table):
-        if not has_table(run, name):
-            raise no_table(run, name)
     wanted = [*splits, *([""] if UNSPLIT in splits else [])]
 
     def read(name: str, columns: list[str]) -> pa.Table:

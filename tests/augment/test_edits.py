@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Casing
-from negcap.augment.edits import Edit, apply, cased, inflected
+from negcap.augment.edits import Edit, apply, cased, cased_like
 from negcap.augment.language.parse import parse
 
 
@@ -74,7 +74,7 @@ def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -
     ],
 )
 def test_inflected(new: str, old: str, casing: Casing, expected: str) -> None:
-    assert inflected(new, old, casing) == expected
+    assert cased_like(new, old, casing) == expected
 
 
 @pytest.mark.parametrize(
