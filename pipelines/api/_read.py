@@ -46,7 +46,7 @@ def read(
     from negcap.pipelines.engine.bounds import word
     from negcap.pipelines.engine.places import place
     from negcap.pipelines.engine.tables import read_table
-    from negcap.pipelines.tables.columns import UNSPLIT
+    from negcap.pipelines.tables.columns import stored_splits
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
@@ -58,7 +58,7 @@ def read(
         for name in chosen:
             seen[name].update(part[name].unique().to_pylist())
         for name, values in chosen.items():
-            stored = ["" if (name, value) == ("split", UNSPLIT) else value for value in values]
+            stored = stored_splits(values) if name == "split" else values
             part = part.filter(pc.is_in(part[name], value_set=pa.array(stored, pa.string())))
         parts.append(part if columns is None else part.select(list(columns)))
     for name, values in chosen.items():

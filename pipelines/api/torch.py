@@ -23,7 +23,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.tables.columns import UNSPLIT
+from negcap.pipelines.tables.columns import stored_splits
 from negcap.pipelines.tables.images import Images
 from negcap.schemas.captions import LANGUAGE
 from negcap.schemas.negatives import POSITIVE
@@ -210,7 +210,7 @@ def _read(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = [*splits, *([""] if UNSPLIT in splits else [])]
+    wanted = stored_splits(splits)
 
     def read(name: str, columns: list[str]) -> pa.Table:
         rows = pa.concat_tables(shard.replace_schema_metadata() for shard in read_table(run, name, columns))

@@ -119,10 +119,11 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
 def _first(table: pa.Table, config: CounterpartsConfig) -> list[dict[str, Any]]:
     """The first negative of each operator of the captions drawn."""
     seen: set[tuple[str, str]] = set()
+    splits = stored_splits(config.splits)
     found = []
     for row in table.to_pylist():
         key = row["caption_id"], row["operator"]
-        if key in seen or (config.splits and row["split"] not in stored_splits(config.splits)):
+        if key in seen or (splits and row["split"] not in splits):
             continue
         seen.add(key)
         wanted = not config.operators or row["operator"] in config.operators
