@@ -9,10 +9,23 @@ from functools import cached_property
 import numpy as np
 
 from negcap.augment.cache import cached, read_only
-from negcap.augment.cloze.states import LONG, ROWS, Place, States, buffer, product, transposed
+from negcap.augment.cloze.fixed_point import (
+    EXP,
+    FOUND,
+    GELU,
+    HIDDEN,
+    MEMORY,
+    ROW,
+    SHARE,
+    VECTOR,
+    rounded,
+)
+from negcap.augment.cloze.memory import buffer
+from negcap.augment.cloze.states import Place, States, transposed
 
-ATTENDED = 16  # number of captions whose attention is computed together, if they have at most LONG units
+ATTENDED = 40_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
+UNSEEN = -1e4  # added to the attention to a state that has seen the place
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,37 +46,34 @@ class Attention:
 
     @cached_property
     def _found(self) -> np.ndarray:
-        """The weights of the hidden layer for what attention finds: (states, hidden)."""
-        return transposed(self.arrays["hidden.weight"][:, 2 * self.size :])
+        """The weights of the hidden layer for what attention finds: (states, hidden), from units to points of GELU."""
+        return transposed(self.arrays["hidden.weight"][:, 2 * self.size :]) * np.float32(2.0**-FOUND * GELU.scale)
 
     @cached_property
     def _output(self) -> np.ndarray:
-        """The weights of the last layer: (hidden, width)."""
-        return transposed(self.arrays["output.weight"])
+        """The weights of the last layer: (hidden, width), from units."""
+        return transposed(self.arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
     def vectors(
         self,
         captions: Sequence[Sequence[int]],
         places: Sequence[Sequence[Place]],
         states: States,
-        rows: Sequence[Sequence[int]],
+        rows: Sequence[np.ndarray],
     ) -> list[np.ndarray]:
-        """The vectors of the places of captions, each (places, width).
+        """The vectors of the places of captions, each (places, width), of multiples of 2^-VECTOR.
 
-        Captions with the same numbers of units and of places must be consecutive. rows: for each caption of n units,
-        the rows of its n - 1 forward and of its n - 1 backward states.
+        rows: for each caption of n units, the rows of its n - 1 forward and of its n - 1 backward states. It is fastest
+        if captions with the same numbers of units and of places are consecutive.
         """
         total = sum(map(len, places))
         size = self.size
-        room = -(-total // ROWS) * ROWS
-        around = buffer("both", (room, states.around.shape[1]))
-        found = buffer("found", (room, size))
-        around[total:] = 0.0
-        found[total:] = 0.0
+        around = buffer("both", (total, states.around.shape[1]))
+        found = buffer("found", (total, size))
         start = done = 0
         while start < len(captions):
             shape = units, count = len(captions[start]), len(places[start])
-            most = max(1, ATTENDED * LONG**2 // max(units, count, LONG) ** 2)
+            most = max(1, ATTENDED // (2 * units * max(count, 1)))
             end = start + 1
             while end < min(len(captions), start + most) and (len(captions[end]), len(places[end])) == shape:
                 end += 1
@@ -72,12 +82,14 @@ class Attention:
             if count:
                 self._look(own, at, states, around[here], found[here])
             start, done = end, here.stop
-        hidden = product(found, self._found, buffer("hidden", (room, self._found.shape[1])))
+        hidden = np.matmul(found, self._found, out=buffer("hidden", (total, self._found.shape[1])))
         hidden += around[:, size:]
-        vectors = product(_gelu(hidden), self._output, buffer("output", (room, self._output.shape[1])))
+        GELU.take(hidden, out=hidden)
+        vectors = np.matmul(hidden, self._output)
         vectors += self.arrays["output.bias"]
-        bounds = np.cumsum([0, *map(len, places)]).tolist()
-        return [vectors[a:b].copy() for a, b in zip(bounds, bounds[1:], strict=False)]
+        rounded(vectors, VECTOR)
+        vectors *= np.float32(2.0**-VECTOR)
+        return np.split(vectors, np.cumsum([len(own) for own in places])[:-1]) if len(places) else []
 
     def _look(self, rows: np.ndarray, at: np.ndarray, states: States, around: np.ndarray, found: np.ndarray) -> None:
         """Write what the places of captions get from the states next to them, and what their attention finds.
@@ -95,14 +107,22 @@ class Attention:
         memory = buffer("seen", (count, 2 * units - 2, 2 * size))
         np.take(states.memory, rows, axis=0, out=memory, mode="clip")
         memory = memory.reshape(count, 2 * units - 2, heads, 2 * width)
-        query = around[:, :size].reshape(count, places, heads, width).transpose(0, 2, 1, 3)
+        query, bits = around[:, :size] * np.float32(width**-0.5), int(np.log2(ROW // width))
+        rounded(query, bits, ROW // width)  # the query of a head is a row, too
+        query = query.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         weights = query @ memory[..., :width].transpose(0, 2, 3, 1)
+        weights *= np.float32(2.0 ** -(bits + MEMORY))
         weights += self._biases(at, units)
         weights -= weights.max(-1, keepdims=True)
-        np.exp(weights, out=weights)
-        weights /= weights.sum(-1, keepdims=True)
+        weights *= np.float32(EXP.scale)
+        weights += np.float32(EXP.offset)
+        EXP.take(weights, out=weights)
+        weights /= weights.sum(-1, keepdims=True, dtype=np.float64).astype(np.float32)
+        rounded(weights, SHARE, ROW)
         out = found.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         np.matmul(weights, memory[..., width:].transpose(0, 2, 1, 3), out=out)
+        found *= np.float32(2.0 ** -(SHARE + MEMORY))
+        rounded(found, FOUND)
 
     def _biases(self, at: np.ndarray, units: int) -> np.ndarray:
         """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, states)."""
@@ -116,25 +136,12 @@ class Attention:
     def _near(self, units: int) -> tuple[np.ndarray, np.ndarray]:
         """For each place and state, by the unit before (after) the place: (heads, units - 1, units - 1), read-only.
 
-        -inf for states that have seen the place.
+        UNSEEN for states that have seen the place.
         """
         table = self.arrays["distance"]
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
         last = table.shape[2] - 1
         before, after = table[:, 0][:, np.clip(distance, 0, last)], table[:, 1][:, np.clip(-distance, 0, last)]
-        before[:, distance < 0] = -np.inf
-        after[:, distance > 0] = -np.inf
+        before[:, distance < 0] = UNSEEN
+        after[:, distance > 0] = UNSEEN
         return read_only(before), read_only(after)
-
-
-def _gelu(values: np.ndarray) -> np.ndarray:
-    """The tanh approximation of the Gaussian error linear unit, in place."""
-    inner = np.square(values, out=buffer("inner", values.shape))
-    inner *= np.float32(0.7978845608 * 0.044715)
-    inner += np.float32(0.7978845608)
-    inner *= values
-    np.tanh(inner, out=inner)
-    inner += np.float32(1.0)
-    values *= inner
-    values *= np.float32(0.5)
-    return values

@@ -1,8 +1,9 @@
 """The file of a cloze model: a NumPy archive (`.npz`) with the network's parameters, vocabulary and provenance.
 
-Each parameter is a float16 array under its name in the PyTorch module (negcap.pipelines.resources.cloze.network).
-`units` is the vocabulary (see negcap.augment.cloze.units) as UTF-8 text, one unit a line in the order of their numbers;
-`about` says what the model was trained on, as a JSON object. Both are stored as arrays of bytes (uint8).
+Each parameter stands under its name in the PyTorch module (negcap.pipelines.resources.cloze.network): a matrix as whole
+numbers (int16), with `NAME.bits` (int8) for the units of its rows (see negcap.augment.cloze.fixed_point), all others in
+float16. `units` is the vocabulary (see negcap.augment.cloze.units) as UTF-8 text, one unit a line in the order of their
+numbers; `about` says what the model was trained on, as a JSON object. Both are stored as arrays of bytes (uint8).
 """
 
 from __future__ import annotations
@@ -14,20 +15,44 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from negcap.augment.cloze.fixed_point import LARGEST, ROW, Quantised
 from negcap.augment.cloze.units import SPECIAL, Units
 
-UNITS, ABOUT = "units", "about"
+UNITS, ABOUT, BITS = "units", "about", ".bits"
+EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too
+
+
+def stored(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays of the file, by name, for a parameter in float32.
+
+    Raises ValueError, naming it, if it is not finite or too large for sums of it to be exact, see `Quantised.of`.
+    """
+    if values.ndim != 2:
+        if not (np.abs(values) <= np.finfo(np.float16).max).all():
+            raise ValueError(f"{name} must be finite in half precision, is not: the training has diverged")
+        return {name: values.astype(np.float16)}
+    try:
+        units, bits = Quantised.of(values, LARGEST if name == EMBEDDING else ROW)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}: the training has diverged") from None
+    return {name: units, f"{name}{BITS}": bits}
 
 
 def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
-    """The vocabulary of a model, and its parameters by name, converted to float32.
+    """The vocabulary of a model, and its parameters by name, in float32 without rounding.
 
     Raises FileNotFoundError if there is no such file, and ValueError, with one line that names the file, if it is no
-    archive, lacks an array or has one of another shape than the units and the other arrays require.
+    archive, lacks an array, has one of another shape or type than the units and the other arrays require, or whole
+    numbers so large that sums of them would not be exact.
     """
     stored = _read(path)
     units = Units(tuple(_text(path, stored, UNITS).split("\n")))
-    arrays = {name: array.astype(np.float32) for name, array in stored.items() if name not in (UNITS, ABOUT)}
+    bits = {name.removesuffix(BITS): array for name, array in stored.items() if name.endswith(BITS)}
+    arrays = {
+        name: _values(path, name, array, bits.get(name))
+        for name, array in stored.items()
+        if name not in (UNITS, ABOUT) and not name.endswith(BITS)
+    }
     if units.names[: len(SPECIAL)] != SPECIAL or len(units.number) != len(units.names):
         raise ValueError(f"{path}: units must be distinct and begin with {', '.join(SPECIAL)}")
     try:
@@ -41,6 +66,8 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
             f"{path}: must hold the parameters of a cloze model of {len(units.names)} units; missing, unknown or of "
             f"another shape: {', '.join(different)}"
         )
+    if floats := sorted({name for name, shape in expected.items() if len(shape) == 2} - bits.keys()):
+        raise ValueError(f"{path}: must hold whole numbers with {BITS} for {', '.join(floats)}")
     return units, arrays
 
 
@@ -88,6 +115,20 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
     for name, shape in linear.items():
         made |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
     return made
+
+
+def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:
+    """A parameter of the file in float32; bits: of the rows of a matrix of whole numbers."""
+    if bits is None:
+        return array.astype(np.float32)
+    if (array.dtype, array.ndim, bits.dtype, bits.shape) != (np.int16, 2, np.int8, array.shape[:1]):
+        raise ValueError(f"{path}: {name} must be a matrix of int16, and {name}{BITS} an int8 for each row")
+    whole = Quantised(array, bits)
+    try:
+        whole.check(LARGEST if name == EMBEDDING else ROW)
+    except ValueError as error:
+        raise ValueError(f"{path}: {name}: {error}; sums would not be exact") from None
+    return whole.values
 
 
 def _read(path: Path, names: tuple[str, ...] = ()) -> dict[str, np.ndarray]:

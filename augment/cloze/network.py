@@ -20,18 +20,23 @@ from typing import NamedTuple
 import numpy as np
 
 from negcap.augment.cloze.attention import Attention
-from negcap.augment.cloze.states import LONG, ROWS, Place, Recurrent, States, Steps, buffer, run, schedule
+from negcap.augment.cloze.memory import buffer
+from negcap.augment.cloze.states import Place, Recurrent, States, run
 from negcap.augment.cloze.threads import single_threaded
 
-TOGETHER = 2 * ROWS  # number of captions that are read together, if they have at most LONG units
-EDITED = 4 * ROWS  # the same for captions that share states, of which fewer are computed
+LONG = 48  # number of units of a caption that counts as long, of which fewer are read together
+TOGETHER = 128  # number of captions that are read together, if they have at most LONG units
+EDITED = 256  # the same for captions that share states, of which fewer are computed
 
 
 class Read(NamedTuple):
-    """A caption's states: the forward ones after each unit but END, and the backward ones from each unit but START."""
+    """Where a caption's states are: the rows of the forward ones, after each unit but END, and of the backward ones,
+    from each unit but START, among the `states` of all captions that were read together.
+    """
 
-    forward: States
-    backward: States
+    states: States
+    forward: np.ndarray
+    backward: np.ndarray
 
 
 class Shared(NamedTuple):
@@ -47,7 +52,7 @@ class Shared(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A trained network. arrays: its parameters in float32, named as in the PyTorch module."""
+    """A trained network. arrays: its parameters, multiples of units as `read_model` gives them, in float32."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -68,20 +73,21 @@ class Network:
         """For each caption, the vectors of its places, (places, width of the word vectors), and its states.
 
         captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
-        vectors do not depend on which other captions are read with it: matrices are multiplied in blocks of a fixed
-        size, so that the order in which numbers are added, and with it the rounding, is always the same.
+        vectors are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see
+        `negcap.augment.cloze.fixed_point`.
         """
         made: dict[int, tuple[np.ndarray, Read]] = {}
         for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
             own = [captions[i] for i in numbers]
-            ahead, behind = [Steps(one[:-1]) for one in own], [Steps(one[:0:-1]) for one in own]
-            states, first, last = self._run(ahead, behind)
-            rows = [[*ahead[i].rows(first[i]), *behind[i].rows(last[i])[::-1]] for i in range(len(own))]
+            begin = np.zeros((len(own), self._size), np.float32)
+            states, ahead, behind = self._run(
+                [caption[:-1] for caption in own], [caption[:0:-1] for caption in own], begin, begin
+            )
+            behind = [rows[::-1] for rows in behind]
+            rows = [np.concatenate(both) for both in zip(ahead, behind, strict=True)]
             vectors = self._attention.vectors(own, [places[i] for i in numbers], states, rows)
-            for number, caption, start, end, found in zip(numbers, own, first, last, vectors, strict=True):
-                size = (len(caption) - 1) * ROWS
-                forward, backward = states.every(start, start + size), states.every(end, end + size)
-                made[number] = found, Read(forward, States(*(rows[::-1] for rows in backward)))
+            for number, found, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
+                made[number] = found, Read(states, forward, backward)
         return [made[i] for i in range(len(captions))]
 
     @single_threaded()
@@ -94,56 +100,67 @@ class Network:
         made: dict[int, np.ndarray] = {}
         for numbers in _groups(captions, EDITED):
             own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
-            # Neither the forward state before END nor the backward one after START is needed.
-            ahead, behind = list[Steps](), list[Steps]()
-            for caption, (read, start, end) in zip(own, known, strict=True):
-                ahead.append(Steps(caption[start:-2], read.forward.state[start - 1]))
-                behind.append(Steps(caption[2 : len(caption) - end][::-1], read.backward.state[-end]))
-            at: dict[int, tuple[int, int]] = {}
             reads = {id(one.read): one.read for one in known}
-            used = 0
+            at, used = dict[int, int](), 0  # the first row of the states of each other caption, forward ones first
             for key, read in reads.items():
-                count = len(read.forward.state)
-                at[key] = used, used + count
-                used += 2 * count
-            states, first, last = self._run(ahead, behind, after=used, again=True)
+                at[key], used = used, used + 2 * len(read.forward)
+            # Neither the forward state before END nor the backward one after START is needed.
+            states, ahead, behind = self._run(
+                [caption[start:-2] for caption, (_, start, _) in zip(own, known, strict=True)],
+                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(own, known, strict=True)],
+                np.stack([read.states.state[read.forward[start - 1]] for read, start, _ in known]),
+                np.stack([read.states.state[read.backward[-end]] for read, _, end in known]),
+                after=used,
+            )
             for key, read in reads.items():
-                for start, states_of in zip(at[key], read, strict=True):
-                    for rows_of, values in zip(states, states_of, strict=True):
-                        rows_of[start : start + len(values)] = values
+                theirs = np.concatenate([read.forward, read.backward])
+                for rows_of, values in zip(states, read.states, strict=True):
+                    np.take(values, theirs, axis=0, out=rows_of[at[key] : at[key] + len(theirs)], mode="clip")
             rows = []
-            for i, (caption, (read, start, end)) in enumerate(zip(own, known, strict=True)):
-                forward, backward = at[id(read)]
-                backward += len(read.backward.state)
-                before = [*range(forward, forward + start), *ahead[i].rows(first[i])]
-                after = [*behind[i].rows(last[i])[::-1], *range(backward - end, backward)]
-                unknown = [0] * (len(caption) - 1)
-                rows.append((before + unknown)[: len(unknown)] + (unknown + after)[-len(unknown) :])
+            for caption, (read, start, end), forward, backward in zip(own, known, ahead, behind, strict=True):
+                first, size = at[id(read)], len(caption) - 1
+                last = first + 2 * len(read.forward)
+                row = np.zeros(2 * size, np.int64)
+                row[:start] = np.arange(first, first + start)
+                row[start : start + len(forward)] = forward
+                row[2 * size - end :] = np.arange(last - end, last)
+                row[2 * size - end - len(backward) : 2 * size - end] = backward[::-1]
+                rows.append(row)
             made |= zip(
                 numbers, self._attention.vectors(own, [singles(len(one)) for one in own], states, rows), strict=True
             )
         return [made[i] for i in range(len(captions))]
 
+    @cached_property
+    def _size(self) -> int:
+        """The size of a state."""
+        return len(self.arrays["query.bias"])
+
     def _run(
-        self, ahead: Sequence[Steps], behind: Sequence[Steps], *, after: int = 0, again: bool = False
-    ) -> tuple[States, list[int], list[int]]:
+        self,
+        ahead: Sequence[Sequence[int]],
+        behind: Sequence[Sequence[int]],
+        forward: np.ndarray,
+        backward: np.ndarray,
+        *,
+        after: int | None = None,
+    ) -> tuple[States, list[np.ndarray], list[np.ndarray]]:
         """Run the forward GRU over the sequences `ahead`, and the backward one over `behind`.
 
-        Returns their states, with room for `after` other states in front of them, and the row of the first state of
-        each sequence (see `run`). again: in memory that the next call with `again` overwrites.
+        forward, backward: the states they begin with, (sequences, S). Returns all states, and the rows of those of each
+        sequence. after: number of rows for other states in front of them; if given, the states lie in memory that the
+        next such call overwrites.
         """
-        orders = [schedule([len(one.units) for one in sequences]) for sequences in (ahead, behind)]
-        rows = after + ROWS * sum(order.steps for order in orders)
-        size, hidden = len(self.arrays["query.bias"]), len(self.arrays["hidden.bias"])
-        shapes = {"state": size, "memory": 2 * size, "around": size + hidden}
-        if again:
-            states = States(*(buffer(name, (rows, width)) for name, width in shapes.items()))
+        used = after or 0
+        middle = used + sum(map(len, ahead))
+        total, hidden = middle + sum(map(len, behind)), len(self.arrays["hidden.bias"])
+        shapes = {"state": self._size, "memory": 2 * self._size, "around": self._size + hidden}
+        if after is None:
+            states = States(*(np.empty((total, width), np.float32) for width in shapes.values()))
         else:
-            states = States(*(np.empty((rows, width), np.float32) for width in shapes.values()))
-        forward, backward = self._sides
-        first, row = run(forward, ahead, orders[0], states, after)
-        last, _ = run(backward, behind, orders[1], states, row)
-        return states, first, last
+            states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
+        first, second = self._sides
+        return states, run(first, ahead, forward, states, used), run(second, behind, backward, states, middle)
 
 
 def singles(units: int) -> list[Place]:

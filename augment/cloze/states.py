@@ -6,27 +6,24 @@ and its share of the query and of the hidden layer of the places next to it (`ar
 
 from __future__ import annotations
 
-import heapq
-import math
-import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from negcap.augment.cloze.fixed_point import GELU, MEMORY, SIGMOID, STATE, TANH, rounded
+from negcap.augment.cloze.memory import buffer
+
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
-LONG = 48  # number of units of a caption that counts as long, of which fewer are read together
-ROWS = 64  # number of rows that are multiplied at once: rounding may depend on it, so it is always the same
 
 
 class Recurrent(NamedTuple):
     """A GRU and the layers that read its states, S being their size.
 
     gates: what each unit adds to the gates, with the biases of the first two, (units, 3 S). weight, bias: what a state
-    adds to the gates, (S, 3 S), and the bias of that for the third, (S,). memory, memory_bias: keys and values of each
-    head in turn, (S, 2 S). around, around_bias: of the query and of the hidden layer, (S, S + hidden). For speed, all
-    that is added within a sigmoid, 0.5 tanh(x / 2) + 0.5, is halved, and `weight` and `bias` are halved throughout; the
-    query is divided by the square root of a head's size.
+    adds to the gates, (S, 3 S), and the bias of that for the third, (S,). The gates are points of the tables SIGMOID
+    and TANH. memory, memory_bias: keys and values of each head in turn, (S, 2 S). around, around_bias: of the query,
+    and of the hidden layer in points of GELU, (S, S + hidden). The weights expect states in units of 2^-STATE.
     """
 
     gates: np.ndarray
@@ -42,146 +39,92 @@ class Recurrent(NamedTuple):
         """The forward (side 0) or backward (side 1) GRU of a network with these parameters."""
         name = ("forward_gru", "backward_gru")[side]
         size = len(arrays["query.bias"])
-        scale = np.float32((size // len(arrays["distance"])) ** -0.5)
-        half = np.float32(0.5)
+        unit = np.float32(2.0**-STATE)
         from_state, to_gates = arrays[f"{name}.bias_hh_l0"], arrays[f"{name}.bias_ih_l0"].copy()
         to_gates[: 2 * size] += from_state[: 2 * size]
-        gates = arrays["embedding.weight"] @ transposed(arrays[f"{name}.weight_ih_l0"]) + to_gates
-        gates[:, : 2 * size] *= half
+        gates = arrays["embedding.weight"] @ transposed(arrays[f"{name}.weight_ih_l0"])
+        gates += to_gates
+        for table, columns in ((SIGMOID, slice(0, 2 * size)), (TANH, slice(2 * size, None))):
+            gates[:, columns] *= np.float32(table.scale)
+            gates[:, columns] += np.float32(table.offset)
+        scales = np.repeat(np.float32([SIGMOID.scale, TANH.scale]), [2 * size, size])
         part = slice(side * size, (side + 1) * size)
-        biases = np.concatenate([arrays["query.bias"] * scale, arrays["hidden.bias"]])
+        to_points = np.repeat(np.float32([1.0, GELU.scale]), [size, len(arrays["hidden.bias"])])
+        biases = np.concatenate([arrays["query.bias"], arrays["hidden.bias"]]) * to_points
+        biases[size:] += np.float32(GELU.offset)
+        around = np.concatenate([arrays["query.weight"][:, part], arrays["hidden.weight"][:, part]])
         return cls(
             gates,
-            transposed(arrays[f"{name}.weight_hh_l0"]) * half,
-            from_state[2 * size :] * half,
-            transposed(arrays[f"memory.{side}.weight"]),
+            transposed(arrays[f"{name}.weight_hh_l0"]) * unit * scales,
+            from_state[2 * size :] * np.float32(TANH.scale),
+            transposed(arrays[f"memory.{side}.weight"]) * unit,
             arrays[f"memory.{side}.bias"],
-            transposed(np.concatenate([arrays["query.weight"][:, part] * scale, arrays["hidden.weight"][:, part]])),
+            transposed(around) * unit * to_points,
             biases if side == 0 else np.zeros_like(biases),
         )
 
     def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray) -> None:
-        """Write the states after one more unit to `new`: state, new (ROWS, S), units (ROWS,)."""
-        size = state.shape[1]
-        made = np.matmul(state, self.weight, out=buffer("recurrent", (ROWS, 3 * size)))
+        """Write the states after one more unit to `new`: state, new (rows, S), units (rows,)."""
+        rows, size = state.shape
+        made = np.matmul(state, self.weight, out=buffer("recurrent", (rows, 3 * size)))
         gates = np.take(self.gates, units, axis=0, out=buffer("gates", made.shape), mode="clip")
-        both = made[:, : 2 * size]
-        both += gates[:, : 2 * size]
-        np.tanh(both, out=both)
-        reset, update, candidate = both[:, :size], both[:, size:], made[:, 2 * size :]
-        candidate += self.bias
-        reset *= candidate
-        candidate += reset
+        both = np.add(made[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
+        SIGMOID.take(both, out=both)
+        both *= np.float32(2.0**-SIGMOID.unit)
+        reset, update = both[:, :size], both[:, size:]
+        candidate = np.add(made[:, 2 * size :], self.bias, out=buffer("candidate", (rows, size)))
+        candidate *= reset
         candidate += gates[:, 2 * size :]
-        np.tanh(candidate, out=candidate)
-        update *= np.float32(0.5)
-        update += np.float32(0.5)
+        TANH.take(candidate, out=candidate)
         np.subtract(state, candidate, out=new)
         new *= update
         new += candidate
+        np.rint(new, out=new)
 
 
 class States(NamedTuple):
     """States of the GRUs in rows: `state` (rows, S), `memory` (rows, 2 S), `around` (rows, S + hidden).
 
-    memory, around: what the layers of `Recurrent` make of each state.
+    memory, around: what the layers of `Recurrent` make of each state. States and memory are in units of 2^-STATE and
+    2^-MEMORY.
     """
 
     state: np.ndarray
     memory: np.ndarray
     around: np.ndarray
 
-    def every(self, start: int, end: int, step: int = ROWS) -> States:
-        """A view of every `step`-th row from `start` to `end` (exclusive)."""
-        return States(*(rows[start:end:step] for rows in self))
-
-
-class Steps(NamedTuple):
-    """The units that a GRU reads one after the other, and the state that it begins with; None: zero."""
-
-    units: Sequence[int]
-    state: np.ndarray | None = None
-
-    def rows(self, first: int) -> range:
-        """The rows of the states after each unit, if `first` is that after the first unit; see `run`."""
-        return range(first, first + len(self.units) * ROWS, ROWS)
-
-
-class Schedule(NamedTuple):
-    """In which column and at which step a GRU that reads ROWS sequences at once begins each sequence.
-
-    columns, starts: of each sequence. steps: the number of steps until all are read.
-    """
-
-    columns: list[int]
-    starts: list[int]
-    steps: int
-
-
-def schedule(lengths: Sequence[int]) -> Schedule:
-    """Distribute sequences of these numbers of units over ROWS columns: the longest first, each to the column that is
-    free first. A column reads its sequences one after the other, so few columns are ever idle.
-    """
-    free = [(0, column) for column in range(ROWS)]
-    columns, starts = [0] * len(lengths), [0] * len(lengths)
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        starts[i], columns[i] = free[0]
-        heapq.heapreplace(free, (starts[i] + lengths[i], columns[i]))
-    return Schedule(columns, starts, max(end for end, _ in free))
-
 
 def run(
-    side: Recurrent, sequences: Sequence[Steps], order: Schedule, states: States, row: int
-) -> tuple[list[int], int]:
-    """Run a GRU over sequences, in the `order` of their schedule, and write all states to `states` from `row` on.
+    side: Recurrent, sequences: Sequence[Sequence[int]], begin: np.ndarray, states: States, row: int
+) -> list[np.ndarray]:
+    """Run a GRU over sequences of units, and write the states after each unit to `states`, from `row` on.
 
-    Returns the row of the first state of each sequence, whose next ones are in every ROWS-th row after it, and the row
-    behind all that were written.
+    begin: the state before the first unit of each sequence, (sequences, S). Returns, for each sequence, the rows of its
+    states. The rows of one step are adjacent, those of the longest sequences first, so that the sequences that go on
+    are always the first rows of the step before.
     """
-    units = np.zeros((order.steps, ROWS), np.int64)
-    beginning: list[list[int]] = [[] for _ in range(order.steps)]
-    for i, (own, column, start) in enumerate(zip(sequences, order.columns, order.starts, strict=True)):
-        if own.units:
-            units[start : start + len(own.units), column] = own.units
-            beginning[start].append(i)
-    state = np.zeros((ROWS, states.state.shape[1]), np.float32)
-    for step, (now, begun) in enumerate(zip(units, beginning, strict=True)):
-        here = row + step * ROWS
-        if begun and step:
-            state = state.copy()
-        for i in begun:
-            begin = sequences[i].state
-            state[order.columns[i]] = 0.0 if begin is None else begin
-        new = states.state[here : here + ROWS]
-        side.step(state, now, new)
+    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    longest = int(lengths.max(initial=0))
+    going_on = len(lengths) - np.searchsorted(np.sort(lengths), np.arange(longest), side="right")
+    starts = row + np.concatenate([[0], np.cumsum(going_on)])
+    units = np.zeros((longest, len(sequences)), np.int64)
+    for rank, i in enumerate(order.tolist()):
+        units[: lengths[i], rank] = sequences[i]
+    state = begin[order]
+    for step, (start, count) in enumerate(zip(starts.tolist(), going_on.tolist(), strict=False)):
+        new = states.state[start : start + count]
+        side.step(state[:count], units[step, :count], new)
         state = new
-    end = row + order.steps * ROWS
-    made = states.every(row, end, 1)
-    product(made.state, side.memory, made.memory)
-    product(made.state, side.around, made.around)
+    made = States(*(rows[row : starts[-1]] for rows in states))
+    np.matmul(made.state, side.memory, out=made.memory)
     np.add(made.memory, side.memory_bias, out=made.memory)
+    rounded(made.memory, MEMORY)
+    np.matmul(made.state, side.around, out=made.around)
     np.add(made.around, side.around_bias, out=made.around)
-    return [row + start * ROWS + column for column, start in zip(order.columns, order.starts, strict=True)], end
-
-
-def product(rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """A matrix product in blocks of ROWS rows, written to `out`: rows (n, inputs), n a multiple of ROWS."""
-    for start in range(0, len(rows), ROWS):
-        np.matmul(rows[start : start + ROWS], weight, out=out[start : start + ROWS])
-    return out
-
-
-_buffers = threading.local()
-
-
-def buffer(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """An array for intermediate results, used again by the next block: fresh memory costs more than filling it."""
-    size = math.prod(shape)
-    known: np.ndarray | None = getattr(_buffers, name, None)
-    if known is None or known.size < size:
-        known = np.empty(size, np.float32)
-        setattr(_buffers, name, known)
-    return known[:size].reshape(shape)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return [starts[:length] + rank for length, rank in zip(lengths.tolist(), ranks.tolist(), strict=True)]
 
 
 def transposed(matrix: np.ndarray) -> np.ndarray:

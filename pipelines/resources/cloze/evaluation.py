@@ -31,7 +31,7 @@ def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
             targets = units[:, 1:-1].flatten()
             known = targets != UNKNOWN_UNIT
             contexts, targets = net.contexts(units).flatten(0, 1)[known], targets[known]
-            scores = contexts @ net.embedding.weight.T + net.bias
+            scores = contexts @ net.vectors.T + net.bias
             scores[:, : len(SPECIAL)] = -torch.inf
             total = torch.logsumexp(scores, -1)
             loss += float((total - scores.gather(1, targets[:, None])[:, 0]).sum())

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from negcap.augment.cloze.file import ABOUT, UNITS, read_model
+from negcap.augment.cloze.file import ABOUT, UNITS, read_model, stored
 from negcap.augment.cloze.units import UNKNOWN, Units
 from negcap.pipelines.resources.cloze.evaluation import perplexity
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes
@@ -30,38 +30,40 @@ def save(
 ) -> dict[str, Any]:
     """Write a model in the form that `negcap.augment.cloze.file` reads, and return what it records about itself.
 
-    The parameters of `net` are rounded to half precision first, in place, so that the perplexity recorded is that of
-    what is written. held_out: encoded captions to measure the perplexity on, if there are any. The biases are shifted
-    so that the log of the sum of all probabilities is 0 on average, on held_out or else on the captions trained_on, if
-    there are any.
+    The biases of `net` are rounded as in the file, and its `fixed_point` is set, which rounds the rest, so that the
+    perplexity recorded is that of what is written. held_out: encoded captions to measure the perplexity on, if there
+    are any. The biases are shifted so that the log of the sum of all probabilities is 0 on average, on held_out or else
+    on the captions trained_on, if there are any.
     facts: what else to record (what the model was trained on and how), as JSON has it. The same arguments give the same
-    bytes. Raises ValueError if a parameter is not finite in half precision.
+    bytes. Raises ValueError if a parameter is not finite, or too large for sums to be exact (see
+    `negcap.augment.cloze.fixed_point`).
     """
+    net.fixed_point = True
     with torch.no_grad():
         if centred_on := held_out or trained_on:
             net.bias.sub_(perplexity(net, centred_on)[1])
+        arrays: dict[str, np.ndarray] = {}
         for name, value in net.state_dict().items():
-            value.copy_(value.half())
-            if not value.isfinite().all():
-                raise ValueError(f"{name} must be finite, is not: the training has diverged")
+            arrays |= stored(name, value.numpy())
+            if value.ndim != 2:
+                value.copy_(value.half())
     about: dict[str, Any] = {**facts, "negcap_version": version("negcap"), "units": len(units.names)}
     if held_out:
         measured, log_sum = perplexity(net, held_out)
         about |= {"perplexity": round(measured, 3), "mean_log_sum": round(log_sum, 4)}
-    arrays = {name: value.half().numpy() for name, value in net.state_dict().items()}
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
     arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("wb") as file:
-        np.savez(file, **arrays)  # an archive without times: its members' date is always 1980
+        np.savez_compressed(file, **arrays)  # an archive without times: its members' date is always 1980
     os.replace(temporary, path)
     return about
 
 
 def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
-    """The units (vocabulary) and the network of a model file that `save` has written. dropout: of the network, in
-    training.
+    """The units (vocabulary) and the network, in fixed point, of a model file that `save` has written. dropout: of the
+    network, in training.
 
     Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
     """
@@ -74,6 +76,7 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
     )
     net = Cloze(len(units.names), sizes, dropout)
     net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    net.fixed_point = True
     return units, net
 
 
@@ -94,4 +97,5 @@ def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
         parameters["embedding.weight"] = torch.cat([vectors, torch.stack(rows)])
         parameters["bias"] = torch.cat([parameters["bias"], biases])
     made.load_state_dict(parameters)
+    made.fixed_point = net.fixed_point
     return made

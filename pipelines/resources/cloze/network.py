@@ -8,10 +8,27 @@ The same network answers for a place of several words, or for an empty one betwe
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from negcap.augment.cloze.fixed_point import (
+    EXP,
+    FOUND,
+    GELU,
+    LARGEST,
+    MEMORY,
+    ROW,
+    SHARE,
+    SIGMOID,
+    STATE,
+    TANH,
+    VECTOR,
+    Quantised,
+    Table,
+)
 
 FARTHEST = 7  # distances of this many units and more share one bias of the attention
 
@@ -30,14 +47,16 @@ class Sizes(NamedTuple):
 class Cloze(nn.Module):
     """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file.
 
-    Raises ValueError if the states are no multiple of the heads.
+    fixed_point: whether weights and activations are rounded as in the file and by its reader (see
+    `negcap.augment.cloze.fixed_point`); gradients are those without rounding. Raises ValueError if the states are no
+    multiple of the heads.
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
         if sizes.states % sizes.heads:
             raise ValueError(f"states must be a multiple of heads, was: {sizes.states} states, {sizes.heads} heads")
         super().__init__()
-        self.sizes = sizes
+        self.sizes, self.fixed_point = sizes, False
         self.embedding = nn.Embedding(units, sizes.words)
         nn.init.normal_(self.embedding.weight, std=sizes.words**-0.5)
         self.bias = nn.Parameter(torch.zeros(units))
@@ -56,20 +75,81 @@ class Cloze(nn.Module):
         units: (captions, length), captions of equal length with START and END. Returns (captions, length - 2, words).
         """
         sizes, length = self.sizes, units.shape[1]
-        vectors = self.dropout(self.embedding(units))
-        before, _ = self.forward_gru(vectors[:, :-2])
-        after, _ = self.backward_gru(vectors.flip(1)[:, :-2])
+        vectors = self.dropout(self.vectors[units])
+        before = self._states(self.forward_gru, vectors[:, :-2])
+        after = self._states(self.backward_gru, vectors.flip(1)[:, :-2])
         after = after.flip(1)  # row i: the state after reading END back to place i + 2
         before, after = self.dropout(before), self.dropout(after)
         both = torch.cat([before, after], -1)
         n, heads, width = length - 2, sizes.heads, sizes.states // sizes.heads
-        query = self.query(both).view(-1, n, heads, width).transpose(1, 2)
-        key_value = torch.cat([self.memory[0](before), self.memory[1](after)], 1)
-        key, value = key_value.view(-1, 2 * n, heads, 2 * width).transpose(1, 2).chunk(2, -1)
-        found = nn.functional.scaled_dot_product_attention(query, key, value, self._bias(n))
-        found = found.transpose(1, 2).reshape(-1, n, sizes.states)
-        hidden = nn.functional.gelu(self.hidden(torch.cat([both, self.dropout(found)], -1)), approximate="tanh")
-        return self.output(self.dropout(hidden))
+        query = self._linear(self.query, both).view(-1, n, heads, width).transpose(1, 2) * width**-0.5
+        query = self._rounded(query, int(math.log2(ROW // width)), ROW // width)
+        memory = torch.cat([self._linear(self.memory[0], before), self._linear(self.memory[1], after)], 1)
+        memory = self._rounded(memory, MEMORY)
+        key, value = memory.view(-1, 2 * n, heads, 2 * width).transpose(1, 2).chunk(2, -1)
+        shares = self._shares(query @ key.transpose(2, 3) + self._bias(n))
+        found = self._rounded(shares @ value, FOUND).transpose(1, 2).reshape(-1, n, sizes.states)
+        hidden = self._linear(self.hidden, torch.cat([both, self.dropout(found)], -1))
+        hidden = self._tabulated(GELU, hidden, nn.functional.gelu(hidden, approximate="tanh"))
+        return self._rounded(self._linear(self.output, self.dropout(hidden)), VECTOR)
+
+    @property
+    def vectors(self) -> Tensor:
+        """The word vectors: (units, words)."""
+        return self._quantised(self.embedding.weight, LARGEST)
+
+    def _states(self, gru: nn.GRU, vectors: Tensor) -> Tensor:
+        """The states of a GRU after each vector, (captions, length, states); vectors: (captions, length, words)."""
+        if not self.fixed_point:
+            states: Tensor = gru(vectors)[0]
+            return states
+        gates = vectors @ self._quantised(gru.weight_ih_l0).T + gru.bias_ih_l0
+        weight, state, made = self._quantised(gru.weight_hh_l0).T, vectors.new_zeros(len(vectors), gru.hidden_size), []
+        for gate in gates.unbind(1):
+            reset, update, candidate = gate.chunk(3, -1)
+            from_reset, from_update, from_candidate = (state @ weight + gru.bias_hh_l0).chunk(3, -1)
+            reset, update = reset + from_reset, update + from_update
+            reset = self._tabulated(SIGMOID, reset, torch.sigmoid(reset))
+            update = self._tabulated(SIGMOID, update, torch.sigmoid(update))
+            candidate = candidate + reset * from_candidate
+            candidate = self._tabulated(TANH, candidate, torch.tanh(candidate))
+            state = self._rounded(candidate + update * (state - candidate), STATE)
+            made.append(state)
+        return torch.stack(made, 1)
+
+    def _shares(self, weights: Tensor) -> Tensor:
+        """The softmax of the last dimension."""
+        shares = weights.softmax(-1)
+        if not self.fixed_point:
+            return shares
+        likely = self._tabulated(EXP, weights - weights.amax(-1, keepdim=True), torch.ones(())).detach()
+        return shares + (self._rounded(likely / likely.sum(-1, keepdim=True), SHARE, ROW) - shares).detach()
+
+    def _tabulated(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
+        """The values of a function that its table has for numbers, with the gradient of its `exact` values."""
+        if not self.fixed_point:
+            return exact
+        points = (numbers * table.scale + table.offset).clamp(0, len(table.values) - 1).long()
+        found = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
+        return exact + (found - exact).detach()
+
+    def _linear(self, layer: nn.Module, values: Tensor) -> Tensor:
+        """What a linear layer makes of values, with its weights as they are stored."""
+        return nn.functional.linear(values, self._quantised(layer.weight), layer.bias)
+
+    def _quantised(self, weights: Tensor, largest: int = ROW) -> Tensor:
+        """A matrix as it is stored, with the gradient of the matrix itself."""
+        if not self.fixed_point:
+            return weights
+        stored = Quantised.of(weights.detach().cpu().numpy(), largest).values
+        return weights + (torch.from_numpy(stored).to(weights) - weights).detach()
+
+    def _rounded(self, values: Tensor, bits: int, largest: int = LARGEST) -> Tensor:
+        """Activations in whole units of 2^-bits, at most `largest`, with the gradient without rounding."""
+        if not self.fixed_point:
+            return values
+        values = values.clamp(-largest / 2**bits, largest / 2**bits)
+        return values + (torch.round(values * 2**bits) / 2**bits - values).detach()
 
     def _bias(self, n: int) -> Tensor:
         """What attention adds by distance: (heads, n, 2 n); -inf for states that have seen the place itself."""
@@ -80,10 +160,3 @@ class Cloze(nn.Module):
             bias = self.distance[:, side, back.clamp(0, FARTHEST)]
             biases.append(bias.masked_fill(back < 0, -torch.inf))
         return torch.cat(biases, -1)
-
-    def scores(self, contexts: Tensor, units: Tensor) -> Tensor:
-        """The log-probability, up to an error of normalisation that training keeps small, of some units in contexts.
-
-        contexts: (..., words); units: (n,). Returns (..., n).
-        """
-        return contexts @ self.embedding(units).T + self.bias[units]

@@ -24,8 +24,9 @@ def sampled_loss(
 
     contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_chance: log q, (units,).
     """
-    true = (contexts * net.embedding(targets)).sum(-1) + net.bias[targets]
-    others = net.scores(contexts, drawn) - log_chance[drawn]
+    vectors = net.vectors
+    true = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
+    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_chance[drawn]
     others = others.masked_fill(drawn[None] == targets[:, None], -torch.inf)
     total = torch.logaddexp(true, torch.logsumexp(others, -1))
     return (total - true).mean(), (total**2).mean()

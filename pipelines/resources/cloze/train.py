@@ -39,8 +39,10 @@ class TrainingConfig:
     all if that is less, then falls linearly to zero. forget: share of the words read that are replaced by UNKNOWN.
     samples: words that a batch's targets are told from, drawn by count^0.75. normalise: weight of the squared log of
     the (estimated) sum of all probabilities, which makes scores log-probabilities without a sum over the vocabulary.
-    average: decay of the moving average of the weights. half: whether products are computed in bfloat16, which
-    processors with such instructions do in two thirds of the time. Raises ValueError if there is nothing to train.
+    average: decay of the moving average of the weights. fixed_point: number of epochs, the last ones, that are trained
+    with the rounding of the file in the loop, in single precision. half: whether the products of the others are
+    computed in bfloat16, which processors with such instructions do in two thirds of the time. Raises ValueError if
+    there is nothing to train.
     """
 
     seed: int = 1
@@ -54,12 +56,15 @@ class TrainingConfig:
     samples: int = 2000
     normalise: float = 0.05
     average: float = 0.999
+    fixed_point: int = 1
     half: bool = field(default_factory=has_bfloat16)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "warm_up", "samples"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
+        if self.fixed_point < 0:
+            raise ValueError(f"fixed_point must be >= 0, was: {self.fixed_point}")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate must be > 0, was: {self.learning_rate}")
 
@@ -133,6 +138,7 @@ def _train(
     step, started = 0, time.monotonic()
     for epoch in range(1, config.epochs + 1):
         net.train()
+        net.fixed_point = epoch > config.epochs - config.fixed_point
         sums = np.zeros(3)  # of the loss and the squared log over the targets of this epoch, and their number
         for batch in batches(captions, config.batch, order):
             if (batch[:, 1:-1] == UNKNOWN_UNIT).all():
@@ -177,7 +183,7 @@ def _losses(
     targets = units[:, 1:-1].flatten()
     known = targets != UNKNOWN_UNIT
     drawn = sampling.draw(generator)
-    with torch.autocast("cpu", torch.bfloat16, enabled=config.half):
+    with torch.autocast("cpu", torch.bfloat16, enabled=config.half and not net.fixed_point):
         contexts = net.contexts(read).flatten(0, 1)
         loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
     return loss, normal, int(known.sum())

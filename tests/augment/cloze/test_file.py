@@ -69,6 +69,13 @@ def as_bytes(text: str) -> np.ndarray:
         (with_array("units", as_bytes("a\nb\nc\nd\ne\nf")), "units must be distinct and begin with <s>"),
         (with_array("units", as_bytes("\n".join((*SPECIAL, "a")))), "a cloze model of 4 units"),
         (with_array("units", np.zeros(3)), "named units"),
+        (with_array("query.weight", np.zeros((8, 16), np.float16)), "query.weight must be a matrix of int16"),
+        (without("query.weight.bits"), "whole numbers with .bits for query.weight"),
+        (
+            with_array("query.weight", np.full((8, 16), 1025, np.int16)),
+            "query.weight: each row must sum to at most 16384",
+        ),
+        (with_array("embedding.weight", np.full((6, 8), -1025, np.int16)), "at most 1024 units, the largest has 1025"),
     ],
 )
 def test_a_file_of_other_arrays_is_refused(model: Path, change: Callable[[Arrays], Arrays], message: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from negcap.augment.cloze.file import read_about
+from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
 from negcap.pipelines.resources.cloze.evaluation import perplexity
 from negcap.pipelines.resources.cloze.model import enlarged, load, save
@@ -56,7 +57,7 @@ def test_the_sum_of_probabilities_is_estimated_without_bias() -> None:
     context, generator = torch.randn(1, 8), torch.Generator().manual_seed(1)
     target = torch.tensor([5])
     exact = (context @ net.embedding.weight[3:].T + net.bias[3:]).exp().sum()
-    score = net.scores(context, target)[0, 0]
+    score = (context @ net.vectors[target].T + net.bias[target])[0, 0]
     losses = [sampled_loss(net, context, target, how.draw(generator), how.log_chance)[0] for _ in range(4000)]
     sums = (torch.stack(losses) + score).exp()  # the loss is the log of the sum, less the score
     assert sums.std() > 0.1 * exact
@@ -135,10 +136,10 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_other_numbers_alone() -
     assert not torch.equal(weights["embedding.weight"], different["embedding.weight"])
 
 
-@pytest.mark.parametrize("name", ["epochs", "batch", "samples", "learning_rate"])
+@pytest.mark.parametrize("name", ["epochs", "batch", "samples", "learning_rate", "fixed_point"])
 def test_a_schedule_that_trains_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be"):
-        TrainingConfig(**{name: 0})  # type: ignore[arg-type]
+        TrainingConfig(**{name: -1})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="states must be a multiple of heads, was: 9 states, 2 heads"):
         Cloze(5, Sizes(states=9, heads=2))
 
@@ -152,6 +153,31 @@ def test_a_file_holds_what_was_trained_and_measured(tmp_path: Path) -> None:
     assert about["perplexity"] == round(perplexity(back, pattern())[0], 3)
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["model.npz"]
     assert "perplexity" not in save(tmp_path / "other.npz", net, UNITS, [], {})
+
+
+def test_what_is_written_is_read_to_the_last_bit(tmp_path: Path) -> None:
+    net, caption = trained(epochs=2).eval(), [0, 4, 2, 5, 7, 1]
+    save(tmp_path / "model.npz", net, UNITS, [], {})
+    model = ClozeModel.load(tmp_path / "model.npz")
+    vectors, _ = model.network.read([caption], [[(i - 1, i + 1) for i in range(1, 5)]])[0]
+    with torch.no_grad():
+        assert np.array_equal(vectors, net.contexts(torch.tensor([caption]))[0].numpy())
+
+
+def test_training_with_rounding_in_the_loop_learns_as_much() -> None:
+    """Small units in a small network: rounded after training, it is worse than if it was trained so."""
+    after, within = trained(fixed_point=0), trained(fixed_point=15)
+    after.fixed_point = within.fixed_point = True
+    assert perplexity(within, pattern())[0] < 1.05 * perplexity(after, pattern())[0]
+
+
+def test_weights_too_large_to_be_exact_are_not_written(tmp_path: Path) -> None:
+    net = random_network()
+    with torch.no_grad():
+        net.query.weight[3] = 1000.0
+    with pytest.raises(ValueError, match="query.weight row 3 must sum to at most 4096"):
+        save(tmp_path / "model.npz", net, UNITS, [], {})
+    assert not list(tmp_path.iterdir())
 
 
 def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
