@@ -47,9 +47,9 @@ class Recurrent(NamedTuple):
         for table, columns in ((SIGMOID, slice(0, 2 * size)), (TANH, slice(2 * size, None))):
             gates[:, columns] *= np.float32(table.scale)
             gates[:, columns] += np.float32(table.offset)
-        scales = np.repeat(np.float32([SIGMOID.scale, TANH.scale]), [2 * size, size])
+        scales = np.repeat(np.array([SIGMOID.scale, TANH.scale], np.float32), [2 * size, size])
         part = slice(side * size, (side + 1) * size)
-        to_points = np.repeat(np.float32([1.0, GELU.scale]), [size, len(arrays["hidden.bias"])])
+        to_points = np.repeat(np.array([1.0, GELU.scale], np.float32), [size, len(arrays["hidden.bias"])])
         biases = np.concatenate([arrays["query.bias"], arrays["hidden.bias"]]) * to_points
         biases[size:] += np.float32(GELU.offset)
         around = np.concatenate([arrays["query.weight"][:, part], arrays["hidden.weight"][:, part]])

@@ -56,7 +56,8 @@ def save(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # an archive without times: its members' date is always 1980
+        # An archive without times: its members' date is always 1980.
+        np.savez_compressed(file, allow_pickle=False, **arrays)
     os.replace(temporary, path)
     return about
 

@@ -9,7 +9,7 @@ The same network answers for a place of several words, or for an empty one betwe
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +84,8 @@ class Cloze(nn.Module):
         n, heads, width = length - 2, sizes.heads, sizes.states // sizes.heads
         query = self._linear(self.query, both).view(-1, n, heads, width).transpose(1, 2) * width**-0.5
         query = self._rounded(query, int(math.log2(ROW // width)), ROW // width)
-        memory = torch.cat([self._linear(self.memory[0], before), self._linear(self.memory[1], after)], 1)
+        sides = zip(self.memory, (before, after), strict=True)
+        memory = torch.cat([self._linear(cast(nn.Linear, layer), states) for layer, states in sides], 1)
         memory = self._rounded(memory, MEMORY)
         key, value = memory.view(-1, 2 * n, heads, 2 * width).transpose(1, 2).chunk(2, -1)
         shares = self._shares(query @ key.transpose(2, 3) + self._bias(n))
@@ -103,11 +104,12 @@ class Cloze(nn.Module):
         if not self.fixed_point:
             states: Tensor = gru(vectors)[0]
             return states
-        gates = vectors @ self._quantised(gru.weight_ih_l0).T + gru.bias_ih_l0
-        weight, state, made = self._quantised(gru.weight_hh_l0).T, vectors.new_zeros(len(vectors), gru.hidden_size), []
+        (from_vector, from_state, bias, state_bias), made = gru.all_weights[0], []
+        gates = vectors @ self._quantised(from_vector).T + bias
+        weight, state = self._quantised(from_state).T, vectors.new_zeros(len(vectors), gru.hidden_size)
         for gate in gates.unbind(1):
             reset, update, candidate = gate.chunk(3, -1)
-            from_reset, from_update, from_candidate = (state @ weight + gru.bias_hh_l0).chunk(3, -1)
+            from_reset, from_update, from_candidate = (state @ weight + state_bias).chunk(3, -1)
             reset, update = reset + from_reset, update + from_update
             reset = self._tabulated(SIGMOID, reset, torch.sigmoid(reset))
             update = self._tabulated(SIGMOID, update, torch.sigmoid(update))
@@ -133,7 +135,7 @@ class Cloze(nn.Module):
         found = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
         return exact + (found - exact).detach()
 
-    def _linear(self, layer: nn.Module, values: Tensor) -> Tensor:
+    def _linear(self, layer: nn.Linear, values: Tensor) -> Tensor:
         """What a linear layer makes of values, with its weights as they are stored."""
         return nn.functional.linear(values, self._quantised(layer.weight), layer.bias)
 
