@@ -37,6 +37,9 @@ class Token(NamedTuple):
 
 
 Casing = Literal["upper", "title", "sentence"]
+# A caption of more tokens is not parsed, and so costs nothing later. Time and memory of its negatives grow with the square
+# of this; few captions of photos have more than 60, and descriptions of whole paragraphs up to about 200.
+MAX_TOKENS = 250
 STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 
 
@@ -50,7 +53,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """A caption with its parse; `tokens` and `chunks` are in text order.
+    """A caption with its parse; `tokens` and `chunks` are in text order. One that is too long has none.
 
     Captions compare by identity, which makes them cheap cache keys (see negcap.augment.cache).
     """
@@ -60,6 +63,11 @@ class Caption:
     text: str
     tokens: tuple[Token, ...]
     chunks: tuple[Chunk, ...]
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the caption has more than MAX_TOKENS tokens, and so was not parsed."""
+        return bool(self.text) and not self.tokens
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:

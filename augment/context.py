@@ -19,7 +19,7 @@ from negcap.augment.plausibility import entry_units, entry_vectors, log_probabil
 if TYPE_CHECKING:
     from negcap.augment.truth.estimates import ImageTruth, Truth
 
-CAPTIONS = 125  # about as many captions are read by the cloze model together
+CAPTIONS, TOKENS = 125, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +100,15 @@ def contexts_by_image(
 
 
 def parts(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
-    """Images in parts of at least CAPTIONS captions; the last may have fewer."""
+    """Images in parts of at least CAPTIONS captions or TOKENS tokens; the last may have fewer."""
     part: list[Sequence[Caption]] = []
-    captions = 0
+    captions = tokens = 0
     for image in images:
         part.append(image)
         captions += len(image)
-        if captions >= CAPTIONS:
+        tokens += sum(len(caption.tokens) for caption in image)
+        if captions >= CAPTIONS or tokens >= TOKENS:
             yield part
-            part, captions = [], 0
+            part, captions, tokens = [], 0, 0
     if part:
         yield part

@@ -69,7 +69,8 @@ class Accepted(NamedTuple):
 class Rejected(NamedTuple):
     """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS.
 
-    p_true, plausibility, loss: as in `Accepted`; the last two only if they may be the reason.
+    p_true, plausibility, loss: as in `Accepted`; the last two only if they may be the reason. detail: of a caption that
+    is rejected whole, with the candidate NOTHING: which rule it breaks, or which operator failed and how.
     """
 
     candidate: Candidate
@@ -77,6 +78,10 @@ class Rejected(NamedTuple):
     p_true: float | None
     plausibility: float | None = None
     loss: float | None = None
+    detail: str | None = None
+
+
+NOTHING = Candidate("none", (), (), "", "")  # stands for all that could have been made of a caption
 
 
 class Generated(NamedTuple):

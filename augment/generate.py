@@ -6,6 +6,7 @@ Uses no files and no processes: both the stage `negatives` and the Python API ca
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment.caption import MAX_TOKENS, Caption, by_image, from_parses
 from negcap.augment.cloze.threads import single_threaded
 from negcap.augment.context import Context, contexts_by_image, parts
-from negcap.augment.edits import Accepted, Generated, Rejected, apply
+from negcap.augment.edits import NOTHING, Accepted, Generated, Rejected, apply
 from negcap.augment.implausible import reject_implausible
 from negcap.augment.operators import OPERATORS, PRESETS, operator
 from negcap.augment.rng import record_rng
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4
 EXTRA_DRAWS = 16
+OPERATOR_ERROR, TOO_LONG = "operator_error", "too_long"
 
 
 @dataclass(frozen=True)
@@ -128,10 +130,34 @@ def generate_for_images(
     for siblings, own in zip(images, contexts_by_image(images, lexicon, truth), strict=True):
         every += own
         made += [
-            {name: apply_operator(name, caption, context, settings) for name in settings.operators}
+            {name: try_operator(name, caption, context, settings) for name in settings.operators}
             for caption, context in zip(siblings, own, strict=True)
         ]
     return reject_implausible(every, made, scorer, settings.min_plausibility, settings.max_loss)
+
+
+def try_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
+    """As `apply_operator`, but no caption raises an error, other than MemoryError: it is rejected whole instead.
+
+    An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
+    a RuntimeWarning says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
+    """
+    if caption.too_long:
+        return _rejected_whole(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")
+    try:
+        return apply_operator(name, caption, context, settings)
+    except MemoryError:  # says something of the machine, not of the caption
+        raise
+    except Exception as error:
+        said = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
+        warnings.warn(
+            f"{said}; captions of which it does are rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2
+        )
+        return _rejected_whole(OPERATOR_ERROR, said)
+
+
+def _rejected_whole(reason: str, detail: str) -> Generated:
+    return Generated([], [Rejected(NOTHING, reason, None, detail=detail)])
 
 
 def apply_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:

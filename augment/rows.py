@@ -56,13 +56,14 @@ class Rows:
         made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
-        candidates, words, likely, plausible, lost = zip(*self._candidates, strict=True)
+        candidates, words, likely, plausible, lost, *detail = zip(*self._candidates, strict=True)
         columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
         kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
         columns["p_true"] = pa.array(likely, pa.float32())
         columns["plausibility"] = pa.array(plausible, pa.float32())
         columns["context_loss"] = pa.array(lost, pa.float32())
+        columns |= {"detail": pa.array(own, pa.string()) for own in detail}
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
         texts = parses["text"].to_pylist()

@@ -123,15 +123,23 @@ REASONS = (
     "likely_true",
     "implausible",
     "repeated",
+    "too_long",
+    "operator_error",
 )
 
 REJECTIONS = schema(
     "rejections",
-    4,
+    5,
     *_KEYS,
     field("reason", pa.string(), "one of: " + ", ".join(REASONS)),
     *_CHANGE,
     _P_TRUE,
     _PLAUSIBILITY,
     _CONTEXT_LOSS,
+    field(
+        "detail",
+        pa.string(),
+        "of a caption that is rejected whole: the rule that it breaks, or the operator and its error; else null",
+        nullable=True,
+    ),
 )

@@ -9,7 +9,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.caption import Caption, from_parses
+from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
 from negcap.augment.data import data_path
 from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
 from negcap.augment.language.repair import repair_parse
@@ -18,11 +18,14 @@ from negcap.schemas.parses import PARSES
 if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
+    from spacy.tokens import Doc
 
 SHIPPED = data_path("english_parser")
 UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
 CACHED_RULER = "negcap_cached_attribute_ruler"
+# So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
+TEXTS, TOKENS = 512, 16_384
 
 
 def load(spacy_model: str | None = None) -> Language:
@@ -122,8 +125,27 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
     return from_parses(parse_table(table, spacy_model))
 
 
+def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Doc]:
+    """The parsed texts in order; those of more than MAX_TOKENS tokens are empty."""
+    batch: list[Doc] = []
+    tokens = 0
+    for text in texts:
+        doc = nlp.make_doc(text)
+        if len(doc) > MAX_TOKENS:
+            doc = nlp.make_doc("")
+        if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
+            yield from nlp.pipe(batch, batch_size=TEXTS)
+            batch, tokens = [], 0
+        batch.append(doc)
+        tokens += len(doc)
+    yield from nlp.pipe(batch, batch_size=TEXTS)
+
+
 def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
-    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, in the same row order."""
+    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, in the same row order.
+
+    Texts of more than MAX_TOKENS tokens have neither tokens nor chunks.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -131,7 +153,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     attributes: list[int | str] = ["IDX", "LENGTH", "LEMMA", "TAG", "POS", "DEP", "HEAD"]
     arrays, lengths, chunk_counts = [], [], []
     chunk_rows: list[tuple[int, int, int]] = []
-    for doc in nlp.pipe(captions.column("text").to_pylist(), batch_size=512):
+    for doc in _docs(captions.column("text").to_pylist(), nlp):
         arrays.append(doc.to_array(attributes))
         lengths.append(len(doc))
         before = len(chunk_rows)

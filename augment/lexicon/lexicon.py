@@ -17,6 +17,7 @@ import numpy as np
 from negcap.augment.cache import cached, read_only
 from negcap.augment.caption import Caption
 from negcap.augment.language.coreference import CoreferenceIndex, entry_numbers
+from negcap.augment.language.grammar import plural
 from negcap.augment.language.overlaps import head, is_person, overlaps
 from negcap.augment.lexicon.entries import Entries, read_entries
 from negcap.augment.slots.attributes import attribute_slots
@@ -163,6 +164,10 @@ class Lexicon:
     def may_corefer(self, noun: str) -> np.ndarray:
         """The numbers of the nouns that may name the same thing as `noun`, and so must not replace it; read-only."""
         return read_only(entry_numbers(self.coreference.with_noun(noun).all))
+
+    def in_number(self, noun: str, *, many: bool) -> str:
+        """The written form of any noun in the singular, or with `many` in the plural: by rule, if none was counted."""
+        return (self.plural.get(noun) or plural(noun)) if many else self.singular.get(noun, noun)
 
     def entries(self, kind: str) -> Entries:
         """The words or phrases of one kind that may replace one another. kind: noun, preposition, numeral, attribute or

@@ -123,17 +123,13 @@ def _first_noun(said: str) -> str:
 
 def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:
     """A noun with its article and without, and the verbs that agree, as `Place` takes them."""
-    lexicon, surface = context.lexicon, _surface(context, noun, plural=contrast.plural)
+    lexicon, surface = context.lexicon, context.lexicon.in_number(noun, many=contrast.plural)
     no, one = surface, noun in listed("one")
     if contrast.place.frame in PLURAL_FRAMES:
-        no = _surface(context, noun, plural=not one and noun in lexicon.plural)
+        no = lexicon.in_number(noun, many=not one and noun in lexicon.plural)
     bare = contrast.plural or noun in listed("mass")
     are = {"be": "are" if contrast.plural else "is", "be_no": "is" if no == lexicon.singular.get(noun) else "are"}
     return {"a": surface if bare else f"{article(surface)} {surface}", "no": no, **are}
-
-
-def _surface(context: Context, noun: str, *, plural: bool) -> str:
-    return (context.lexicon.plural if plural else context.lexicon.singular)[noun]
 
 
 def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str, denied: str) -> Edit | None:
@@ -142,7 +138,7 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
     if slot is not None:  # the adjectives of the caption's noun stay
         first = next(chunk.start for chunk in caption.chunks if chunk.root == slot.root)
         before = caption.text[caption.tokens[first].start : caption.tokens[slot.start].start]
-        surface = _surface(context, asserted, plural=contrast.plural)
+        surface = context.lexicon.in_number(asserted, many=contrast.plural)
         if before.lower() == "the ":
             before = "a "  # "with the ball" -> "with a stick but no ball"
         words["a"] = words["a"] if before.strip() in ARTICLES else before + surface

@@ -17,7 +17,7 @@ from negcap.augment.language.attributes import attributes
 from negcap.augment.language.wordnet import first_sense
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators.attribute import attribute_candidate
-from negcap.augment.operators.uniform_vse_c import frequent, in_number, noun_candidate, preposition_candidate
+from negcap.augment.operators.uniform_vse_c import frequent, noun_candidate, preposition_candidate
 from negcap.augment.operators.verb import verb_candidate
 from negcap.augment.scene_graph import scene_graph
 from negcap.augment.slots.attributes import attribute_slots
@@ -114,7 +114,7 @@ def _appended(caption: Caption, lexicon: Lexicon, index: int, word: str, name: s
     """The candidate with "and a NAME" or "on a NAME" behind token `index`; in the plural after a plural."""
     token = caption.tokens[index]
     many = token.tag == "NNS"
-    surface = in_number(lexicon, name, many=many)
+    surface = lexicon.in_number(name, many=many)
     phrase = surface if many else f"{article(surface)} {surface}"
     edit = Edit(token.end, token.end, f" {word} {phrase}")
     return Candidate("noun", (edit,), (index,), "", name, None, first_sense(name))

@@ -16,7 +16,6 @@ from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased, cased_like
 from negcap.augment.language.articles import article, article_before, with_article
-from negcap.augment.language.grammar import plural
 from negcap.augment.language.prepositions import prepositions
 from negcap.augment.language.wordnet import WordNet, first_sense
 from negcap.augment.lexicon.entries import Entries
@@ -48,15 +47,10 @@ def uniform_noun(caption: Caption, context: Context, rng: Random, draws: int) ->
 def noun_candidate(caption: Caption, lexicon: Lexicon, index: int, name: str) -> Candidate:
     """The candidate that puts a noun of the lexicon in place of token `index`, in its number, with a/an adjusted."""
     token = caption.tokens[index]
-    surface = in_number(lexicon, name, many=token.tag == "NNS")
+    surface = lexicon.in_number(name, many=token.tag == "NNS")
     edit = Edit(token.start, token.end, cased(surface, token.text, caption.casing, first=index == 0))
     edits = with_article(article_before(caption, index), edit, surface)
     return Candidate("noun", edits, (index,), token.lemma, name, first_sense(token.lemma), first_sense(name))
-
-
-def in_number(lexicon: Lexicon, noun: str, *, many: bool) -> str:
-    """The written form of a noun in the singular, or with `many` in the plural."""
-    return (lexicon.plural.get(noun) or plural(noun)) if many else lexicon.singular.get(noun, noun)
 
 
 @cached(4096)
@@ -77,7 +71,7 @@ def uniform_numeral(caption: Caption, context: Context, rng: Random, draws: int)
         token, noun, many = caption.tokens[slot.index], caption.tokens[slot.noun], quantity_value(name) > 1
         surface = noun.text
         if many != (slot.value > 1):
-            surface = cased_like(in_number(context.lexicon, noun.lemma, many=many), noun.text, caption.casing)
+            surface = cased_like(context.lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
         following = surface if slot.index + 1 == slot.noun else caption.tokens[slot.index + 1].text
         word = article(following) if name == "a" else name
         edits = [Edit(token.start, token.end, cased(word, token.text, caption.casing, first=slot.index == 0))]

@@ -134,6 +134,12 @@ output = click.option(
 seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds give equal rows; default: 0.")
 limit = click.option("--limit", type=int, help="Read only the first N images; default: all.")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made from other input or settings.")
+strict = click.option(
+    "--strict",
+    is_flag=True,
+    default=None,
+    help="Stop at the first bad record instead of rejecting it; exit with status 1 if an operator failed on a caption.",
+)
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = section(
     "How it runs",

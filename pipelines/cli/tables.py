@@ -10,7 +10,7 @@ import click
 
 from negcap.pipelines.cli import options
 from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
-from negcap.pipelines.cli.group import negcap, one_line_errors, warn, with_workers
+from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
 from negcap.pipelines.cli.options import FOLDER
 
 READ_FROM, COME_IN = "What is read", "Which words may come in"
@@ -61,7 +61,7 @@ reading = options.section(
         default=None,
         help="Reject also what differs from an earlier caption in a few letters.",
     ),
-    click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
+    options.strict,
 )
 counting = options.section(
     COME_IN,
@@ -184,7 +184,7 @@ choosing = options.section(
 @truth_sample
 @balance_sample
 @options.workers
-def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> None:
+def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> int:
     """Make negatives of a caption file, folder or URL.
 
     CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files, tables (CSV, TSV, JSONL, Parquet), WebDataset tars, or a
@@ -203,6 +203,7 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> Non
         warn(verbs.build(captions, run, given, executor, progress, overwrite))
         print_summary(run, progress.timings, sys.stdout)
         write_page(run)
+        return _status(run, given)
 
 
 @negcap.command()
@@ -332,8 +333,9 @@ def balance(run: Path, **given: Any) -> None:
 @max_loss
 @cloze
 @scorer
+@options.strict
 @options.workers
-def negatives(run: Path, **given: Any) -> None:
+def negatives(run: Path, **given: Any) -> int:
     """Make the negatives of the parsed captions.
 
     Writes the tables negatives, positives (true texts, as controls) and rejections (every rejected candidate, with the
@@ -348,6 +350,17 @@ def negatives(run: Path, **given: Any) -> None:
     timings = _make("negatives", run, given)
     with one_line_errors():
         print_summary(run, timings, sys.stdout)
+        return _status(run, given)
+
+
+def _status(run: Path, given: dict[str, Any]) -> int:
+    """The exit status of a command that made a run's negatives: with --strict CHECK_FAILED if an operator failed."""
+    from negcap.pipelines.report.summary import operator_errors
+
+    failed = operator_errors(run)
+    if failed:
+        warn([f"operators failed on captions, {failed:,} in all: negcap show {run} --reason operator_error lists them"])
+    return CHECK_FAILED if failed and given["strict"] else 0
 
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:

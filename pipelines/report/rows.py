@@ -54,8 +54,9 @@ def change(row: Row) -> str:
 
 
 def headline(row: Row) -> str:
-    """The caption's id, the operator, the change and, for a rejection, the reason."""
+    """The caption's id, the operator, the change and, for a rejection, the reason and the detail, if there is one."""
     rejected = f"  rejected: {row['reason']}" if "reason" in row else ""
+    rejected += f" ({row['detail']})" if row.get("detail") else ""
     return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{rejected}")
 
 

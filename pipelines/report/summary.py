@@ -77,6 +77,13 @@ def truth_lines(run: Path) -> list[str]:
     return [f"one caption per image: no siblings say what else is true, p_true is from {known}"]
 
 
+def operator_errors(run: Path) -> int:
+    """How often an operator failed on a caption of a run, which is then rejected as `operator_error`."""
+    from negcap.augment.generate import OPERATOR_ERROR
+
+    return sum(n for name, n in counts_of(run, "negatives").items() if name.endswith(f".{OPERATOR_ERROR}"))
+
+
 def component_lines(run: Path) -> list[str]:
     """Up to two lines about a run: components per caption on average, and the sizes of their vocabulary."""
     made, words = counts_of(run, "components"), counts_of(run, "component_vocabulary")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 
 import numpy as np
 import pytest
 
-from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import CAPTIONS, contexts, contexts_by_image, parts
+from negcap.augment.caption import Caption, Token, by_image, from_parses
+from negcap.augment.context import CAPTIONS, TOKENS, contexts, contexts_by_image, parts
 from negcap.augment.mentions import Mentions, mentioned_nouns
 from negcap.augment.operators.attribute import attribute_choices
 from negcap.augment.operators.noun import noun_choices
@@ -38,13 +39,16 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
                     assert a.log_odds is None or np.array_equal(a.log_odds, b.log_odds)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("tokens", [0, 10, 200])
 @pytest.mark.parametrize("sizes", [[], [5], [1] * 300, [5] * 60, [CAPTIONS, 1, CAPTIONS + 3, 2]])
-def test_parts_are_of_whole_images_in_order(sizes: list[int]) -> None:
+def test_parts_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> None:
     captions = count()
-    images = [[next(captions) for _ in range(size)] for size in sizes]
-    found = list(parts(images))  # type: ignore[arg-type]
+    caption = partial(Caption, tokens=(Token(0, 0, 1, "a", "a", "", "", "", 0),) * tokens, chunks=())
+    images = [[caption(str(next(captions)), "", "a") for _ in range(size)] for size in sizes]
+    found = list(parts(images))
     assert [image for part in found for image in part] == images
-    assert all(sum(map(len, part)) >= CAPTIONS > sum(map(len, part[:-1])) for part in found[:-1])
+    most = min(CAPTIONS, TOKENS // max(tokens, 1))
+    assert all(sum(map(len, part)) >= most > sum(map(len, part[:-1])) for part in found[:-1])
     assert all(found)
 
 

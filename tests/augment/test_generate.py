@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -6,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from negcap.augment.edits import Edit, apply
-from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
+from negcap.augment.edits import Candidate, Edit, apply
+from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, Settings, generate_tables
 from negcap.augment.language.articles import article
+from negcap.augment.language.parse import parse_table
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
@@ -71,7 +74,8 @@ def test_counters_are_those_of_the_rows(rows: tuple) -> None:
 
 
 def test_reasons_are_enumerated(rows: tuple) -> None:
-    assert {row["reason"] for row in rows[1]} <= set(REASONS)
+    assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
+    assert {row["detail"] for row in rows[1]} == {None}
 
 
 def test_no_article_goes_wrong(rows: tuple) -> None:
@@ -128,6 +132,56 @@ def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase", "true_negation"}
     assert counts["paraphrase.rows"] + counts["true_negation.rows"] == tables["positives"].num_rows
     assert counts["paraphrase.rows"] > 5
+
+
+def fails(error: Exception) -> Operator:
+    """An operator that proposes one negative, and then fails on captions about a boy."""
+
+    def propose(caption: Caption, *given: object) -> Iterator[Candidate]:
+        yield Candidate("none", (Edit(0, 1, "X"),), (0,), "a", "x")
+        if "boy" in caption.lowered:
+            raise error
+
+    return Operator(propose, "noun", 1.0, limits=None)
+
+
+def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, some = Settings(operators=("noun", "preposition")), sample_parses().slice(0, 10)
+    failing = sum("boy" in caption.lowered for caption in from_parses(some))
+    assert 0 < failing < 10
+    before = made(Settings(operators=("preposition",)), some)[0]
+    monkeypatch.setitem(OPERATORS, "noun", fails(KeyError("a\nscarf")))
+    said = "operator noun raised KeyError: 'a\\nscarf'"
+    with pytest.warns(RuntimeWarning) as warned:
+        accepted, refused, counts = made(config, some)
+    assert {str(one.message) for one in warned} == {
+        f"{said}; captions of which it does are rejected as {OPERATOR_ERROR}"
+    }
+    whole = [row for row in refused if row["operator"] == "noun"]
+    assert len(whole) == failing == counts[f"rejected.noun.{OPERATOR_ERROR}"]
+    assert {(row["reason"], row["detail"], row["replaced"], *row["edits"]) for row in whole} == {
+        (OPERATOR_ERROR, said, "")
+    }
+    assert counts["noun.rows"] == 10 - failing
+    assert [row for row in accepted if row["operator"] == "preposition"] == before
+
+
+def test_memory_that_is_short_is_no_fault_of_a_caption(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPERATORS, "noun", fails(MemoryError()))
+    with pytest.raises(MemoryError):
+        made(Settings(operators=("noun",)), sample_parses().slice(0, 10))
+
+
+def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
+    texts = ["A dog on a table. " * 60, "A dog on a table."]
+    ids = ["long", "short"]
+    empty = ["", ""]
+    table = pa.table({"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": texts})
+    accepted, refused, counts = made(Settings(operators=PRESETS["all"]), parse_table(table))
+    whole = [row for row in refused if row["caption_id"] == "long"]
+    assert [(row["operator"], row["reason"]) for row in whole] == [(name, TOO_LONG) for name in PRESETS["all"]]
+    assert {row["detail"] for row in whole} == {f"caption must be <= {MAX_TOKENS} tokens"}
+    assert accepted and {row["caption_id"] for row in accepted} == {"short"} and counts["captions.without"] == 1
 
 
 def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,88 @@
+"""Every operator takes every form of a word, whether or not the lexicon has counted it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle, islice
+
+import pytest
+
+from negcap.augment.caption import by_image
+from negcap.augment.generate import Settings, generate_for_images
+from negcap.augment.language.grammar import plural
+from negcap.augment.language.parse import parse
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.slots.denials import KINDS, deniable
+from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
+from negcap.pipelines.api._augmenter import _load
+from tests.augment.fixtures import sample_lexicon
+
+FRAMES = (
+    "A man stands near {} .",
+    "A red dog with {} runs on the beach .",
+    "There are two {} in a small room .",
+    "A woman wearing {} and holding {} .",
+)
+ODD = (
+    *("SCARVES", "sCaRf", "Churches", "T-shirts", "merry-go-rounds", "3", "1,000 dogs", "2nd", "a 4x4", "½ apples"),
+    *(
+        "cafés",
+        "naïve façades",
+        "\u0130stanbul",
+        "猫",
+        "\U0001f415",
+        "dog\u2019s",
+        "Straße",
+        "O\u2019Neill",
+        "-",
+        "( )",
+        "#tags",
+    ),
+    *(
+        "%s",
+        "{0}",
+        "people",
+        "person",
+        "glasses",
+        "sheep",
+        "no dogs",
+        "a pair of scissors",
+        "dogs cats birds",
+        "an",
+        "a",
+    ),
+)
+DRAWN = 12  # of the nouns of each lexicon that it has in one number only
+
+
+def own() -> tuple[Lexicon, Truth | None]:
+    return sample_lexicon(), None
+
+
+def reference() -> tuple[Lexicon, Truth | None]:
+    return _load("reference", MAX_P_TRUE, None)
+
+
+def texts(lexicon: Lexicon) -> list[str]:
+    """Captions with nouns in the singular and plural that the lexicon has in one number only, and odd words."""
+    nouns = sorted(frozenset().union(*map(deniable, KINDS)) & set(lexicon.nouns.names))
+    half = [noun for noun in nouns if (noun in lexicon.singular) != (noun in lexicon.plural)]
+    assert half
+    forms = [form for noun in half[:: -(-len(half) // DRAWN)] for form in (f"a {noun}", plural(noun), noun.title())]
+    return [
+        *(frame.format(form, form) for form in forms[1::3] for frame in FRAMES[:3]),
+        *(frame.format(word, word) for frame, word in zip(cycle(FRAMES), [*forms, *ODD], strict=False)),
+        *(word for word in ODD),
+    ]
+
+
+@pytest.mark.parametrize("load", [own, reference])
+def test_no_operator_fails(load: Callable[[], tuple[Lexicon, Truth | None]]) -> None:
+    lexicon, truth = load()
+    captions = parse(texts(lexicon))
+    uniform = tuple(name for name in OPERATORS if name not in PRESETS["all"])
+    for operators, some in ((PRESETS["all"], captions), (uniform, list(islice(captions, 0, None, 3)))):
+        made = generate_for_images(by_image(some), lexicon, Settings(operators=operators, per_family=4), truth)
+        assert sum(len(one.accepted) for generated in made for one in generated.values()) > len(some)
+        assert {one.detail for generated in made for _, refused in generated.values() for one in refused} <= {None}
