@@ -182,8 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
+    _open_standard_streams()
     try:
-        with stopped_by_signals():
+        with stopped_by_signals(), one_line_errors():
             return negcap.main(arguments, prog_name="negcap", standalone_mode=False) or 0
     except click.ClickException as error:
         if os.environ.get("NEGCAP_TRACEBACK") and error.__cause__ is not None:
@@ -207,9 +208,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _open_standard_streams() -> None:
+    """Open those of stdin, stdout and stderr that the caller has closed, so that no other file takes their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # it gets the lowest number that is free
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn OSError, ValueError, ImportError and EngineError into a ClickException with a message of one line."""
+    """Turn errors that the input or the machine causes into a ClickException with a message of one line.
+
+    These are OSError, ValueError, OverflowError, EngineError, RecursionError, and what is raised where memory or
+    threads run out: ImportError, MemoryError and, where memory is limited (ulimit -v), RuntimeError and SystemError.
+    """
     from negcap.pipelines.engine.errors import EngineError
 
     try:
@@ -218,9 +230,23 @@ def one_line_errors() -> Iterator[None]:
         raise
     except OSError as error:
         named = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        raise click.ClickException(named) from error
-    except (ValueError, ImportError, EngineError) as error:
+        raise click.ClickException(" ".join(named.split())) from error
+    except (ValueError, OverflowError, EngineError, RecursionError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
+    except (ImportError, MemoryError, RuntimeError, SystemError) as error:
+        kilobytes = _memory_limit()
+        if not (isinstance(error, (ImportError, MemoryError)) or kilobytes or "new thread" in str(error)):
+            raise
+        hint = f" (out of memory? ulimit -v is {kilobytes})" if kilobytes else ""
+        raise click.ClickException(" ".join(f"{str(error) or 'out of memory'}{hint}".split())) from error
+
+
+def _memory_limit() -> int:
+    """The limit of this process's address space in KiB; 0 if there is none."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return 0 if limit == resource.RLIM_INFINITY else limit >> 10
 
 
 @contextmanager

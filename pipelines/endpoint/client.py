@@ -21,11 +21,13 @@ from negcap.pipelines.endpoint.messages import Answer, Request, parse_answer, re
 from negcap.pipelines.engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from urllib3 import PoolManager
+    from urllib3 import BaseHTTPResponse, PoolManager
 
 AGAIN = (408, 409, 425, 429)  # and 500 or above: the server may accept the same request later
 NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key, path, model)
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
+MAX_ANSWER = 1 << 25  # bytes of a decompressed response
+PIECE = 1 << 16  # bytes that are decompressed at once
 MAX_WAIT = 120.0  # seconds between two attempts, whatever the server asks for
 
 
@@ -172,17 +174,21 @@ class Endpoint:
         url = self.config.chat_url
         try:
             got = self._pool.request(
-                "POST", url, body=body, headers=headers, timeout=timeout, retries=False, redirect=False
-            )
+                "POST", url, body=body, headers=headers, timeout=timeout, retries=False, redirect=False,
+                preload_content=False,
+            )  # fmt: skip
+            data = _read(got)
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
             return _Response(0, b"", f"no connection: {_plain(error)}", False)
         except urllib3.exceptions.ReadTimeoutError:
             return _Response(0, b"", f"no answer within {self.config.timeout:g} s", True)
         except urllib3.exceptions.HTTPError as error:
             return _Response(0, b"", f"the connection broke: {_plain(error)}", True)
+        if got.status == 200 and len(data) > MAX_ANSWER:
+            return _Response(0, b"", f"an answer must have <= {MAX_ANSWER:,} bytes, has more", True)
         if got.status == 200:
-            return _Response(200, got.data, "", True)
-        said = " ".join(got.data[:200].decode("utf-8", "replace").split())
+            return _Response(200, data, "", True)
+        said = " ".join(data[:200].decode("utf-8", "replace").split())
         why = f"HTTP {got.status} {got.reason or ''}".rstrip() + (f": {said}" if said else "")
         return _Response(got.status, b"", why, False, _seconds(got.headers.get("Retry-After")))
 
@@ -231,6 +237,17 @@ def _pool(config: EndpointConfig) -> PoolManager:
     if proxy:
         return urllib3.ProxyManager(proxy, maxsize=config.concurrency)
     return urllib3.PoolManager(maxsize=config.concurrency)
+
+
+def _read(response: BaseHTTPResponse) -> bytes:
+    """The decompressed body of a response; of one that is longer than MAX_ANSWER, the beginning."""
+    found = bytearray()
+    while len(found) <= MAX_ANSWER and (piece := response.read(PIECE)):
+        found += piece
+    if len(found) > MAX_ANSWER:
+        response.close()
+    response.release_conn()
+    return bytes(found)
 
 
 def _plain(error: Exception) -> str:

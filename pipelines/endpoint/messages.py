@@ -14,6 +14,7 @@ from typing import Any, Literal
 from negcap.pipelines.endpoint.config import EndpointConfig
 
 Status = Literal["answered", "refused", "budget"]
+MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 
 
@@ -77,7 +78,8 @@ class Answer:
     status: "answered"; "refused": the server does not accept this request (HTTP 4xx), `detail` says why; "budget": it
     was not sent because the budget is spent. text: of the first choice. model, fingerprint: as the server names them,
     empty if it does not. finish: why the text ends ("stop", "length" …). tokens: of prompt and answer together, as the
-    server counts them; None if it does not. logprobs: as in the server's JSON. cached: taken from the disk.
+    server counts them; None if it does not, or not between 0 and MAX_TOKENS. logprobs: as in the server's JSON. cached:
+    taken from the disk.
     """
 
     status: Status
@@ -98,7 +100,8 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
         choice = value["choices"][0]
         content = choice["message"]["content"]
         usage = value.get("usage") or {}
-        counted = [usage[name] for name in ("prompt_tokens", "completion_tokens") if isinstance(usage.get(name), int)]
+        named = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        counted = [count for count in named if isinstance(count, int) and 0 <= count <= MAX_TOKENS]
         text = "".join(part.get("text", "") for part in content) if isinstance(content, list) else content or ""
         if not isinstance(text, str):
             raise TypeError(f"content must be text, was: {type(text).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from os import PathLike, fspath
 from pathlib import Path
@@ -45,12 +46,21 @@ def local_path(given: str | PathLike[str], what: str = "path") -> Path:
     """The path that a user gave as a path or as a file:// URL; `what` names it in errors.
 
     Path("s3://bucket/run") is `s3:/bucket/run`, which counts as that URL, too; a local folder named `s3:` is given as
-    `./s3:/run`. Raises ValueError for any other URL.
+    `./s3:/run`. Raises ValueError for any other URL, and for a symbolic link that leads to itself.
     """
     text = str(given) if isinstance(given, RemotePath) else fspath(given)
     if not (url := _URL.match(text)):
-        return Path(text)
+        return _without_loop(Path(text), what)
     parts = urlsplit(text)
     if url[1] and parts.scheme == "file" and parts.netloc in ("", "localhost") and "::" not in text:
-        return Path(unquote(parts.path))
+        return _without_loop(Path(unquote(parts.path)), what)
     raise ValueError(f"{what} must be on a local disk, was the URL: {text}")
+
+
+def _without_loop(path: Path, what: str) -> Path:
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{what} must be no loop of symbolic links, was: {path}") from None
+    return path

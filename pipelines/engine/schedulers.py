@@ -60,7 +60,7 @@ def named(scheduler: str) -> Scheduler:
 def _address_in(file: Path) -> str:
     try:
         return str(json.loads(file.read_bytes())["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ClusterError(f"{file} must be the file of a Dask scheduler, holds no address: {_line(error)}") from error
 
 

@@ -9,7 +9,9 @@ names the files.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
+FEW_FILES = 128  # a process that starts one worker has some 40 open
 STARTS = 2  # attempts to start worker processes
 QUIETLY = "2s"
 # Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400. Dask's trim threshold makes
@@ -67,7 +70,10 @@ def _client(workers: int, scheduler: Scheduler | None, retries: int, dashboard: 
             cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    raise ClusterError(f"worker processes died while they started (out of memory?): {cause}") from cause
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = files < FEW_FILES or getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE)
+    why = f"too few file descriptors? ulimit -n is {files}" if few else "out of memory?"
+    raise ClusterError(f"worker processes died while they started ({why}): {cause}") from cause
 
 
 def _connected(scheduler: str) -> Client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 100_000_000
+AT_ONCE = 1 << 25  # pixels of the photos of a batch that are in memory together: 100 MB
+SHORTER = 2048  # pixels of the shorter side, beyond which no model of images and texts sees anything
 
 
 class UnreadableError(ValueError):
@@ -55,18 +57,26 @@ class Crops:
         return [(0, 0), (right, 0), (0, bottom), (right, bottom), centre] if self.ten else [centre]
 
 
-def decode(data: bytes) -> Image:
-    """Decode a photo to RGB, with its EXIF orientation applied and transparency on white. Raises UnreadableError."""
+def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
+    """Decode a photo to RGB, with its EXIF orientation applied and transparency on white. Raises UnreadableError.
+
+    shorter: a shorter side of at least twice as many pixels is divided by a whole number, and not below this.
+    """
     from PIL import Image, ImageOps
 
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as file:
             _check_size(file.width, file.height, "has")
-            photo = ImageOps.exif_transpose(file)
-            if photo.has_transparency_data:
-                photo = photo.convert("RGBA")
-                photo = Image.alpha_composite(Image.new("RGBA", photo.size, "white"), photo)
-            return photo.convert("RGB")
+            if min(file.size) >= 2 * shorter:
+                file.draft(None, (shorter, shorter))  # a JPEG is decoded at 1/2, 1/4 or 1/8
+            ImageOps.exif_transpose(file, in_place=True)
+            mode, factor = "RGBA" if file.has_transparency_data else "RGB", min(file.size) // shorter
+            photo = file if factor > 1 and file.mode == mode else file.convert(mode)
+            if factor > 1:
+                photo = photo.reduce(factor)
+            if mode == "RGBA":
+                photo = Image.alpha_composite(Image.new("RGBA", photo.size, "white"), photo).convert("RGB")
+            return photo
     except UnreadableError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -76,15 +86,26 @@ def decode(data: bytes) -> Image:
         raise UnreadableError("unreadable", f"must be an image, {type(error).__name__}: {first}") from None
 
 
-def open_images(files: Sequence[Path]) -> list[Image]:
-    """The images in RGB, upright. Raises ValueError naming a file that is no image."""
-    found = []
+def open_images(files: Sequence[Path]) -> Iterator[list[Image]]:
+    """The images of a batch in RGB, upright, large ones reduced to a shorter side of SHORTER pixels or more.
+
+    They come in lists of at most AT_ONCE pixels together, or of one image. Raises ValueError naming a file that is no
+    image.
+    """
+    found: list[Image] = []
+    pixels = 0
     for file in files:
         try:
-            found.append(decode(file.read_bytes()))
+            image = decode(file.read_bytes(), SHORTER)
         except UnreadableError as error:
             raise ValueError(f"{file}: {error.detail}") from error
-    return found
+        pixels += image.width * image.height
+        if found and pixels > AT_ONCE:
+            yield found
+            found, pixels = [], image.width * image.height
+        found.append(image)
+    if found:
+        yield found
 
 
 def _check_size(width: int, height: int, has: str) -> None:

@@ -7,11 +7,12 @@ removed, all others are kept (some programs quote TSV; most published caption fi
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 
 from negcap.pipelines.readers import columns
-from negcap.pipelines.readers.files import lines, name_of, open_text, reading
+from negcap.pipelines.readers.files import MAX_LINE, LongLine, lines, name_of, open_text, raw_lines, reading
 from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
 
 EXPECTED = "a CSV or TSV table whose first line names the columns"
@@ -24,6 +25,8 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     column is missing.
     """
     header = next(lines(url, EXPECTED), "")
+    if isinstance(header, LongLine):
+        raise ValueError(f"{url}: must be {EXPECTED}; {LongLine.RULE}")
     delimiter = delimiter_of(header, options)
     found = [name.strip() for name in _cut(header, delimiter)]
     if not any(found):
@@ -46,6 +49,28 @@ def rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
         elif any(field.strip() for field in row):
             detail = f"a record must have {len(found)} fields, has {len(row)}"
             yield Rejected(name, line, "not_a_record", detail, excerpt(delimiter.join(row)))
+
+
+class CsvLines:
+    """The lines of an open file for `csv.reader`, which raise csv.Error where a record is too long; it can go on then.
+
+    count: of the lines read. size: characters of the record; its reader sets it to 0 before each.
+    """
+
+    def __init__(self, file: io.TextIOWrapper) -> None:
+        self._lines = raw_lines(file)
+        self.count = self.size = 0
+
+    def __iter__(self) -> CsvLines:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.count += 1
+        self.size += len(line)
+        if isinstance(line, LongLine) or self.size > MAX_LINE:
+            raise csv.Error(LongLine.RULE)
+        return line
 
 
 def delimiter_of(header: str, options: ReadOptions) -> str:
@@ -81,15 +106,16 @@ def _positions(
 
 def _tsv_rows(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
     for line, content in enumerate(lines(url, EXPECTED), 1):
-        yield line, _cut(content, "\t")
+        yield line, LongLine.RULE if isinstance(content, LongLine) else _cut(content, "\t")
 
 
 def _csv_rows(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
     """CSV rows, each with the number of its first line; for a row that cannot be parsed, the error message (str)."""
     with reading(url, EXPECTED), open_text(url) as file:
-        parser = csv.reader(file, delimiter=delimiter)
+        checked = CsvLines(file)
+        parser = csv.reader(checked, delimiter=delimiter)
         while True:
-            line = parser.line_num + 1
+            line, checked.size = checked.count + 1, 0
             try:
                 row = next(parser, None)
             except csv.Error as error:

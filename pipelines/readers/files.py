@@ -14,10 +14,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from stat import S_ISLNK
 from typing import IO, Any
 
 HEAD = 1 << 16
+MAX_LINE = 1 << 24  # characters; lines with images in them have some 100,000
 _PATTERN = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
 _SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
@@ -221,14 +223,36 @@ def open_text(url: str) -> Iterator[io.TextIOWrapper]:
         yield text
 
 
+class LongLine(str):
+    """The beginning of a line that is longer than MAX_LINE characters, and an ellipsis; the rest was not kept."""
+
+    RULE = f"a record must have <= {MAX_LINE:,} characters, has more"
+
+
+def raw_lines(file: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of an open text file with their ends; those that are too long as LongLine."""
+    while line := file.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE and line[-1] != "\n":
+            while (rest := file.readline(MAX_LINE)) and rest[-1] != "\n":
+                pass
+            line = LongLine(f"{line[:HEAD]} …")
+        yield line
+
+
 def lines(url: str, expected: str) -> Iterator[str]:
-    """The lines of a text file, without line ends and byte order mark. `expected`: what errors say it must be."""
+    """The lines of a text file, without line ends and byte order mark; those that are too long as LongLine.
+
+    `expected`: what errors say it must be.
+    """
     with reading(url, expected), open_text(url) as file:
-        for line in file:
-            yield line.removeprefix("\ufeff").rstrip("\r\n")
-            break
-        for line in file:
-            yield line.rstrip("\r\n")
+        found = raw_lines(file)
+        for line in islice(found, 1):
+            yield _without_end(line.removeprefix("\ufeff"))
+        yield from map(_without_end, found)
+
+
+def _without_end(line: str) -> str:
+    return line if type(line) is LongLine else line.rstrip("\r\n")
 
 
 def content(url: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from negcap.pipelines.readers.files import lines, name_of, split_in
-from negcap.pipelines.readers.record import MAX_NUMBER, ReadOptions, Record, Rejected
+from negcap.pipelines.readers.files import LongLine, lines, name_of, split_in
+from negcap.pipelines.readers.record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt
 
 EXPECTED = "a Flickr token file of lines `name.jpg#k⇥caption`"
 GROUPED = False
@@ -26,6 +26,9 @@ def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """
     name, split, language = name_of(source), split_in(source), options.language
     for line, content in enumerate(lines(source, EXPECTED), 1):
+        if isinstance(content, LongLine):
+            yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(content))
+            continue
         key, tab, text = content.partition("\t")
         image, mark, number = key.rpartition("#")
         if tab and mark and number.isascii() and number.isdigit() and len(number) <= 4:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import IO, Any
 
-from negcap.pipelines.readers.files import open_bytes, reading
+from negcap.pipelines.readers.files import MAX_LINE, open_bytes, reading
 
 MAX_DEPTH = 100  # of lists and objects; COCO's annotations need 3, Karpathy's data sets 6
 _CHUNK = 1 << 18
@@ -75,6 +75,7 @@ class Nesting:
     def __init__(self) -> None:
         self._depth = 0
         self._inside = self._backslash = b""  # a quote if the last piece ended in a string; a backslash if with one
+        self.text = 0  # bytes so far of the string that the last piece ended in, or those of a piece too many
 
     def add(self, piece: bytes) -> int:
         """Read a piece of the text; returns the greatest depth in it."""
@@ -82,8 +83,10 @@ class Nesting:
         if b"\\" in piece:
             piece = _ANY_ESCAPE.sub(b"", piece)
         self._backslash = b"\\" if piece.endswith(b"\\") else b""
-        marks = (self._inside + piece.translate(None, _OTHERS)).replace(b'""', b"")
+        found = piece.translate(None, _OTHERS)
+        marks = (self._inside + found).replace(b'""', b"")
         outside, self._inside, _ = _STRING.sub(b"", marks).partition(b'"')
+        self.text = (0 if b'"' in found else self.text) + len(piece) if self._inside else 0
         depths = list(accumulate(map(_STEPS.__getitem__, outside), initial=self._depth))
         self._depth = depths[-1]
         return max(depths)
@@ -93,7 +96,7 @@ class Harmless:
     """The bytes of a JSON file, changed so that every parser reads the same and none is harmed.
 
     A byte b that is not UTF-8 becomes the mark for U+DC00 + b, an escape of half a surrogate pair the mark for it.
-    Raises JSONError when the nesting is too deep.
+    Raises JSONError when the nesting is too deep, or a text longer than MAX_LINE.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -117,6 +120,8 @@ class Harmless:
                 text = self._mended(text, final=not chunk)
             if self._nesting.add(data := text.encode()) > MAX_DEPTH:
                 raise ijson.JSONError(f"nested more than {MAX_DEPTH} deep")
+            if self._nesting.text > MAX_LINE:
+                raise ijson.JSONError(f"a text must have <= {MAX_LINE:,} characters, has more")
             if data or not chunk:
                 return data
         return b""

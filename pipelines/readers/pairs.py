@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from negcap.pipelines.readers import columns
+from negcap.pipelines.readers.delimited import CsvLines
 from negcap.pipelines.readers.embedded import without_bytes
 from negcap.pipelines.readers.files import (
     is_folder,
@@ -222,7 +223,9 @@ def _delimited(url: str, delimiter: str) -> Iterator[Any]:
     usual = csv.field_size_limit(1 << 24)  # for lists of negatives; it holds for the whole process
     try:
         with reading(url, EXPECTED, csv.Error), open_text(url) as file:
-            for row in csv.DictReader(file, delimiter=delimiter):
+            checked = CsvLines(file)
+            for row in csv.DictReader(checked, delimiter=delimiter):
+                checked.size = 0
                 if row.pop(None, None) is not None:
                     yield "more fields than columns"
                 else:

@@ -9,6 +9,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from negcap.pipelines.readers.files import LongLine
+
 MAX_TEXT = 2000
 MAX_IMAGE = 1000
 MAX_NUMBER = 9999
@@ -145,6 +147,8 @@ def _is_plain(text: object) -> bool:
 
 
 def _clean_text(value: object) -> str:
+    if isinstance(value, LongLine):
+        raise _BadRecord("too_long", LongLine.RULE)
     if not isinstance(value, str):
         raise _BadRecord(
             "no_text", "caption must be text, " + ("is missing" if value is None else f"was: {value!r:.80}")

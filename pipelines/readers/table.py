@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.pipelines.readers import columns, delimited
 from negcap.pipelines.readers.embedded import is_text, nested_columns, without_bytes
 from negcap.pipelines.readers.files import (
+    LongLine,
     head,
     is_folder,
     is_pattern,
@@ -172,6 +173,9 @@ def _object_rows(
             value = decode(item)
         except ValueError:
             value = None
+        if isinstance(item, LongLine):
+            yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(item))
+            continue
         if not isinstance(value, dict):
             if not isinstance(item, str) or item.strip():
                 yield Rejected(

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from negcap.augment.operators import OPERATORS
+from negcap.pipelines.readers.files import raw_lines
 from negcap.pipelines.readers.pairs import Foreign, NoColumnError, read_pairs
 from negcap.pipelines.readers.record import Rejected
 from negcap.pipelines.score.config import ScoreConfig
@@ -138,7 +139,7 @@ def _question(row: dict[str, str]) -> Question:
 def _jsonl(file: Path) -> Items:
     """Winoground, `{"image_0", "image_1", "caption_0", "caption_1", "tag"}` a line; other lines as `_pairs`."""
     with file.open(encoding="utf-8") as lines:
-        for line in lines:
+        for line in raw_lines(lines):
             row = json.loads(line)
             if "caption_1" not in row or "image_1" not in row:
                 yield from _pairs(file)

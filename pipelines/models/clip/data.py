@@ -147,8 +147,9 @@ def read_pixels(files: Sequence[Path], towers: Towers) -> Tensor:
     """The pictures (I, 3, height, width) as a model sees them, float16. Raises ValueError naming a file that is no
     image.
     """
-    parts = [files[start : start + 64] for start in range(0, len(files), 64)]
-    return torch.from_numpy(np.concatenate([towers.pixels(open_images(part)).astype(np.float16) for part in parts]))
+    parts = (files[start : start + 64] for start in range(0, len(files), 64))
+    opened = (images for part in parts for images in open_images(part))
+    return torch.from_numpy(np.concatenate([towers.pixels(images).astype(np.float16) for images in opened]))
 
 
 def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:

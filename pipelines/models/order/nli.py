@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from negcap.pipelines.readers.files import raw_lines
+
 # The names of the premise, the hypothesis and the gold label
 COLUMNS = (
     ("sentence1", "sentence2", "gold_label"),  # SNLI; negcap publish --format snli
@@ -64,7 +66,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             if path.suffix == ".jsonl":
-                for number, text in enumerate(file, 1):
+                for number, text in enumerate(raw_lines(file), 1):
                     if text.strip():
                         yield number, _json(path, number, text)
                 return

@@ -63,7 +63,10 @@ class HuggingFace(Embedder):
 
     def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
         """Vectors (n, d) of n image files, resized and normalised by the image processor in the model's folder."""
-        batch = self.processor(images=open_images(files), return_tensors="pt")
+        import torch
+
+        parts = [self.processor(images=images, return_tensors="pt") for images in open_images(files)]
+        batch = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
         with self.compute.inference():
             return vectors(self.model.get_image_features(**self.compute.place(batch)))
 

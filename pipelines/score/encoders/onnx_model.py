@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ class Onnx(Embedder):
         side = side if isinstance(side, int) else crop_side(self.about)
         mean, std = (np.array(self.about.get(name, default), np.float32) for name, default in
                      (("image_mean", MEAN), ("image_std", STD)))  # fmt: skip
-        pixels = np.stack([(cropped(image, side) / np.float32(255) - mean) / std for image in open_images(files)])
+        images = chain.from_iterable(open_images(files))
+        pixels = np.stack([(cropped(image, side) / np.float32(255) - mean) / std for image in images])
         return self._run(session, {session.get_inputs()[0].name: pixels.transpose(0, 3, 1, 2)}, self.paths[0])
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:

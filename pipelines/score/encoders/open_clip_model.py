@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,8 @@ class OpenClip(Embedder):
         import torch
 
         model, transform, _ = self.loaded
-        pixels = torch.stack([transform(image) for image in open_images(files)]).to(self.compute.device)
+        images = chain.from_iterable(open_images(files))
+        pixels = torch.stack([transform(image) for image in images]).to(self.compute.device)
         with self.compute.inference():
             return vectors(model.encode_image(pixels))
 

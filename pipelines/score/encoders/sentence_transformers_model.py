@@ -38,7 +38,7 @@ class SentenceTransformers(Embedder):
 
     def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
         """Vectors of image files."""
-        return self._encode(open_images(files))
+        return np.concatenate([self._encode(images) for images in open_images(files)])
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of texts."""

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from negcap.augment.operators import PRESETS
-from negcap.pipelines.cli import choices, main, negcap
+from negcap.pipelines.cli import choices, group, main, negcap
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import hash_table, manifest_path
@@ -616,3 +616,55 @@ def test_completion_offers_the_choices() -> None:
     assert offered("pub") == ["publish"]
     assert offered("show", "run", "--operator", "n") == ["noun", "numeral", "negation", "negate"]
     assert offered("publish", "run", "--format", "sugar") == ["sugarcrepe", "sugarcrepe++"]
+
+
+@pytest.mark.parametrize(
+    "error, limit, said",
+    [
+        (OverflowError("too large"), 0, "too large"),
+        (RecursionError("too deep"), 0, "too deep"),
+        (MemoryError(), 0, "out of memory"),
+        (MemoryError(), 7, "out of memory (out of memory? ulimit -v is 7)"),
+        (ImportError("failed to\nmap a.so"), 7, "failed to map a.so (out of memory? ulimit -v is 7)"),
+        (SystemError("returned NULL"), 7, "returned NULL (out of memory? ulimit -v is 7)"),
+        (RuntimeError("can't start new thread"), 0, "can't start new thread"),
+        (OSError("several\nlines"), 0, "several lines"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line(
+    error: Exception, limit: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(group, "_memory_limit", lambda: limit)
+    monkeypatch.setattr(negcap, "invoke", fails)
+    assert negcap_exits("show", "x") == 2
+    assert capsys.readouterr().err == f"negcap: {said}\n"
+
+
+def test_a_fault_of_ours_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(group, "_memory_limit", lambda: 0)
+    monkeypatch.setattr(negcap, "invoke", fails)
+    with pytest.raises(RuntimeError, match="a fault"):
+        negcap_exits("show", "x")
+
+
+def test_a_loop_of_links_is_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (loop, loop / "below", loop.as_uri()):
+        assert negcap_exits("build", SAMPLE, "--output", path) == 2
+        assert "--output must be no loop of symbolic links, was: " in capsys.readouterr().err
+
+
+def test_closed_streams_take_nothing(sample_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert negcap_exits("show", sample_run) == 0
+    assert negcap_exits("show", tmp_path / "nothing") == 2
+    for name in ("stdin", "stdout", "stderr"):
+        getattr(sys, name).close()

@@ -1,5 +1,6 @@
 """The client of chat endpoints, against servers on the loopback that answer well, badly, slowly or not at all."""
 
+import gzip
 import subprocess
 import sys
 import threading
@@ -95,6 +96,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "no choices": {"body": b'{"choices": []}'},
     "other json": {"body": b"[1, 2]"},
     "cut short": {"body": completion("half"), "cut": 20},
+    "a bomb": {"body": gzip.compress(bytes(40 << 20)), "headers": {"Content-Encoding": "gzip"}},
 }
 
 
@@ -103,11 +105,25 @@ def test_faults_that_pass_are_waited_for(fault: str, tmp_path: Path) -> None:
     def recovers(body: dict[str, Any], number: int) -> dict[str, Any]:
         return FAULTS[fault] if number < 2 else echo(body, number)
 
-    paid = fault in ("prose", "no choices", "other json", "cut short")
+    paid = fault in ("prose", "no choices", "other json", "cut short", "a bomb")
     with serving(recovers) as server:
         (answer,), spent = ask(server.url, tmp_path, ["hello"])
         assert answer.text == "to hello" and len(server.bodies) == 3
         assert spent.requests == (3 if paid else 1)
+
+
+def test_a_bomb_is_not_decompressed_whole(tmp_path: Path) -> None:
+    with serving(lambda body, number: FAULTS["a bomb"]) as server:
+        with pytest.raises(EndpointError, match=r"the last: an answer must have <= 33,554,432 bytes, has more"):
+            ask(server.url, tmp_path, ["hello"], attempts=1)
+
+
+@pytest.mark.parametrize("tokens", [(10**30, 1), (1, 1 << 63), (-5, 1), (-(10**30), 1 << 40)])
+def test_counts_of_tokens_that_cannot_be_are_none(tokens: tuple[int, int], tmp_path: Path) -> None:
+    with serving(lambda body, number: {"body": completion("yes", tokens)}) as server:
+        (answer,), spent = ask(server.url, tmp_path, ["hello"])
+        assert answer.tokens == (1 if 1 in tokens else None)
+        assert 0 < spent.tokens < 100
 
 
 @pytest.mark.parametrize("fault", FAULTS)

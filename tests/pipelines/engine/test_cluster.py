@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import socket
 
@@ -138,3 +139,21 @@ def test_no_calls(workers_of_two) -> None:  # type: ignore[no-untyped-def]
         assert list(pool.map(echo, [])) == []
         with pytest.raises(ValueError, match="map_reduce needs calls, had none"):
             pool.map_reduce(echo, [], join, print)
+
+
+@pytest.mark.parametrize(
+    "error, limit, said",
+    [
+        (RuntimeError("Status.init"), 1024, r"\(out of memory\?\): Status.init"),
+        (RuntimeError("Status.init"), 24, r"\(too few file descriptors\? ulimit -n is 24\): Status.init"),
+        (OSError(errno.EMFILE, "Too many"), 1024, r"\(too few file descriptors\? ulimit -n is 1024\): .*Too many"),
+    ],
+)
+def test_why_no_worker_starts(error: Exception, limit: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(workers, "_started", fails)
+    monkeypatch.setattr(workers.resource, "getrlimit", lambda _: (limit, limit))
+    with pytest.raises(ClusterError, match=f"^worker processes died while they started {said}"):
+        workers.start(1, None, 0)

@@ -14,7 +14,8 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, crops, resized
+from negcap.pipelines.features import preprocess
+from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, crops, decode, resized
 from negcap.pipelines.stages.features import FeaturesConfig
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
@@ -575,3 +576,32 @@ def test_real_arrays_and_photos(real_data: Path, tmp_path: Path) -> None:
     photographed = rows(tmp_path / "photos")
     assert len(photographed) == len(list((source / "photos").iterdir()))
     assert set(photographed) <= set(pooled)
+
+
+@pytest.mark.parametrize(
+    ("format", "mode", "colour"),
+    [("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0)],
+)
+def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, colour: object) -> None:
+    from PIL import Image
+
+    photo, file = Image.new(mode, (100, 40), colour), io.BytesIO()
+    exif = photo.getexif()
+    exif[0x0112] = 6  # the camera was turned
+    photo.save(file, format, exif=exif)
+    whole, same, half, tenth = (decode(file.getvalue(), *shorter) for shorter in ((), (21,), (20,), (4,)))
+    assert (whole.size, same.size, half.size) == ((40, 100), (40, 100), (20, 50))
+    assert min(tenth.size) == (5 if format == "JPEG" else 4)
+    assert half.mode == whole.mode == "RGB" and half.getpixel((3, 3)) == whole.getpixel((3, 3))
+
+
+def test_few_pixels_are_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    monkeypatch.setattr(preprocess, "AT_ONCE", 100)
+    sizes = [(5, 10), (10, 5), (1, 1), (20, 20), (3, 3)]
+    files = [tmp_path / f"{number}.png" for number in range(len(sizes))]
+    for file, size in zip(files, sizes, strict=True):
+        Image.new("RGB", size).save(file)
+    opened = preprocess.open_images(files)
+    assert [[image.size for image in some] for some in opened] == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]

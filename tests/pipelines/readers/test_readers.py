@@ -11,6 +11,7 @@ import tarfile
 import uuid
 import zipfile
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import fsspec
@@ -21,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines import readers
-from negcap.pipelines.readers import ReadOptions, Record, Rejected, json_stream
+from negcap.pipelines.readers import ReadOptions, Record, Rejected, json_stream, pairs
 from negcap.pipelines.readers.files import folder_of, join, name_of, split_in
 from negcap.pipelines.readers.json_stream import json_text
 from negcap.pipelines.readers.record import clean, excerpt, image_id
@@ -796,3 +797,62 @@ def test_a_numbered_column_of_the_language(tmp_path: Path) -> None:
     path = put(tmp_path, {"said.tsv": "\n".join("\t".join(row) for row in LANGUAGES)})
     records, _ = read(path, "table", image_column="1", caption_column="2", language_column="3")
     assert [record.language for record in records] == ["en", "de"]
+
+
+LONG = "x" * 5000
+
+
+@pytest.fixture
+def short_lines(monkeypatch):
+    for name in ("files", "delimited"):
+        monkeypatch.setattr(import_module(f"negcap.pipelines.readers.{name}"), "MAX_LINE", 1000)
+
+
+LONG_LINES = {  # name of a file: its first lines, a line that is too long, and a line after it
+    "a.txt": (f"{HEN}\n", f"{OWL}{' ' * 5000}{OWL}\n", f"{OWL}\n"),
+    "a.token": (f"1.jpg#0\t{HEN}\n", f"2.jpg#0\t{OWL}{' ' * 5000}\n", f"3.jpg#0\t{OWL}\n"),
+    "a.tsv": (f"image\tcaption\turl\n1.jpg\t{HEN}\t\n", f"2.jpg\t{HEN}\t{LONG}\n", f"3.jpg\t{OWL}\t\n"),
+    "a.csv": (f"image,caption,url\n1.jpg,{HEN},\n", f"2.jpg,{HEN},{LONG}\n", f"3.jpg,{OWL},\n"),
+    "a2.csv": (f"image,caption\n1.jpg,{HEN}\n", f"2.jpg,\"{'x' * 900}\n{LONG}\"\n", f"3.jpg,{OWL}\n"),
+    "a.jsonl": (f'{{"image": 1, "caption": "{HEN}"}}\n', f'"{LONG}"\n', f'{{"image": 3, "caption": "{OWL}"}}\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG_LINES)
+def test_a_line_too_long_is_read_in_pieces_and_is_one_rejected_record(name, tmp_path, short_lines):
+    source = put(tmp_path, {name: "".join(LONG_LINES[name])})
+    found = list(readers.read(source, readers.detect(source), ReadOptions()))
+    first, *rejected, last = found
+    assert (first.text, last.text) == (HEN, OWL)
+    assert rejected[0].line == first.line + 1
+    assert "a record must have <= 16,777,216 characters, has more" in rejected[0].detail
+    assert all(len(str(each)) < 1000 for each in rejected)
+
+
+@pytest.mark.parametrize("after", ["", '"}]', "\\"])
+def test_a_text_too_long_in_json_is_one_line(after, tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "MAX_LINE", 1 << 19)
+    source = put(tmp_path, {"a.json": '[{"image": 1, "caption": "' + "x, " * (1 << 19) + after})
+    with pytest.raises(ValueError, match=r"a\.json: must be .* a text must have <= 524,288 characters, has more"):
+        list(readers.read(source, "table", ReadOptions()))
+
+
+def test_long_lists_of_numbers_are_no_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "MAX_LINE", 1 << 19)
+    source = put(tmp_path, {"a.json": json.dumps({**COCO, "ids": [1] * (1 << 20)})})
+    assert len(list(readers.read(source, "coco", ReadOptions()))) == 3
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_a_line_of_pairs_too_long_is_one_line_or_rejected(name, tmp_path, short_lines):
+    separator = "," if name == "a.csv" else "\t"
+    rows = ("caption", "negative"), (HEN, OWL), (HEN, LONG)
+    text = "".join(f"{separator.join(row)}\n" for row in rows)
+    if name == "a.jsonl":
+        text = "".join(json.dumps({"caption": HEN, "negative": row[1]}) + "\n" for row in rows[1:])
+    source = put(tmp_path, {name: text})
+    if name == "a.jsonl":
+        assert isinstance(list(pairs.read_pairs(source))[1], Rejected)
+    else:
+        with pytest.raises(ValueError, match="a record must have <= 16,777,216 characters, has more"):
+            list(pairs.read_pairs(source))
