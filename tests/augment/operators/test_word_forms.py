@@ -15,7 +15,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.slots.denials import KINDS, deniable
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
-from negcap.pipelines.api._augmenter import _load
+from negcap._augmenter import _load
 from tests.augment.fixtures import sample_lexicon
 
 FRAMES = (
