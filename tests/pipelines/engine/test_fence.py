@@ -39,14 +39,19 @@ works, puts = toy_stages._misbehave, RemotePath.write_bytes
 def no_flock(file, how):
     raise OSError(errno.ENOLCK, "No locks available")
 
+def stand_still_once():
+    global moment
+    moment = "past"
+    os.kill(os.getpid(), signal.SIGSTOP)
+
 def work(texts):
     if moment == "work" and "3" in texts[0]:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        stand_still_once()
     works(texts)
 
 def put(path, *given):
     if str(path).endswith(moment):
-        os.kill(os.getpid(), signal.SIGSTOP)
+        stand_still_once()
     puts(path, *given)
 
 fcntl.flock, lock.HEARTBEAT_SECONDS = no_flock, 0.05
@@ -104,11 +109,14 @@ def test_who_stood_still_while_another_took_the_run_over_writes_nothing(
             os.kill(first.pid, signal.SIGCONT)
             return first.communicate(timeout=30)[1]
 
-        with locked(run):
-            run_toys(run, ToyConfig(upper=True), scheduler="synchronous", overwrite=True)
-            made = content(run)
-            said = "" if ended else go_on()
-        said = said or go_on()
+        try:
+            with locked(run):
+                run_toys(run, ToyConfig(upper=True), scheduler="synchronous", overwrite=True)
+                made = content(run)
+                said = "" if ended else go_on()
+            said = said or go_on()
+        finally:
+            first.kill()
     assert first.returncode == 1
     who = ", which has ended," if ended else f" ({owner.myself()})"
     assert said == f"{run} was taken over by another negcap{who} while this one stood still: this one stops\n"
