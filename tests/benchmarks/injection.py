@@ -198,7 +198,7 @@ def no_file_above(size: int) -> Callable[[], None]:
 def elsewhere() -> None:
     """Make this process one of another machine, which flock does not reach, and for which every lock is old."""
 
-    def no_flock(file: int, how: int) -> None:
+    def no_flock(file: object, how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     fcntl.flock, start = no_flock, f"machine of process {os.getpid()}"
