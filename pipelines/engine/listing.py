@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.storage import names, write_atomically
+from negcap.pipelines.engine.storage import names, remove, write_atomically
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,4 +96,4 @@ def remove_listings(folder: Path, keep: Listing | None) -> None:
     """Remove the listings (see `write_listing`) from a table's folder, except `keep`."""
     for name in names(folder):
         if name.startswith(PREFIX) and (keep is None or name != keep.file.name):
-            (folder / name).unlink(missing_ok=True)
+            remove(folder / name)

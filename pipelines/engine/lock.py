@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from negcap.pipelines.engine.fence import check, holding, holds
 from negcap.pipelines.engine.object_lock import object_lock
 from negcap.pipelines.engine.owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
 from negcap.pipelines.engine.remote_path import RemotePath
@@ -24,7 +25,6 @@ from negcap.pipelines.engine.remote_path import RemotePath
 HEARTBEAT_SECONDS = 10
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-_held: dict[Path, int] = {}  # folder -> the thread that writes into it
 
 
 @contextmanager
@@ -33,23 +33,25 @@ def locked(run: Path) -> Iterator[None]:
 
     A local folder is made, and removed again if it was made here and is still empty. A lock whose owner has ended is
     taken over, which is said on stderr. A folder that cannot be written is not locked. Raises LockedError, naming the
-    owner, when the folder is locked; ValueError if it is a file.
+    owner, when the folder is locked, and instead of an error of the block when another process has taken it over;
+    ValueError if it is a file.
     """
-    place, thread = run.resolve(), threading.get_ident()
-    if _held.get(place) == thread:
+    if holds(run):
         yield
         return
     if not run.is_dir() and run.exists():
         raise ValueError(f"{run}: the output must be a folder, is a file")
     hold = object_lock if isinstance(run, RemotePath) else _file_lock
-    with hold(run) as beat:
+    with hold(run) as (content, beat), holding(run, content):
         ended = threading.Event()
         try:
-            _held[place] = thread
             threading.Thread(target=_heartbeat, args=(beat, ended), name="lock", daemon=True).start()
             yield
+        except Exception:
+            with suppress(OSError):  # what could not be read may be what another has written
+                check(run / LOCK)
+            raise
         finally:
-            _held.pop(place, None)
             ended.set()
 
 
@@ -60,8 +62,8 @@ def _heartbeat(beat: Callable[[], None], ended: threading.Event) -> None:
 
 
 @contextmanager
-def _file_lock(run: Path) -> Iterator[Callable[[], None]]:
-    """Lock a local folder during the block; gives the function that touches the lock."""
+def _file_lock(run: Path) -> Iterator[tuple[bytes | None, Callable[[], None]]]:
+    """Lock a local folder during the block; gives the lock's content (None: not locked), and what touches it."""
     place = run.resolve()
     new = [path for path in (place, *place.parents) if not path.exists()]
     try:
@@ -69,13 +71,15 @@ def _file_lock(run: Path) -> Iterator[Callable[[], None]]:
     except OSError as error:
         if error.errno not in _READ_ONLY or not place.is_dir():
             raise
-        yield lambda: None
+        yield None, lambda: None
         return
+    content = os.pread(file, 1 << 16, 0)  # nothing or a part on a full disk
     try:
-        yield lambda: os.utime(file)
+        yield content, lambda: os.utime(file)
     finally:
         with suppress(OSError):
-            (place / LOCK).unlink()
+            if (place / LOCK).read_bytes() == content:
+                (place / LOCK).unlink()
         os.close(file)
         with suppress(OSError):  # what is not empty stays
             for path in new:

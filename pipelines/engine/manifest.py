@@ -28,7 +28,7 @@ from negcap.pipelines.engine.shards import (
     remove_shards,
     shard_path,
 )
-from negcap.pipelines.engine.storage import files_below, names, sha256_file, write_json
+from negcap.pipelines.engine.storage import files_below, names, remove, sha256_file, write_json
 
 if TYPE_CHECKING:
     pass
@@ -158,7 +158,7 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
     if old is None or old.identity != identity:
         write_manifest(folder, Manifest(identity), old)
         for path in old_receipts(folder) if overwrite else ():
-            path.unlink()
+            remove(path)
 
 
 def finished(folder: Path, identity: Identity) -> Manifest | None:

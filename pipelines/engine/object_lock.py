@@ -20,26 +20,28 @@ SETTLE_SECONDS = 1
 
 
 @contextmanager
-def object_lock(run: Path) -> Iterator[Callable[[], None]]:
+def object_lock(run: Path) -> Iterator[tuple[bytes | None, Callable[[], None]]]:
     """Hold the lock of a run on a store while the block runs.
 
-    Gives a function that writes the lock anew; call it more often than every minute, or the lock counts as left. Raises
-    LockedError when another process holds the lock; a run that may not be written is not locked.
+    Gives the lock's content (None: not locked), and a function that writes the lock anew; call it more often than every
+    minute, or the lock counts as left. Raises LockedError when another process holds the lock; a run that may not be
+    written is not locked.
     """
     lock, mine = cast(RemotePath, run / LOCK), written(myself())
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
         _create(run, lock, mine)
     except PermissionError:
-        yield lambda: None
+        yield None, lambda: None
         return
 
     def beat() -> None:
+        version = lock.version()
         if lock.read_bytes() == mine:
-            lock.write_bytes(mine)
+            lock.write_bytes(mine, version)
 
     try:
-        yield beat
+        yield mine, beat
     finally:
         with suppress(OSError):
             if lock.read_bytes() == mine:
@@ -51,7 +53,7 @@ def _create(run: Path, lock: RemotePath, mine: bytes) -> None:
     last, taken = None, False
     while True:
         try:
-            lock.write_bytes(mine, new=True)
+            lock.write_bytes(mine, None)
             break
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it

@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import platform
+import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,13 +20,17 @@ STALE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that holds a lock. boot: which start of which machine it runs on. started: when, in Unix seconds."""
+    """The process that holds a lock. boot: which start of which machine it runs on. started: when, in Unix seconds.
+
+    token: random, so that no two locks are the same.
+    """
 
     user: str
     host: str
     boot: str
     pid: int
     started: float
+    token: str = ""
 
     def __str__(self) -> str:
         """As messages name it: `anna, process 4711 on node3`."""
@@ -56,6 +61,12 @@ def locked_by(run: Path, owner: Owner | None) -> LockedError:
     return LockedError(f"{run} is being written by another negcap{who}: wait until it is done, or stop it")
 
 
+def lost_to(run: Path, owner: Owner | None, locked: bool) -> LockedError:
+    """The error for a run whose lock this process had; owner: who has it now, if it is `locked` and that is known."""
+    who = f" ({owner})" if owner else "" if locked else ", which has ended,"
+    return LockedError(f"{run} was taken over by another negcap{who} while this one stood still: this one stops")
+
+
 def say_taken_over(run: Path, last: Owner | None) -> None:
     """Say on stderr that a run which its last writer (None: unknown) left unfinished is continued by this process."""
     print(f"negcap: {run} was left unfinished by {last or 'another negcap'}; this one goes on with it", file=sys.stderr)
@@ -82,7 +93,7 @@ def myself() -> Owner:
         user = getpass.getuser()
     except (OSError, KeyError):  # a number without a name, as in containers
         user = f"user {os.getuid()}"
-    return Owner(user, platform.node(), _boot(), os.getpid(), psutil.Process().create_time())
+    return Owner(user, platform.node(), _boot(), os.getpid(), psutil.Process().create_time(), secrets.token_hex(8))
 
 
 def _boot() -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 FOLDERS = ("hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb")  # where a folder must exist before its files
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+CONDITIONAL = ("s3", "s3a")  # where a write can be bound to the version that it replaces
+CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")  # what S3 says when it is another one
 _SCHEME = re.compile(r"([a-z0-9_]+):/(?!/)")
 
 
@@ -114,15 +116,35 @@ class RemotePath(PurePosixPath):
         """The content of the file, as a binary file in memory."""
         return io.BytesIO(self.read_bytes())
 
-    def write_bytes(self, data: bytes | memoryview, *, new: bool = False) -> None:
+    def version(self) -> str | None:
+        """What tells the content of this file from any other, where a write can depend on it (S3: the ETag), or None if
+        there is no file; "" on other stores.
+        """
+        if self.protocol not in CONDITIONAL:
+            return ""
+        with self._system() as (system, path):
+            bucket, key, _ = system.split_path(path)
+            try:
+                return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
+            except FileNotFoundError:
+                return None
+
+    def write_bytes(self, data: bytes | memoryview, version: str | None = "") -> None:
         """Write the file, replacing an older one.
 
-        new: raise FileExistsError instead if there is one; this is one step where the store has conditional writes (S3,
-        Google Storage, Azure), a question and an answer elsewhere.
+        version: raise FileExistsError unless the file is still the one that had this `version`. "" is any; None is no
+        file, which is one step where the store has conditional writes (S3, Google Storage, Azure), a question and an
+        answer elsewhere.
         """
+        only = {"IfMatch": version, "chunksize": len(data) + 1} if version else {}  # of parts it would not be asked
         try:
             with self._system() as (system, path):
-                system.pipe_file(path, bytes(data), mode="create" if new else "overwrite")
+                try:
+                    system.pipe_file(path, bytes(data), mode="create" if version is None else "overwrite", **only)
+                except OSError as error:
+                    if version != "" and _code(error) in CHANGED:
+                        raise FileExistsError from error
+                    raise
         except FileNotFoundError as error:
             why = "cannot write: there is no such bucket, or no folder to write into"
             raise FileNotFoundError(errno.ENOENT, why, str(self)) from error
@@ -153,6 +175,12 @@ class RemotePath(PurePosixPath):
     def resolve(self) -> RemotePath:
         """The path itself."""
         return self
+
+
+def _code(error: OSError) -> str | None:
+    """The code of an error of S3."""
+    found: str | None = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
+    return found
 
 
 def _line(error: BaseException) -> str:

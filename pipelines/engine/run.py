@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.code import Code, code_of
 from negcap.pipelines.engine.errors import DamagedShardError, StageError, TaskError
+from negcap.pipelines.engine.fence import lock_of
 from negcap.pipelines.engine.identity import Identity, hash_schema
 from negcap.pipelines.engine.lock import locked
 from negcap.pipelines.engine.manifest import describe, finish, manifest_of, prepare
@@ -83,7 +84,7 @@ def run_stage(
         prepare(run / tables[-1], identity, overwrite=execution.overwrite)
         for table in tables:
             remove_temporary(run / table)
-        job = Job(stage, config, run.absolute(), whole, code, identity.provenance())
+        job = Job(stage, config, run.absolute(), whole, code, identity.provenance(), lock_of(run))
         make = _reduce if isinstance(stage, ReduceStage) else _map
         finished = make(job, execution, identity)
         return dict(finish(run, tables, identity, finished).counts)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from negcap.pipelines.engine.storage import (
     names,
     read_files,
+    remove,
     remove_leftovers,
     sha256_file,
     write_atomically,
@@ -98,7 +99,7 @@ def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin)
     receipt = Receipt(origin.key, table.num_rows, hashlib.sha256(data).hexdigest(), dict(origin.counts))
     for path in (shard, receipt_path(shard)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    receipt_path(shard).unlink(missing_ok=True)
+    remove(receipt_path(shard))
     write_atomically(shard, data, receipts_folder(shard.parent))
     write_json(receipt_path(shard), asdict(receipt))
     return receipt
@@ -162,8 +163,8 @@ def remove_shards(folder: Path, start: int = 0) -> None:
     """Remove the shards with index `start` or higher, and their receipts."""
     for shard in list_shards(folder):
         if shard_index(shard) >= start:
-            receipt_path(shard).unlink(missing_ok=True)
-            shard.unlink(missing_ok=True)
+            remove(receipt_path(shard))
+            remove(shard)
 
 
 def remove_temporary(folder: Path) -> None:

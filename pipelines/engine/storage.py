@@ -21,9 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from negcap.pipelines.engine import fence
 from negcap.pipelines.engine.remote_path import RemotePath
 
 TEMPORARY = ".tmp"
+TRIES = 5  # to replace an object that others write, too
 THREADS = 16  # requests to a store at once
 
 
@@ -78,10 +80,11 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
     """Write a file completely or not at all; an older file of this name is replaced when the new one is on the disk.
 
     folder: for the temporary file, on the same file system; None: the folder of the file. Raises OSError (disk full,
-    no permission) naming the file; the temporary file is then removed.
+    no permission) naming the file; the temporary file is then removed. Raises LockedError for a file of a run whose
+    lock this thread has lost (see engine.fence).
     """
     if isinstance(path, RemotePath):
-        path.write_bytes(data)
+        _put(path, data)
         return
     temporary = (folder or path.parent) / f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}"
     try:
@@ -89,6 +92,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        fence.check(path)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -97,6 +101,24 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _put(path: RemotePath, data: bytes | memoryview) -> None:
+    for left in reversed(range(TRIES)):
+        version = path.version()  # before the check: see engine.fence
+        fence.check(path)
+        try:
+            path.write_bytes(data, version)
+            return
+        except FileExistsError:
+            if not left:
+                raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file if there is one. Raises LockedError as `write_atomically`."""
+    fence.check(path)
+    path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

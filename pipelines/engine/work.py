@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from negcap.pipelines.engine.code import Code
+from negcap.pipelines.engine.fence import holding
 from negcap.pipelines.engine.reports import report_done
 from negcap.pipelines.engine.shards import Origin, Receipt, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What all calls of one stage share; sent to the workers with each call. run: the run's folder, absolute."""
+    """What all calls of one stage share; sent to the workers with each call. run: the run's folder, absolute.
+
+    lock: what its lock must contain (see engine.fence).
+    """
 
     stage: Stage | ReduceStage
     config: Any
@@ -30,6 +34,7 @@ class Job:
     whole: Mapping[str, WholeTable]
     code: Code
     provenance: Mapping[str, str]
+    lock: bytes | None = None
 
     def read(self, index: int, sha256: str) -> pa.Table:
         """Read shard `index` of the stage's input. Raises DamagedShardError, or RuntimeError if code differs."""
@@ -48,7 +53,8 @@ def make_shard(job: Job, index: int, sha256: str, key: str) -> dict[str, Receipt
             made.append(job.stage.apply(batch, job.config, **job.whole))
         done += len(batch)
         report_done(done)
-    return write_tables(job.run, index, job.stage.outputs, join(made), Origin(key, job.provenance))
+    with holding(job.run, job.lock):
+        return write_tables(job.run, index, job.stage.outputs, join(made), Origin(key, job.provenance))
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:

@@ -3,11 +3,11 @@
     python -m tests.benchmarks.faults [--seed 0] [--share 1] [--kind NAME]
 
 Kinds of faults: signals to a build at random moments of every stage; to workers and their driver; damage to the files
-of every table; a full disk; a lost scheduler; two builds at once. A fault is survived if each command ends with a
-status and at most one line about it, and the same command, run again, leaves the bytes of an undisturbed run. Otherwise
-the run is lost. Damage is accepted if another command reads a damaged table, ends with status 0, and prints or writes
-something else than for the whole one. --share: the share of the faults to try. The exit status is 1 if anything was
-lost or accepted.
+of every table; a full disk; a lost scheduler; two builds at once; a build that stands still and is taken over. A fault
+is survived if each command ends with a status and at most one line about it, and the same command, run again, leaves
+the bytes of an undisturbed run. Otherwise the run is lost. Damage is accepted if another command reads a damaged table,
+ends with status 0, and prints or writes something else than for the whole one. --share: the share of the faults to try.
+The exit status is 1 if anything was lost or accepted.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from tests.benchmarks.injection import (
     Ended,
     Fork,
     content,
+    elsewhere,
     full_after,
     lose_table,
     no_file_above,
@@ -317,6 +318,22 @@ def two_builds(bench: Bench) -> None:
         bench.judge("two builds", "", run, "" if fine else f"{shown(ended)}; {shown(second)}")
 
 
+def taken_over(bench: Bench) -> None:
+    """A build stands still at a random moment, until one on another machine has made the run with other settings."""
+    for _ in range(bench.times(8)):
+        run = bench.new()
+        first = Fork(bench.build(run), elsewhere)
+        wait_until((run / LOCK).exists)
+        time.sleep(bench.random.uniform(0, sum(bench.seconds.values())))
+        first.stop(signal.SIGSTOP)
+        second = Fork(bench.build(run, "--seed", "5", "--overwrite"), elsewhere).wait()
+        made = content(run)
+        first.stop(signal.SIGCONT)
+        ended = first.wait()
+        fine = second.status == 0 and (ended.status == 0 or ended.refusal) and content(run) == made
+        bench.judge("taken over", "", run, "" if fine else f"{shown(ended)}; {shown(second)}")
+
+
 KINDS: dict[str, Callable[[Bench], None]] = {
     "signal": stopped,
     "workers": with_workers,
@@ -324,6 +341,7 @@ KINDS: dict[str, Callable[[Bench], None]] = {
     "full disk": full_disk,
     "scheduler": lost_scheduler,
     "two builds": two_builds,
+    "taken over": taken_over,
 }
 
 

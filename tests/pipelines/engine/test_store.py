@@ -1,16 +1,13 @@
 """Runs on stores: an S3 server on the loopback, and fsspec's file system in memory."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from negcap.pipelines.cli import main
@@ -30,26 +27,6 @@ PUBLISH = ["--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--
 
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files_below(folder)}
-
-
-@pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of an empty bucket of an S3 server."""
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    address = "http://{}:{}".format(*server.get_host_and_port())
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}.items():
-            patch.setenv(name, value)
-        patch.setenv("FSSPEC_S3_ENDPOINT_URL", address)  # of other processes; this one has read its variables already
-        patch.setitem(fsspec.config.conf, "s3", {"endpoint_url": address})
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        fsspec.filesystem("s3").mkdir("runs")
-        yield "s3://runs"
-    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +169,7 @@ def test_of_two_that_take_over_a_lock_one_stops(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_lock_on_a_store_is_written_anew_as_long_as_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     run = place("memory://beating")
-    with object_lock.object_lock(run) as beat:
+    with object_lock.object_lock(run) as (_, beat):
         first = (run / LOCK).modified()  # type: ignore[attr-defined]
         beat()
         assert (run / LOCK).modified() > first  # type: ignore[attr-defined]
