@@ -150,9 +150,7 @@ def try_operator(name: str, caption: Caption, context: Context, settings: Settin
         raise
     except Exception as error:
         said = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
-        warnings.warn(
-            f"{said}; captions of which it does are rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2
-        )
+        warnings.warn(f"{said}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
         return _rejected_whole(OPERATOR_ERROR, said)
 
 

@@ -63,7 +63,8 @@ class Rows:
         columns["p_true"] = pa.array(likely, pa.float32())
         columns["plausibility"] = pa.array(plausible, pa.float32())
         columns["context_loss"] = pa.array(lost, pa.float32())
-        columns |= {"detail": pa.array(own, pa.string()) for own in detail}
+        if detail:  # of the rejected
+            columns["detail"] = pa.array(detail[0], pa.string())
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
         texts = parses["text"].to_pylist()

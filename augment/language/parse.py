@@ -18,7 +18,6 @@ from negcap.schemas.parses import PARSES
 if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
-    from spacy.tokens import Doc
 
 SHIPPED = data_path("english_parser")
 UNUSED = ("ner", "senter", "textcat")
@@ -125,9 +124,9 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
     return from_parses(parse_table(table, spacy_model))
 
 
-def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Doc]:
+def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
     """The parsed texts in order; those of more than MAX_TOKENS tokens are empty."""
-    batch: list[Doc] = []
+    batch: list[Any] = []
     tokens = 0
     for text in texts:
         doc = nlp.make_doc(text)

@@ -190,8 +190,8 @@ class Lexicon:
     def balanced(self, balance: pa.Table) -> Lexicon:
         """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.balance)."""
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
-        for kind, entry, plural, factor in zip(*balance.to_pydict().values(), strict=True):
-            factors[kind][entry, plural] = factor
+        for kind, entry, many, factor in zip(*balance.to_pydict().values(), strict=True):
+            factors[kind][entry, many] = factor
         entries: dict[str, Any] = {f"{name}s": self.entries(name).rebalanced(factors[name]) for name in KINDS}
         return replace(self, **entries)
 

@@ -154,9 +154,7 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
     said = "operator noun raised KeyError: 'a\\nscarf'"
     with pytest.warns(RuntimeWarning) as warned:
         accepted, refused, counts = made(config, some)
-    assert {str(one.message) for one in warned} == {
-        f"{said}; captions of which it does are rejected as {OPERATOR_ERROR}"
-    }
+    assert {str(one.message) for one in warned} == {f"{said}; its caption is rejected as {OPERATOR_ERROR}"}
     whole = [row for row in refused if row["operator"] == "noun"]
     assert len(whole) == failing == counts[f"rejected.noun.{OPERATOR_ERROR}"]
     assert {(row["reason"], row["detail"], row["replaced"], *row["edits"]) for row in whole} == {

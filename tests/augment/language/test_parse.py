@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from negcap.augment.caption import MAX_TOKENS
-from negcap.augment.language.parse import TEXTS, TOKENS, _docs, parse
+from negcap.augment.language.parse import TOKENS, _docs, parse
 
 SCRIPT = """
 import sys
@@ -48,9 +48,7 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
     assert not first.too_long and not last.too_long and len(last.tokens) == MAX_TOKENS
 
 
-@pytest.mark.parametrize(
-    ("lengths", "batches"), [([3] * 1200, [TEXTS, TEXTS, 176]), ([200] * 100, [81, 19]), ([], [0])]
-)
+@pytest.mark.parametrize(("lengths", "batches"), [([3] * 1200, [512, 512, 176]), ([200] * 100, [81, 19]), ([], [0])])
 def test_few_long_texts_are_parsed_together(lengths: list[int], batches: list[int]) -> None:
     found: list[list[int]] = []
 

@@ -7,6 +7,7 @@ from itertools import cycle, islice
 
 import pytest
 
+from negcap._augmenter import _load
 from negcap.augment.caption import by_image
 from negcap.augment.generate import Settings, generate_for_images
 from negcap.augment.language.grammar import plural
@@ -15,7 +16,6 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.slots.denials import KINDS, deniable
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
-from negcap._augmenter import _load
 from tests.augment.fixtures import sample_lexicon
 
 FRAMES = (
@@ -25,33 +25,9 @@ FRAMES = (
     "A woman wearing {} and holding {} .",
 )
 ODD = (
-    *("SCARVES", "sCaRf", "Churches", "T-shirts", "merry-go-rounds", "3", "1,000 dogs", "2nd", "a 4x4", "½ apples"),
-    *(
-        "cafés",
-        "naïve façades",
-        "\u0130stanbul",
-        "猫",
-        "\U0001f415",
-        "dog\u2019s",
-        "Straße",
-        "O\u2019Neill",
-        "-",
-        "( )",
-        "#tags",
-    ),
-    *(
-        "%s",
-        "{0}",
-        "people",
-        "person",
-        "glasses",
-        "sheep",
-        "no dogs",
-        "a pair of scissors",
-        "dogs cats birds",
-        "an",
-        "a",
-    ),
+    *"SCARVES sCaRf Churches T-shirts merry-go-rounds 3 2nd cafés \u0130stanbul 猫 \U0001f415 dog\u2019s Straße".split(),
+    *"O\u2019Neill - #tags %s {0} people person glasses sheep".split(),
+    *("1,000 dogs", "a 4x4", "½ apples", "naïve façades", "( )", "no dogs", "a pair of scissors", "dogs cats birds"),
 )
 DRAWN = 12  # of the nouns of each lexicon that it has in one number only
 
