@@ -4,12 +4,13 @@ import fcntl
 import importlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.models import figures
 from negcap.pipelines.stages.build import LEXICON_VERBS
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if name.startswith(os.environ.get("NEGCAP_CONSUMER") or "-"):
                 raise
             pytest.skip(f"{name} cannot be imported: {next(iter(str(error).splitlines()), type(error).__name__)}")
+
+
+RENDERED = figures.rendered
+
+
+@pytest.fixture(scope="session", autouse=True)
+def undrawn() -> Iterator[None]:
+    """Trainings plot their curves, but no pixel is drawn: that would take most of the time of a small training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "rendered", lambda figure, dpi: b"not drawn")
+        yield
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are drawn in this test."""
+    monkeypatch.setattr(figures, "rendered", RENDERED)
 
 
 @pytest.fixture

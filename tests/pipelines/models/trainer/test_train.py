@@ -77,6 +77,12 @@ def test_a_model_learns(world: Path, tmp_path: Path, model: str) -> None:
     assert best["rsum"] == max(line["validation"]["rsum"] for line in history) > 350  # chance: 107
     assert next(line for line in history if line["epoch"] == best["epoch"])["validation"]["i2t R@1"] > 40  # chance: 3
     assert progress[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(progress) == 6
+    assert (folder / "curves.png").exists()
+
+
+@pytest.mark.usefixtures("drawn")
+def test_curves_are_drawn(world: Path, tmp_path: Path) -> None:
+    folder = train(config(world, tmp_path / "m", epochs=1))
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
 
 
