@@ -8,14 +8,29 @@ import inspect
 import re
 from collections.abc import Iterator
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import click
+from mkdocs.exceptions import PluginError
 
 from negcap.augment.operators import OPERATORS
 from negcap.pipelines.cli import negcap
 from negcap.schemas.markdown import markdown as tables
 from negcap.schemas.markdown import replaced
+
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?(?:https?:)?//|<link[^>]*\shref=["']?(?:https?:)?//"""
+)
+STYLED = re.compile(r"(url\(|@import)\s*[\"']?https?:")
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Refuse a site with a page or a style sheet that loads something from a network."""
+    site = Path(config["site_dir"])
+    files = [(path, LOADED) for path in site.rglob("*.html")] + [(path, STYLED) for path in site.rglob("*.css")]
+    if found := [str(path.relative_to(site)) for path, loads in files if loads.search(path.read_text("utf-8"))]:
+        raise PluginError(f"pages must load nothing from a network, these do: {', '.join(sorted(found))}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -1,15 +1,17 @@
 """Options and fixtures that several test modules share."""
 
 import fcntl
+import gc
 import importlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.models import figures
 from negcap.pipelines.stages.build import LEXICON_VERBS
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +37,35 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if name.startswith(os.environ.get("NEGCAP_CONSUMER") or "-"):
                 raise
             pytest.skip(f"{name} cannot be imported: {next(iter(str(error).splitlines()), type(error).__name__)}")
+
+
+RENDERED = figures.rendered
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick() -> Iterator[None]:
+    """What takes long and changes no result: no pixel of a plot is drawn (most of the time of a small training), no
+    disk is waited for (a file is whole after this process was killed, too), and garbage is looked for less often.
+    """
+    gc.set_threshold(100_000, 50, 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "rendered", lambda figure, dpi: b"not drawn")
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are drawn in this test."""
+    monkeypatch.setattr(figures, "rendered", RENDERED)
+
+
+@pytest.fixture
+def datasets_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which `datasets` keeps what it reads in this test; it asks no network."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    return tmp_path / "cache"
 
 
 @pytest.fixture

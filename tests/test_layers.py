@@ -3,36 +3,16 @@
 import ast
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parent.parent
-LAYERS = ("schemas", "augment", "pipelines")
-SOURCES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a source imports, wherever in it, `from x import y` as `x.y`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            package = node.module or ""
-            if node.level:
-                folder = path.parents[node.level - 1].relative_to(ROOT)
-                package = ".".join([*folder.parts, *filter(None, [node.module])])
-            yield from (f"{package}.{alias.name}" for alias in node.names)
+from tests.conftest import ROOT
+from tests.sources import LAYERS, SOURCES, below, calls, check, imports, name_of, nodes
 
 
 def place(module: str) -> str:
     """`negcap.augment.rng` -> `augment.rng`; other modules as they are."""
     return module.removeprefix("negcap.")
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 def top(module: str) -> str:
@@ -43,44 +23,45 @@ def test_there_are_sources() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == set(LAYERS)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_layer_imports_only_layers_below(path: Path) -> None:
-    own = LAYERS.index(path.relative_to(ROOT).parts[0])
-    above = set(LAYERS[own + 1 :]) | {"tests"}
-    assert not [module for module in imports(path) if top(place(module)) in above]
+def test_a_layer_imports_only_layers_below() -> None:
+    def above(path: Path) -> list[str]:
+        layer = LAYERS.index(path.relative_to(ROOT).parts[0])
+        return [module for module in imports(path) if top(place(module)) in {*LAYERS[layer + 1 :], "tests"}]
+
+    check(above)
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if name_of(p).startswith("augment/")], ids=name_of)
-def test_augment_is_pure(path: Path) -> None:
-    banned = {"dask", "distributed", "click", "rich", "pandas", "fsspec", "subprocess", "socket", "requests"}
-    if name_of(path) not in ("augment/language/parse.py", "augment/language/attribute_ruler.py"):
-        banned.add("spacy")
-    assert not [module for module in imports(path) if top(module) in banned]
+def test_augment_is_pure() -> None:
+    impure = {"dask", "distributed", "click", "rich", "pandas", "fsspec", "subprocess", "socket", "requests"}
+    parsers = ("augment/language/parse.py", "augment/language/attribute_ruler.py")
+
+    def banned(path: Path) -> list[str]:
+        names = impure if name_of(path) in parsers else {*impure, "spacy"}
+        return [module for module in imports(path) if top(module) in names]
+
+    check(banned, below("augment/"))
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if name_of(p).startswith("schemas/")], ids=name_of)
-def test_schemas_need_only_pyarrow(path: Path) -> None:
+def test_schemas_need_only_pyarrow() -> None:
     allowed = {"pyarrow", "negcap", *sys.stdlib_module_names}
-    assert {top(module) for module in imports(path)} <= allowed
+    check(lambda path: {top(module) for module in imports(path)} - allowed, below("schemas/"))
 
 
-COMMAND_LINE = "pipelines/cli/"
+def test_only_the_command_line_knows_click() -> None:
+    errors = {"ClickException", "UsageError", "BadParameter"}
+
+    def known(path: Path) -> set[str]:
+        names = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
+        names |= {node.id for node in nodes(path) if isinstance(node, ast.Name)}
+        return names & errors | {module for module in imports(path) if top(module) == "click"}
+
+    check(known, set(SOURCES) - set(below("pipelines/cli/")))
+    check(lambda path: [call.lineno for call in calls(path) if ast.unparse(call.func) == "sys.exit"], below("augment/"))
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if not name_of(p).startswith(COMMAND_LINE)], ids=name_of)
-def test_only_the_command_line_knows_click(path: Path) -> None:
-    assert not [module for module in imports(path) if top(module) == "click"]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert not names & {"ClickException", "UsageError", "BadParameter"}
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "sys.exit"
-                and name_of(path).startswith("augment/")]  # fmt: skip
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_nothing_loads_pickles(path: Path) -> None:
-    assert not [module for module in imports(path) if top(module) in {"pickle", "cloudpickle", "dill", "joblib"}]
+def test_nothing_loads_pickles() -> None:
+    loaders = {"pickle", "cloudpickle", "dill", "joblib"}
+    check(lambda path: [module for module in imports(path) if top(module) in loaders])
 
 
 def module_of(path: Path) -> str:
@@ -145,6 +126,27 @@ def test_every_package_is_installed() -> None:
 
 
 def test_the_api_lies_in_no_second_place() -> None:
-    for path in [*SOURCES, *(ROOT / "tests").rglob("*.py")]:
-        assert not [name for name in imports(path) if name.startswith("negcap.pipelines.api")]
-        assert not [name for name in imports(path) if top(name) in LAYERS], path
+    def second(path: Path) -> list[str]:
+        return [name for name in imports(path) if name.startswith("negcap.pipelines.api") or top(name) in LAYERS]
+
+    check(second, [*SOURCES, *(ROOT / "tests").rglob("*.py")])
+
+
+ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner", "papers")
+MODELS = "negcap.pipelines.models"
+
+
+def folder_of(module: str) -> str:
+    """`negcap.pipelines.models.univse.model` -> `univse`; "" for a module of the shared folder itself."""
+    name = module.removeprefix(MODELS).strip(".").partition(".")[0]
+    return name if name in ORDER else ""
+
+
+def test_a_folder_of_models_imports_only_from_those_before_it() -> None:
+    def later(path: Path) -> list[str]:
+        own = path.relative_to(ROOT / "pipelines" / "models").parent.as_posix().replace(".", "")
+        allowed = ORDER[: ORDER.index(own) + 1]
+        used = [name for name in imports(path) if name.startswith(MODELS)]
+        return [name for name in used if folder_of(name) not in allowed]
+
+    check(later, below("pipelines/models/"))

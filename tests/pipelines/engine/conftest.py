@@ -1,10 +1,12 @@
-"""An S3 server on the loopback."""
+"""An S3 server on the loopback, and worker processes, for all tests of the engine."""
 
 import logging
 from collections.abc import Iterator
 
 import fsspec
 import pytest
+
+from negcap.pipelines.engine.cluster import Executor, executor
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +27,19 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         fsspec.filesystem("s3").makedirs("runs", exist_ok=True)  # servers of one process share all
         yield "s3://runs"
     server.stop()
+
+
+@pytest.fixture(scope="package")
+def workers_of_two() -> Iterator[Executor]:
+    """Two worker processes, started once for all tests of the engine."""
+    pool = executor(workers=2)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(params=["synchronous", pytest.param("workers", marks=pytest.mark.dask)])
+def somewhere(request: pytest.FixtureRequest) -> dict[str, object]:
+    """Options of run_toys: this process, and then worker processes."""
+    if request.param == "synchronous":
+        return {"scheduler": "synchronous"}
+    return {"pool": request.getfixturevalue("workers_of_two")}

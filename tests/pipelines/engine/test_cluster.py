@@ -126,13 +126,6 @@ def test_the_tree_is_the_same_on_any_executor(count: int, workers_of_two) -> Non
     assert here.replace("(", "").replace(")", "").split() == [str(i) for i in range(count)]
 
 
-@pytest.fixture(scope="module")
-def workers_of_two():  # type: ignore[no-untyped-def]
-    pool = executor(workers=2)
-    yield pool
-    pool.close()
-
-
 @pytest.mark.dask
 def test_no_calls(workers_of_two) -> None:  # type: ignore[no-untyped-def]
     for pool in (executor(scheduler="synchronous"), workers_of_two):

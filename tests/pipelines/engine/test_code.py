@@ -3,8 +3,10 @@
 import ast
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,20 +14,27 @@ from negcap.pipelines.engine import code
 from negcap.pipelines.engine.code import Code, code_of, hash_code, source_path, sources
 from negcap.pipelines.engine.stage import ReduceStage, Stage
 from tests.conftest import ROOT
+from tests.sources import SOURCES, below, calls, check, imports, nodes
 
 STAGES = "negcap.pipelines.stages"
 FROM_SOURCES = ("ingest", "features", "scenes", "enlarge", "refine")
 SHIPPED = ROOT / "augment" / "data"
 
 
-def stages() -> dict[str, Code]:
-    """The code of every stage, by its name."""
-    found = {name: code_of(f"{STAGES}.{name}") for name in FROM_SOURCES}
+@cache
+def starts() -> dict[str, tuple[Any, ...]]:
+    """By the name of every stage, what its code begins with: its functions, or the module of that name."""
+    found: dict[str, tuple[Any, ...]] = {name: (f"{STAGES}.{name}",) for name in FROM_SOURCES}
     for path in sorted((ROOT / "pipelines" / "stages").glob("*.py")):
         module = import_module(f"{STAGES}.{path.stem}")
         made = getattr(module, "STAGES", ()) or [getattr(module, "STAGE", None)]
-        found |= {stage.name: code_of(*stage.functions) for stage in made if isinstance(stage, Stage | ReduceStage)}
+        found |= {stage.name: stage.functions for stage in made if isinstance(stage, Stage | ReduceStage)}
     return found
+
+
+def stages() -> dict[str, Code]:
+    """The code of every stage, by its name."""
+    return {name: code_of(*given) for name, given in starts().items()}
 
 
 @pytest.fixture
@@ -69,11 +78,11 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     ],
 )
 def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside: str, outside: str) -> None:  # type: ignore[no-untyped-def]
-    before = stages()[stage].sha256
+    before = code_of(*starts()[stage]).sha256
     change(outside)
-    assert stages()[stage].sha256 == before
+    assert code_of(*starts()[stage]).sha256 == before
     change(inside)
-    assert stages()[stage].sha256 != before
+    assert code_of(*starts()[stage]).sha256 != before
 
 
 def test_no_model_but_a_scorer_decides_what_a_negative_is() -> None:
@@ -90,36 +99,32 @@ def test_every_shipped_file_counts_for_some_stage() -> None:
     assert shipped - counted == {SHIPPED / "WORDNET_LICENSE.txt"} | given
 
 
-def literals(tree: ast.Module) -> set[str]:
+def literals(path: Path) -> set[str]:
     """The strings of a source but those that document it or that `data_path` is called with."""
-    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == code.DATA_PATH]
-    passed = {id(argument) for call in calls for argument in call.args}
-    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    documents = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
+    passed = {id(name) for call in calls(path) if ast.unparse(call.func) == code.DATA_PATH for name in call.args}
+    strings = [node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return {node.value for node in strings if id(node) not in documents | passed}
 
 
-SOURCES = [path for layer in ("augment", "pipelines", "schemas") for path in sorted((ROOT / layer).rglob("*.py"))]
-MAKERS = ROOT / "pipelines" / "resources"  # write what is shipped
+def test_shipped_files_are_reached_through_data_path_alone() -> None:
+    def found_by_itself(path: Path) -> list[str]:
+        files = [node.id for node in nodes(path) if isinstance(node, ast.Name) and node.id == "__file__"]
+        return files + [module for module in imports(path) if "importlib" in module or "pkgutil" in module]
 
+    def named(path: Path) -> list[str]:
+        found = literals(path)
+        return [*found & banned, *(text for text in found if "augment/data" in text)]
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_shipped_files_are_reached_through_data_path_alone(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    if path.is_relative_to(ROOT / "augment") and path != SHIPPED / "__init__.py":
-        imported = {line for line in ast.unparse(tree).splitlines() if line.strip().startswith(("import ", "from "))}
-        assert not [line for line in imported if "importlib" in line or "pkgutil" in line]
-        assert "__file__" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    if not path.is_relative_to(MAKERS):
-        names = {shipped.name for shipped in SHIPPED.iterdir()} - {"__init__.py", "__pycache__"}
-        assert not literals(tree) & {*names, *(f"data/{name}" for name in names), "negcap.augment.data"} - {code.DATA}
-        assert not [text for text in literals(tree) if "augment/data" in text]
+    shipped = {path.name for path in SHIPPED.iterdir()} - {"__init__.py", "__pycache__"}
+    banned = {*shipped, *(f"data/{name}" for name in shipped)}
+    check(named, set(SOURCES) - set(below("pipelines/resources/")))  # they write what is shipped
+    check(found_by_itself, set(below("augment/")) - {SHIPPED / "__init__.py"})
 
 
 def test_nothing_in_a_stage_is_imported_by_a_name_that_is_computed() -> None:
     for name in {used for found in stages().values() for used in found.names if "/" not in used}:
-        tree = ast.parse(source_path(name).read_text("utf-8"))
-        called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        called = {ast.unparse(call.func) for call in calls(source_path(name))}
         assert not called & {"import_module", "importlib.import_module", "__import__", "exec", "eval"}, name
 
 

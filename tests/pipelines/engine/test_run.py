@@ -16,7 +16,7 @@ import pytest
 
 from negcap.pipelines.engine import code, workers
 from negcap.pipelines.engine import run as run_module
-from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Bars, Lines, Silent
@@ -76,9 +76,11 @@ def test_synchronous_makes_every_table_and_counts(run: Path) -> None:
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers: int) -> None:
-    run_toys(run, workers=workers)
+@pytest.mark.parametrize("number", [1, 2])
+def test_workers_do_not_change_a_byte(
+    run: Path, expected: dict[str, bytes], number: int, workers_of_two: Executor
+) -> None:
+    run_toys(run, **({"workers": 1} if number == 1 else {"pool": workers_of_two}))
     assert tree(run) == expected
 
 
@@ -229,27 +231,21 @@ def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> No
         run_toys(run, scheduler="synchronous")
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
-)
-def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, options: dict) -> None:
+def test_a_failing_shard_is_named_in_one_line_and_the_others_stay(tmp_path: Path, somewhere: dict) -> None:
     run = tmp_path / "run"
     write_captions(run, [*TEXTS[:45], "refuse me", *TEXTS[45:]], 10)
     with pytest.raises(StageError) as caught:
-        run_toys(run, **options)
+        run_toys(run, **somewhere)
     said = str(caught.value)
     assert said == "split stopped at captions/part-00004.parquet: ValueError: word must be welcome, was: refuse"
     assert shard_path(run / "words", 0).exists()
     assert not shard_path(run / "words", 4).exists()
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 2}, marks=pytest.mark.dask)]
-)
-def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, options: dict) -> None:
+def test_what_fails_in_the_end_of_a_reduction_is_named_in_one_line(tmp_path: Path, somewhere: dict) -> None:
     write_captions(tmp_path, [*TEXTS, "uncountable"], 10)
     with pytest.raises(StageError, match="^count stopped: ValueError: word must be countable, was: uncountable$"):
-        run_toys(tmp_path, **options)
+        run_toys(tmp_path, **somewhere)
     assert not list_shards(tmp_path / "counts")
 
 

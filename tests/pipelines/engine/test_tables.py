@@ -8,8 +8,8 @@ from negcap.pipelines.engine.errors import DamagedShardError
 from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.shards import list_shards, receipt_path, shard_path
 from negcap.pipelines.engine.tables import WholeTable, has_table, hash_finished, read_table, shards_of
-from tests.conftest import ROOT
 from tests.pipelines.engine.test_shards import change_a_byte, cut_short, empty, notes, remove
+from tests.sources import below, name_of, nodes
 from tests.tables import halve, replace_shard, write_table
 
 BYTES = "its bytes are not those of its receipt"
@@ -152,12 +152,12 @@ OPENERS = {
 
 def test_no_other_source_opens_a_parquet_file() -> None:
     found = set()
-    for path in sorted((ROOT / "pipelines").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in below("pipelines/"):
+        for node in nodes(path):
             if (
                 isinstance(node, ast.Attribute)
                 and node.attr in OPENERS
                 and ast.unparse(node.value) in ("pq", "pd", "pl")
             ):
-                found.add(path.relative_to(ROOT).as_posix())
+                found.add(name_of(path))
     assert found == OWN_FILES

@@ -47,8 +47,9 @@ class Page(HTMLParser):
         self.rows = self.shown["made"]
         self.siblings: list[list[str]] = []  # of every row in turn
         self.open: list[str] = []
-        self.text = ""
+        self.texts: list[str] = []
         self.feed(html)
+        self.text = "".join(self.texts)
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -70,7 +71,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.texts.append(data)
         if self.open.count("li") == 2:
             self.siblings[-1][-1] += data
         if "li" in self.open and "q" in self.open:

@@ -162,6 +162,7 @@ def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp
     assert negcap("train", run, "--output", tmp_path / "m", *fit, "--quiet") == 2
 
 
+@pytest.mark.usefixtures("drawn")
 def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet"]
     assert negcap("train", run, "--output", tmp_path / "vse", *fit) == 0

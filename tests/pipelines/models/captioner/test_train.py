@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from negcap.pipelines.models.captioner import phases
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
+from negcap.pipelines.models.captioner.curves import draw_curves
 from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
 from negcap.pipelines.models.captioner.phases import Learner, policy_step
 from negcap.pipelines.models.captioner.train import build_optimizers, train
@@ -54,7 +55,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in UNTIMED} for line in found]
 
 
-def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path) -> None:
+def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     progress: list[str] = []
     folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4), say=progress.append)
     history = lines(folder)
@@ -67,6 +68,8 @@ def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path) -> None:
     for line in history[14:]:
         assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["accuracy"]["generated"] <= 1
     assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history) and len(progress) == 17
+    request.getfixturevalue("drawn")
+    draw_curves(history, folder / "curves.png")
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
     best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
     assert json.loads((folder / "mle.json").read_text())["epoch"] == best

@@ -217,6 +217,7 @@ def test_a_comparison_has_a_table_for_each_language(world: Path, tmp_path: Path)
     assert "| vse++ |" in tables[0] and "| mha-d |" in tables[0] and "| mha-d |" in tables[1]
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("with_photos", [False, True])
 def test_pictures_of_heads_and_of_the_joint_space(
     trained: Path, world: Path, tmp_path: Path, with_photos: bool, capsys: pytest.CaptureFixture[str]

@@ -176,6 +176,7 @@ def test_a_plane_holds_a_small_order() -> None:
     assert torch.equal(told, related) and (points >= 0).all() and points.shape == (4, 2)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_the_command_writes_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

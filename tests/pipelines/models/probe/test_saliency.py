@@ -78,6 +78,7 @@ def test_the_share_on_edits_is_compared_with_chance() -> None:
     assert noun["share interval"] == pytest.approx([70, 75])
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     own = [negative("noun", image, [0.1] * 10, [True] + [False] * 9) for image in range(5)]
     shown = choose_shown(own, {})

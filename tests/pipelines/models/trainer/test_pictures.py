@@ -89,6 +89,7 @@ def test_similar_vectors_are_close_in_the_plane() -> None:
     assert (nearest // 8 == np.arange(24) // 8).all()
 
 
+@pytest.mark.usefixtures("drawn")
 def test_picture_command(
     world: Path, model: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
