@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from negcap.pipelines.engine import fence
 from negcap.pipelines.engine.remote_path import RemotePath
@@ -106,7 +106,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
 def _put(path: RemotePath, data: bytes | memoryview) -> None:
     for left in reversed(range(TRIES)):
         version = path.version()  # before the check: see engine.fence
-        fence.check(path)
+        fence.check(cast(Path, path))
         try:
             path.write_bytes(data, version)
             return
