@@ -30,6 +30,7 @@ LIKE = {
     "swap": "shuffle",
     "swap_attribute": "swap_attribute",
 }
+NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ def judge(
     contexts, images: for each caption, its context and the truth estimates of its image. negatives: its negatives,
     parsed. A negative is rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another
     caption of the image (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be
-    true (as `assess` says); or is implausible, where the settings ask for that. All but those that are unchanged get a
-    plausibility.
+    true (as `assess` says); or is implausible, where the settings ask for that; and if it or its caption is too long to
+    be parsed (`too_long`). All but those that are unchanged or too long get a plausibility.
     """
     found: list[list[tuple[Recovered, str | None, float | None]]] = []
     for context, image, own in zip(contexts, images, negatives, strict=True):
@@ -91,7 +92,7 @@ def judge(
         for context, own, results in zip(contexts, negatives, found, strict=True)
         for negative, one in zip(own, results, strict=True)
     ]
-    changed = [item for item in flat if item[3] != "unchanged"]
+    changed = [item for item in flat if item[3] not in NOT_COMPARED]
     compared = compare(
         [context.own.captions[0] for context, *_ in changed],
         [context.reading for context, *_ in changed],
@@ -102,7 +103,7 @@ def judge(
         odds = odds - scorer.log_likelihoods([context.own.captions[0].text for context, *_ in changed])
         compared = [one._replace(log_odds=float(value)) for one, value in zip(compared, odds, strict=True)]
     changes = iter(compared)
-    made = iter([_outcome(*item[1:], None if item[3] == "unchanged" else next(changes), settings) for item in flat])
+    made = iter([_outcome(*item[1:], None if item[3] in NOT_COMPARED else next(changes), settings) for item in flat])
     return [[next(made) for _ in own] for own in negatives]
 
 
@@ -137,6 +138,8 @@ def _reason(
     lower = negative.text.lower()
     if candidate.rejected is not None:
         return candidate.rejected, None
+    if caption.too_long or negative.too_long:
+        return "too_long", None
     if lower in seen:
         return "repeated", None
     if lower in context.texts:

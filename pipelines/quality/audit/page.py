@@ -39,7 +39,7 @@ REASONS = {
     "likely_true": "it is too likely to be true, given the image's captions",
     "implausible": "it is much less likely as a caption than the caption it is made of",
     "repeated": "the caption has the same negative already",
-    "too_long": "the caption is too long to be parsed",
+    "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
     "operator_error": "the operator failed on the caption, which is a fault of the operator",
 }
 

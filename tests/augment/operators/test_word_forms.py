@@ -25,8 +25,7 @@ FRAMES = (
     "A woman wearing {} and holding {} .",
 )
 ODD = (
-    *"SCARVES sCaRf Churches T-shirts merry-go-rounds 3 2nd cafés".split(),
-    *"\u0130stanbul 猫 \U0001f415 dog\u2019s Straße".split(),
+    *"SCARVES sCaRf Churches T-shirts merry-go-rounds 3 cafés \u0130stanbul 猫 \U0001f415 dog\u2019s Straße".split(),
     *"O\u2019Neill - #tags %s {0} people person glasses sheep".split(),
     *("1,000 dogs", "a 4x4", "½ apples", "naïve façades", "( )", "no dogs", "a pair of scissors", "dogs cats birds"),
 )

@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
 from negcap.augment.language.parse import parse
 from negcap.augment.recovery.align import align, least
-from negcap.augment.recovery.judge import faults
+from negcap.augment.recovery.judge import Judging, faults, judge
 from negcap.augment.recovery.recover import FAMILIES_OF, recover
+from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.cli.choices import RECOVERED
 from negcap.pipelines.engine.tables import read_table
 from negcap.schemas.negatives import FAMILIES
+from tests.augment.fixtures import sample_lexicon
 
 PIECES = ["a", "an", "red", "dog", "dog.", "Dog", "man's", ",", "in", "front", "of", ""]
 WORDS = st.lists(st.sampled_from(PIECES), max_size=9)
@@ -71,8 +74,19 @@ def test_words_of_own_negatives_are_recovered(sample_run: Path) -> None:
     assert len(rows) > 50 and sum(same) / len(same) >= 0.97
 
 
+DOG, LONG = "A dog runs.", "A cat sits on a table. " * 50
+
+
 def test_grammatical_faults() -> None:
     assert [faults(text) for text in ("A dog.", "An dog.", "The the dog", "a umbrella, the the cat")] == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("pair", [(DOG, LONG), (LONG, DOG)])
+def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
+    caption, negative = parse(pair)
+    known = Truth({}, {}, {}).of_image([caption])
+    ((judged,),) = judge(contexts([caption], sample_lexicon()), [known], [[negative]], Judging())
+    assert (judged.outcome.reason, judged.outcome.plausibility) == ("too_long", None)
 
 
 def test_every_recovered_operator_has_a_family() -> None:
