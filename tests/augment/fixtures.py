@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from random import Random
 
 import pyarrow as pa
@@ -55,12 +55,18 @@ def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: 
     ]
 
 
+@lru_cache(maxsize=1)
+def first_of(texts: tuple[str, ...]) -> tuple[Caption, Context]:
+    """The first text as a caption and its context, the others being its siblings; kept, as seeds are tried in turn."""
+    captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
+    return captions[0], contexts(captions, sample_lexicon())[0]
+
+
 def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | None]]:
     """What an operator makes of the first text, the others being its siblings: (negative, reason refused or None)."""
-    captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
-    context = contexts(captions, sample_lexicon())[0]
-    made = proposed(name, captions[0], context, Random(seed), 400)
-    return [(apply(texts[0], c.edits), check(c, captions[0], context)) for c in made]
+    caption, context = first_of(texts)
+    made = proposed(name, caption, context, Random(seed), 400)
+    return [(apply(texts[0], c.edits), check(c, caption, context)) for c in made]
 
 
 def accepted(name: str, *texts: str, seed: int = 0) -> set[str]:

@@ -19,7 +19,7 @@ from negcap.pipelines.publish import coco, huggingface
 from negcap.pipelines.resources.cloze import __main__ as cloze
 from negcap.schemas.fields import description
 from negcap.schemas.negatives import NEGATIVES
-from tests.conftest import ROOT
+from tests.conftest import ROOT, made_once
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
 TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ from machine to machine
@@ -79,11 +79,14 @@ def test_an_option_that_is_named_exists(page: Path) -> None:
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run that the first command of the README makes."""
-    folder = tmp_path_factory.mktemp("docs")
-    (folder / "pipelines").symlink_to(ROOT / "pipelines")
-    with contextlib.chdir(folder):
-        assert typed("negcap build pipelines/sample/captions.json --output outputs/sample --quiet")[0] == 0
-    return folder
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "pipelines").symlink_to(ROOT / "pipelines")
+        with contextlib.chdir(folder):
+            assert typed("negcap build pipelines/sample/captions.json --output outputs/sample --quiet")[0] == 0
+
+    return made_once(tmp_path_factory, "docs", make)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def test_a_small_run(tmp_path: Path) -> None:
     import spacy
 
     lines: list[str] = []
-    nlp = train(SMALL, [], caption_trees(500, Random(0)), lines.append)
+    nlp = train(SMALL, [], caption_trees(300, Random(0)), lines.append)
     assert len(lines) == SMALL.epochs and lines[0].startswith("epoch 1/5")
     dev = caption_trees(60, Random(1))
     folder = tmp_path / "parser"

@@ -28,6 +28,7 @@ from negcap.pipelines.scenes.truth import LEFT, RELATIONS, RIGHT, holds
 from negcap.pipelines.scenes.words import UnreadError
 from negcap.pipelines.scenes.world import COLOURS, KINDS, SIDE, Scene, Thing
 from negcap.pipelines.stages.build import VERBS
+from tests.conftest import made_once
 from tests.tables import replace_shard
 
 SCENES = [compose(Random(f"test {number}")) for number in range(150)]
@@ -259,12 +260,14 @@ def scenes(*arguments: object) -> int:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 drawn scenes with the negatives of every operator; copy it to change it."""
-    run = tmp_path_factory.mktemp("world") / "run"
-    assert scenes("--output", run, "--images", 60) == 0
-    for verb in VERBS[1:]:
-        options = ["--preset", "all"] if verb == "negatives" else []
-        assert main([verb, str(run), "--scheduler", "synchronous", "--quiet", *options]) == 0
-    return run
+
+    def make(run: Path) -> None:
+        assert scenes("--output", run, "--images", 60) == 0
+        for verb in VERBS[1:]:
+            options = ["--preset", "all"] if verb == "negatives" else []
+            assert main([verb, str(run), "--scheduler", "synchronous", "--quiet", *options]) == 0
+
+    return made_once(tmp_path_factory, "scenes", make)
 
 
 def test_the_run_holds_all_that_later_verbs_need(world: Path) -> None:
