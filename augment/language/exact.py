@@ -1,9 +1,12 @@
 """Make a spaCy pipeline compute the same numbers on every processor, and for every batch that a text may be in.
 
 How a BLAS library rounds depends on the processor, and with some of its kernels on where in a matrix a row stands.
-Here the products are exact instead: both factors are rounded to whole multiples of GRID, whose products and sums float64
-holds without rounding up to GRID² · 2^53 = 8192 (the shipped parser stays below 1000). Another library of float functions
-could round the power in layer normalisation differently, so it is a square root and a division, which IEEE 754 defines.
+Here the products are exact instead: both factors are rounded to whole multiples of GRID, whose products and sums
+float64 holds without rounding up to GRID^2 * 2^53 = 8192 (the shipped parser stays below 1000). NumPy may also round a
+power differently, so layer normalisation divides by a square root, both of which IEEE 754 defines.
+
+What remains is the parser's last layer, a sum of 64 terms that spaCy leaves to BLIS. It adds them one after the other
+in every batch, and alike on all processors with fused multiplication and addition.
 """
 
 from __future__ import annotations
