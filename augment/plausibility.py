@@ -19,6 +19,7 @@ from negcap.augment.caption import Caption
 from negcap.augment.cloze.model import ClozeModel, Reading, Span, cloze_model
 from negcap.augment.cloze.units import normalised
 from negcap.augment.edits import Candidate, Edit
+from negcap.augment.elementary import log
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.slots.prepositions import preposition_uses
@@ -99,8 +100,7 @@ def log_probabilities(
     found = reading.log_probabilities(*span, units, vectors)
     unknown = (units < 0).nonzero()[0]
     if len(unknown):
-        with np.errstate(divide="ignore"):
-            found[unknown] = np.log(entries.probabilities(contexts)[unknown])
+        found[unknown] = log(entries.probabilities(contexts)[unknown])
     return found
 
 

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
+from negcap.augment.cloze.threads import single_threaded
 from negcap.augment.data import data_path
 from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
 from negcap.augment.language.repair import repair_parse
@@ -42,8 +43,7 @@ def _load(spacy_model: str | None) -> Language:
         import spacy
 
     try:
-        with _numpy_products():
-            nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
+        nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
     except OSError as error:
         raise ValueError(
             f"spacy model must be an installed package or a folder, was: {spacy_model or SHIPPED} "
@@ -52,20 +52,11 @@ def _load(spacy_model: str | None) -> Language:
     missing = [name for name in NEEDED if name not in nlp.pipe_names]
     if missing:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
+    from negcap.augment.language.exact import make_exact
+
+    make_exact(nlp)
     _cache_attribute_rulers(nlp)
     return nlp
-
-
-@contextmanager
-def _numpy_products() -> Iterator[None]:
-    """Let networks multiply with numpy's BLAS instead of thinc's, which is three times slower; no effect on a GPU."""
-    from thinc.api import NumpyOps, get_current_ops, use_ops
-
-    if type(get_current_ops()) is not NumpyOps:
-        yield
-        return
-    with use_ops("numpy", use_blis=False):
-        yield
 
 
 @contextmanager
@@ -140,6 +131,7 @@ def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
     yield from nlp.pipe(batch, batch_size=TEXTS)
 
 
+@single_threaded()
 def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     """The `parses` of a table with the columns caption_id, image_id, split, origin and text, in the same row order.
 

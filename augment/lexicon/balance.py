@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from negcap.augment.elementary import exp, log
 from negcap.augment.lexicon.lexicon import Lexicon
 
 UPDATES = 120
@@ -59,9 +60,10 @@ def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
     size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
     log_factors = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
-        weights = exchanges.weight * np.exp(log_factors[exchanges.new] - log_factors[exchanges.old])
+        factors = exp(log_factors)
+        weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
         share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
         left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
-        log_factors += STEP * np.log((left + PRIOR) / (entered + PRIOR))
+        log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))
         np.clip(log_factors, -BOUND, BOUND, out=log_factors)
-    return dict(zip(entries, np.exp(log_factors).tolist(), strict=True))
+    return dict(zip(entries, exp(log_factors).tolist(), strict=True))

@@ -18,12 +18,13 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, log1p
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from negcap.augment.cache import cached, read_only
+from negcap.augment.elementary import exp, log
 from negcap.augment.language.semantic_classes import CLASSES, semantic_class
 from negcap.augment.slots.contexts import broader
 
@@ -116,12 +117,12 @@ class Entries:
     @cached(CONTEXTS)
     def lift(self, contexts: tuple[str, ...]) -> np.ndarray:
         """p(entry | contexts) / p(entry) of each entry: shape (entries,), read-only."""
-        ratio = np.exp(self.gains(contexts))
-        return read_only(ratio / (ratio @ self._shares))
+        ratio = exp(self.gains(contexts))
+        return read_only(ratio / np.add.reduce(ratio * self._shares))
 
     @cached_property
     def _shares(self) -> np.ndarray:
-        shares = np.exp(self.priors[""])
+        shares = exp(self.priors[""])
         return shares / max(np.add.reduce(shares), 1e-300)
 
     def counts_in(self, context: str) -> np.ndarray:
@@ -147,7 +148,7 @@ class Entries:
         if peak == -inf:
             return np.zeros(len(logits))
         logits -= peak
-        weights = np.exp(logits, out=logits)
+        weights = exp(logits)
         weights /= np.add.reduce(weights)
         return weights
 
@@ -193,7 +194,7 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     seen = rows["count"].to_numpy().astype(float)
     encoded = rows["place"].combine_chunks().dictionary_encode()
     labels, label = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    priors = {"": read_only(np.log(counts / total))}
+    priors = {"": read_only(log(counts / total))}
     number = np.full(len(labels), -1)
     contexts: dict[str, int] = {}
     for code, name in enumerate(labels):
@@ -216,15 +217,15 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     classes = np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)
     ratio = _class_lift(found, classes, np.bincount(classes, counts, CLASSES if nouns else 1) / total)
     expected = SMOOTHING * _expected(found, counts / total, classes, ratio) * ratio[context, classes[found.entry]]
-    gain = DISCOUNT * np.log1p(found.often / expected)
-    without = DISCOUNT * np.array([log1p(x) for x in (np.maximum(found.often - 1, 0) / expected).tolist()]) - gain
+    gain = DISCOUNT * log(1 + found.often / expected)
+    without = DISCOUNT * log(1 + np.maximum(found.often - 1, 0) / expected) - gain
     return Entries(
         names,
         read_only(counts),
         priors,
         read_only(classes),
         contexts,
-        read_only(DISCOUNT * np.log(np.maximum(ratio, 1e-12))),
+        read_only(DISCOUNT * log(np.maximum(ratio, 1e-12))),
         found.starts.tolist(),
         read_only(found.entry),
         read_only(found.often),
@@ -253,8 +254,7 @@ def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float
     total = max(counts.sum(), 1.0)
     often = np.zeros(len(counts))
     often[entry] = seen
-    with np.errstate(divide="ignore"):
-        return np.where((often >= least * counts) & (often > 0), np.log(often / total), -np.inf)
+    return np.where(often >= least * counts, log(often / total), -np.inf)
 
 
 def _class_lift(found: _Seen, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:

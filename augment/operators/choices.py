@@ -14,6 +14,7 @@ import numpy as np
 
 from negcap.augment.cache import read_only
 from negcap.augment.edits import Candidate
+from negcap.augment.elementary import exp
 from negcap.augment.lexicon.entries import Entries
 from negcap.augment.lexicon.sampling import sample
 
@@ -51,7 +52,7 @@ def weigh(
     """
     weights = np.zeros(len(log_probabilities))
     open = np.flatnonzero(log_probabilities >= floor)
-    likely = np.exp(log_probabilities[open])
+    likely = exp(log_probabilities[open])
     weights[open] = entries.balanced(likely, entries.number.get(entry), plural=plural, at=open)
     return read_only(weights)
 

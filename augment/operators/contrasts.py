@@ -10,6 +10,7 @@ import numpy as np
 from negcap.augment.cache import cached, cached_on_context, read_only
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
+from negcap.augment.elementary import exp
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.lexicon.sampling import sample
 from negcap.augment.operators.noun import noun_weights
@@ -137,7 +138,7 @@ def _like(context: Context, expected: np.ndarray, noun: str, frame: Frame, *, pl
     own = expected[lexicon.nouns.number[noun]]
     difference = np.abs(expected - own)
     allowed = _deniable(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
-    weights = np.where(allowed & (own > RARE), np.exp(-difference), 0.0)
+    weights = np.where(allowed & (own > RARE), exp(-difference), 0.0)
     weights[lexicon.may_corefer(noun)] = 0.0
     weights[[number for number in weights.nonzero()[0] if names[number] not in forms]] = 0.0
     return weights

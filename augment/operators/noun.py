@@ -11,6 +11,7 @@ from negcap.augment.cache import cached_on_context
 from negcap.augment.caption import Caption
 from negcap.augment.context import Context
 from negcap.augment.edits import Candidate, Edit, cased
+from negcap.augment.elementary import log
 from negcap.augment.language.articles import article_before, with_article
 from negcap.augment.language.determiners import is_negated
 from negcap.augment.language.grammar import pronoun_edits
@@ -75,7 +76,7 @@ def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarr
     likely[prior == -np.inf] = -np.inf
     open = np.flatnonzero(likely >= FLOOR)
     likely[likely < FLOOR] = -np.inf
-    lift = np.log(nouns.lift(slot.contexts[:2])[open] + 1e-9)
+    lift = log(nouns.lift(slot.contexts[:2])[open] + 1e-9)
     likely[open] += LIFT * np.minimum(lift, MAX_LIFT)
     return weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural), odds
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from negcap.augment.elementary import log
 from negcap.augment.language.semantic_classes import CLASSES, PERSON, semantic_class
 
 SMOOTHING = 20.0
@@ -74,11 +75,10 @@ class Associations:
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
         self._pairs, self._usual = pairs, (pairs.true + 0.5) / (pairs.all + 1.0)
-        self.log_odds = np.log(self._usual / (1 - self._usual))
+        self.log_odds = log(self._usual / (1 - self._usual))
         self._class_of_word, of_word = _classes(words)
-        self._class_of_entry, of_entry = _classes(entries)
+        self._class_of_entry = _classes(entries)[0]
         self.is_person = (self._class_of_entry == PERSON).astype(float)
-        self._of_entry = of_entry.T
         mentioned = (of_word @ pairs.mentioned)[:, None]
         self._by_class = (of_word @ pairs.together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
         self._gains = np.zeros(pairs.together.shape, np.float32)
@@ -102,10 +102,12 @@ class Associations:
         """The gain of a word and each entry, smoothed by their semantic classes: shape (entries,)."""
         together, given = self._pairs.together[row], self._pairs.mentioned[row] + SMOOTHING
         share = self._by_class[self._class_of_word[row]]
-        of_class = (together @ self._of_entry + SMOOTHING * (share @ self._of_entry)) / given
-        of_class /= np.maximum(self._usual @ self._of_entry, 1e-12)
+        seen, likely, usual = (
+            np.bincount(self._class_of_entry, values, CLASSES) for values in (together, share, self._usual)
+        )
+        of_class = (seen + SMOOTHING * likely) / given / np.maximum(usual, 1e-12)
         expected = of_class[self._class_of_entry] * self._usual
-        return np.log((together + SMOOTHING * expected) / given / self._usual)
+        return log((together + SMOOTHING * expected) / given / self._usual)
 
 
 def _classes(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from negcap.augment.elementary import exp
+
 STEPS = 50
 PRECISION = 1.0
 
@@ -15,8 +17,9 @@ def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarra
     """
     coefficients = mean.copy()
     for _ in range(STEPS):
-        likely = sigmoid(features @ coefficients)
-        slope = features.T @ (labels - likely) - PRECISION * (coefficients - mean)
+        # Sums in a fixed order, unlike those of products of matrices: where the slope is 0 decides the result.
+        likely = sigmoid(np.add.reduce(features * coefficients, axis=1))
+        slope = np.add.reduce(features * (labels - likely)[:, None]) - PRECISION * (coefficients - mean)
         curve = (features * (likely * (1 - likely))[:, None]).T @ features + PRECISION * np.eye(len(mean))
         step = np.linalg.solve(curve, slope)
         coefficients += step / max(1.0, float(np.abs(step).max()))
@@ -27,4 +30,4 @@ def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarra
 
 def sigmoid(log_odds: np.ndarray) -> np.ndarray:
     """The probabilities that belong to log odds."""
-    return 1.0 / (1.0 + np.exp(-log_odds))
+    return 1.0 / (1.0 + exp(-log_odds))

@@ -6,8 +6,10 @@ A file in a config is represented by its name and the hash of its content.
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -42,12 +44,14 @@ class Manifest:
     """The record of one stage's output: its identity and, once it is complete, what was made.
 
     shards: for each shard, by output table, its `rows` and `sha256`. counts: the stage's counters, summed over shards.
+    processor: of the process that completed it, see `processor`; a record that no comparison regards.
     """
 
     identity: Identity
     complete: bool = False
     shards: Sequence[Entries] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    processor: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def manifest_path(folder: Path) -> Path:
@@ -65,6 +69,7 @@ def write_manifest(folder: Path, manifest: Manifest, old: Manifest | None = None
         "identity": asdict(manifest.identity),
         "complete": manifest.complete,
         "counts": manifest.counts,
+        "processor": manifest.processor,
         "shards": manifest.shards
         if listing is None
         else {"file": listing.file.name, "count": listing.shards, "sha256": listing.sha256},
@@ -104,10 +109,22 @@ def _check_types(manifest: Manifest) -> None:
     typed = {
         bool: [manifest.complete],
         str: [identity.stage, identity.code, identity.sharded, *(entry["sha256"] for entry in entries)],
-        dict: [identity.config, identity.metadata, identity.schemas, identity.inputs, *shards, *entries],
+        dict: [
+            identity.config,
+            identity.metadata,
+            identity.schemas,
+            identity.inputs,
+            manifest.processor,
+            *shards,
+            *entries,
+        ],
         int: [*(entry["rows"] for entry in entries), *manifest.counts.values()],
     }
-    typed[str] += [text for table in (identity.metadata, identity.schemas, identity.inputs) for text in table.values()]
+    typed[str] += [
+        text
+        for table in (identity.metadata, identity.schemas, identity.inputs, manifest.processor)
+        for text in table.values()
+    ]
     for kind, values in typed.items():
         for value in values:
             if type(value) is not kind:
@@ -187,7 +204,7 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
         {table: {"rows": receipt.rows, "sha256": receipt.sha256} for table, receipt in shard.items()}
         for shard in receipts
     )
-    manifest = Manifest(identity, True, shards, summed_counts(shard[tables[-1]] for shard in receipts))
+    manifest = Manifest(identity, True, shards, summed_counts(shard[tables[-1]] for shard in receipts), processor())
     old = None
     try:
         old = read_manifest(run / tables[-1])
@@ -202,6 +219,21 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
     if not same:
         write_manifest(run / tables[-1], manifest, old)
     return manifest
+
+
+@cache
+def processor() -> dict[str, str]:
+    """What decides how this process rounds: `machine` (`x86_64`), the kernel of NumPy's BLAS (`blas`: `SkylakeX`), and the
+    highest instruction set that NumPy uses (`simd`: `X86_V4`); those that can be found out.
+    """
+    import numpy  # noqa: F401 (loads its BLAS)
+    from numpy._core import _multiarray_umath as umath
+    from threadpoolctl import threadpool_info
+
+    kernels = [library["architecture"] for library in threadpool_info() if "architecture" in library]
+    used = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]
+    found = {"machine": platform.machine(), "blas": kernels[0] if kernels else "", "simd": used[-1] if used else ""}
+    return {name: value for name, value in found.items() if value}
 
 
 def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:

@@ -203,7 +203,7 @@ def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.ran
         beyond = np.copysign(np.maximum(np.abs(here) - chance[part], 0), here) * weighted[first:last]
         running = np.concatenate([[0.0], np.cumsum(beyond)])
         cost = running[bounds[low + 1 : high + 1] - first] - running[bounds[low:high] - first]
-        cost += DENSE * (dense[low:high] @ leans) + later[: high - low]
+        cost += DENSE * (np.add.reduce(dense[low:high] * leans, axis=1)) + later[: high - low]
         best = int(cost.argmin())
         new = low + best if cost[best] < GAIN else -1
         if new >= 0:

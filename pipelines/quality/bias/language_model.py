@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from negcap.augment.elementary import log
 from negcap.pipelines.quality.bias.ngrams import BITS, ORDER, START, Texts, Windows, ragged, windows
 
 DISCOUNT = 0.75
@@ -53,7 +54,7 @@ class LanguageModel(NamedTuple):
         lengths = np.maximum(end - start, 0)
         at = ragged(start, lengths)
         row = np.repeat(np.arange(len(texts)), lengths)
-        logs = np.log(self._probability(_keys(texts, at, texts.offsets[row]), folds[row]))
+        logs = log(self._probability(_keys(texts, at, texts.offsets[row]), folds[row]))
         return np.bincount(row, logs, len(texts))
 
     def _probability(self, keys: list[np.ndarray], fold: np.ndarray) -> np.ndarray:

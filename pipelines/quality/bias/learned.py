@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
+from negcap.augment.elementary import log
 from negcap.pipelines.quality.bias.ngrams import BITS, Texts, differences
 
 FOLDS = 5
@@ -69,7 +70,7 @@ def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
 def log_odds(matrix: csr_matrix) -> np.ndarray:
     """(n-grams,): log of (count in true texts only + 1) / (count in negatives only + 1)."""
     true, negative = sides(matrix)
-    return np.log((true + PRIOR) / (negative + PRIOR))
+    return log((true + PRIOR) / (negative + PRIOR))
 
 
 def sides(matrix: csr_matrix) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,48 @@
+"""exp and log whose last bit is the same on every processor.
+
+NumPy's and the C library's differ in it between instruction sets. These consist of operations that IEEE 754 defines:
+additions, products, divisions, and changes of the exponent. They are within about 1e-16 of the others.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+
+# Their sum is ln 2; n * LN2_HIGH is exact for |n| < 2^20.
+LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+EXP = [1 / factorial(n) for n in range(14)]
+LOG = [2 / (2 * n + 1) for n in range(11)]
+
+
+def exp(x: np.ndarray) -> np.ndarray:
+    """e^x of each element: an array of the shape of `x`, in float64; 0 below -745, infinity above 710."""
+    x = np.clip(x, -800.0, 800.0)
+    doublings = np.rint(x * (1 / (LN2_HIGH + LN2_LOW)))
+    rest = x - doublings * LN2_HIGH
+    rest -= doublings * LN2_LOW
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(_polynomial(EXP, rest), doublings.astype(np.int32))
+
+
+def log(x: np.ndarray) -> np.ndarray:
+    """The natural logarithm of each element, none of which is negative: an array of the shape of `x`, in float64; -inf
+    of 0.
+    """
+    x = np.asarray(x, np.float64)
+    fraction, doublings = np.frexp(x)  # x = fraction * 2^doublings
+    small = fraction < 0.5**0.5
+    fraction = np.where(small, 2 * fraction, fraction)
+    doublings = doublings - small
+    ratio = (fraction - 1) / (fraction + 1)  # log(fraction) = 2 artanh(ratio)
+    made = ratio * _polynomial(LOG, ratio * ratio) + doublings * LN2_LOW + doublings * LN2_HIGH
+    return np.where(x > 0, made, -np.inf)
+
+
+def _polynomial(coefficients: list[float], x: np.ndarray) -> np.ndarray:
+    total = np.full(np.shape(x), coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        total *= x
+        total += coefficient
+    return total
