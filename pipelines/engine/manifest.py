@@ -223,17 +223,14 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
 
 @cache
 def processor() -> dict[str, str]:
-    """What decides how this process rounds: `machine` (`x86_64`), the kernel of NumPy's BLAS (`blas`: `SkylakeX`), and the
-    highest instruction set that NumPy uses (`simd`: `X86_V4`); those that can be found out.
+    """What may decide how this process rounds: `machine` (`x86_64`), and `blas`, the kernel of NumPy's BLAS (`SkylakeX`)
+    if it can be found out.
     """
     import numpy  # noqa: F401 (loads its BLAS)
-    from numpy._core import _multiarray_umath as umath
     from threadpoolctl import threadpool_info
 
     kernels = [library["architecture"] for library in threadpool_info() if "architecture" in library]
-    used = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]
-    found = {"machine": platform.machine(), "blas": kernels[0] if kernels else "", "simd": used[-1] if used else ""}
-    return {name: value for name, value in found.items() if value}
+    return {"machine": platform.machine(), **{"blas": kernel for kernel in kernels[:1]}}
 
 
 def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.context import Context, contexts
-from negcap.augment.edits import Accepted, Candidate, Edit, apply
+from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.implausible import REASON, Generated, reject_implausible
 from negcap.augment.language.parse import parse
@@ -56,7 +56,7 @@ def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch)
     (made,) = reject_implausible([context()], [{"noun": Generated([kept, bad, at_limit], [])}])
     assert made["noun"].accepted == [kept, at_limit]
     (rejected,) = made["noun"].rejected
-    assert rejected == (bad.candidate, REASON, 0.01, -2.5, None)
+    assert rejected == Rejected(bad.candidate, REASON, 0.01, -2.5)
 
 
 def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
         return result
 
     made = judged(None)
-    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [(refused.candidate, REASON, 0.01, None, None)])
+    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [Rejected(refused.candidate, REASON, 0.01)])
     (change,) = compare([context().own.captions[0]], [context().reading], [longer.candidate])
     longer = longer._replace(loss=change.loss)
     assert made["object"] == Generated([longer._replace(plausibility=-3.0)], [])

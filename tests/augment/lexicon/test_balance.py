@@ -27,11 +27,15 @@ def images() -> list[list[Caption]]:
 
 
 def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> float:
-    """The sum over words of how much oftener one side has it than the other, among first negatives, as a share."""
+    """The sum over words of how much oftener one side has it than the other, as a share, among first negatives by four
+    seeds: a draw by one is mostly chance.
+    """
     left, entered = Counter[str](), Counter[str]()
     for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
-        for caption, context in zip(captions, every, strict=True):
-            rng = record_rng(7, operator, caption.caption_id)
+        for caption, context, seed in (
+            (*pair, seed) for pair in zip(captions, every, strict=True) for seed in range(4)
+        ):
+            rng = record_rng(seed, operator, caption.caption_id)
             for one in proposed(operator, caption, context, rng, 24):
                 if check(one, caption, context) is None:
                     left[one.replaced] += 1
