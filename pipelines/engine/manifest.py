@@ -223,14 +223,14 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
 
 @cache
 def processor() -> dict[str, str]:
-    """What may decide how this process rounds: `machine` (`x86_64`), and `blas`, the kernel of NumPy's BLAS (`SkylakeX`)
+    """What may decide how this process rounds: the `machine` (`x86_64`), and the kernel of NumPy's `blas` (`SkylakeX`),
     if it can be found out.
     """
     import numpy  # noqa: F401 (loads its BLAS)
     from threadpoolctl import threadpool_info
 
     kernels = [library["architecture"] for library in threadpool_info() if "architecture" in library]
-    return {"machine": platform.machine(), **{"blas": kernel for kernel in kernels[:1]}}
+    return {"machine": platform.machine()} | ({"blas": kernels[0]} if kernels else {})
 
 
 def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:

@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,7 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
     """
     left, entered = Counter[str](), Counter[str]()
     for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
-        for caption, context, seed in (
-            (*pair, seed) for pair in zip(captions, every, strict=True) for seed in range(4)
-        ):
+        for seed, (caption, context) in product(range(4), zip(captions, every, strict=True)):
             rng = record_rng(seed, operator, caption.caption_id)
             for one in proposed(operator, caption, context, rng, 24):
                 if check(one, caption, context) is None:
