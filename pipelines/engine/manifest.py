@@ -105,26 +105,15 @@ def _check_types(manifest: Manifest) -> None:
     """Raise ValueError for a manifest, read from JSON, with values of other types than it was written with."""
     identity = manifest.identity
     shards = () if isinstance(manifest.shards, Listing) else manifest.shards
+    texts = [identity.metadata, identity.schemas, identity.inputs, manifest.processor]
     entries = [entry for shard in shards for entry in shard.values()]
     typed = {
         bool: [manifest.complete],
         str: [identity.stage, identity.code, identity.sharded, *(entry["sha256"] for entry in entries)],
-        dict: [
-            identity.config,
-            identity.metadata,
-            identity.schemas,
-            identity.inputs,
-            manifest.processor,
-            *shards,
-            *entries,
-        ],
+        dict: [identity.config, *texts, *shards, *entries],
         int: [*(entry["rows"] for entry in entries), *manifest.counts.values()],
     }
-    typed[str] += [
-        text
-        for table in (identity.metadata, identity.schemas, identity.inputs, manifest.processor)
-        for text in table.values()
-    ]
+    typed[str] += [text for table in texts for text in table.values()]
     for kind, values in typed.items():
         for value in values:
             if type(value) is not kind:
@@ -223,16 +212,15 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
 
 @cache
 def processor() -> dict[str, str]:
-    """What decides how this process rounds: `machine` (`x86_64`), the kernel of NumPy's BLAS (`blas`: `SkylakeX`), and the
-    highest instruction set that NumPy uses (`simd`: `X86_V4`); those that can be found out.
+    """What decides how this process rounds, as far as it can be found out: `machine` (`x86_64`), the kernel of the BLAS
+    library (`blas`: `SkylakeX`), and the highest instruction set that NumPy uses (`simd`: `X86_V4`).
     """
-    import numpy  # noqa: F401 (loads its BLAS)
-    from numpy._core import _multiarray_umath as umath
+    import numpy
     from threadpoolctl import threadpool_info
 
     kernels = [library["architecture"] for library in threadpool_info() if "architecture" in library]
-    used = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]
-    found = {"machine": platform.machine(), "blas": kernels[0] if kernels else "", "simd": used[-1] if used else ""}
+    simd = numpy.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", [])
+    found = {"machine": platform.machine(), "blas": "".join(kernels[:1]), "simd": "".join(simd[-1:])}
     return {name: value for name, value in found.items() if value}
 
 
