@@ -105,26 +105,15 @@ def _check_types(manifest: Manifest) -> None:
     """Raise ValueError for a manifest, read from JSON, with values of other types than it was written with."""
     identity = manifest.identity
     shards = () if isinstance(manifest.shards, Listing) else manifest.shards
+    texts = [identity.metadata, identity.schemas, identity.inputs, manifest.processor]
     entries = [entry for shard in shards for entry in shard.values()]
     typed = {
         bool: [manifest.complete],
         str: [identity.stage, identity.code, identity.sharded, *(entry["sha256"] for entry in entries)],
-        dict: [
-            identity.config,
-            identity.metadata,
-            identity.schemas,
-            identity.inputs,
-            manifest.processor,
-            *shards,
-            *entries,
-        ],
+        dict: [identity.config, *texts, *shards, *entries],
         int: [*(entry["rows"] for entry in entries), *manifest.counts.values()],
     }
-    typed[str] += [
-        text
-        for table in (identity.metadata, identity.schemas, identity.inputs, manifest.processor)
-        for text in table.values()
-    ]
+    typed[str] += [text for table in texts for text in table.values()]
     for kind, values in typed.items():
         for value in values:
             if type(value) is not kind:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
+from negcap.augment.elementary import exp
 from negcap.pipelines.quality.bias.language_model import train
 from negcap.pipelines.quality.bias.learned import (
     FOLDS,
@@ -170,7 +171,7 @@ def _squashed(gaps: np.ndarray) -> np.ndarray:
     """(candidates, 2): the sign of a model's gaps, and the gaps scaled and squashed by tanh to -1 to 1."""
     apart = np.abs(gaps[gaps != 0])
     scale = 2 * np.median(apart) if len(apart) else 1.0
-    return np.column_stack([np.sign(gaps), np.tanh(gaps / scale)]).astype(np.float32)
+    return np.column_stack([np.sign(gaps), 1 - 2 / (exp(2 * gaps / scale) + 1)]).astype(np.float32)
 
 
 def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:

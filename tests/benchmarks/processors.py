@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from negcap.pipelines.cli import main as negcap
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.build import LEXICON_VERBS
@@ -36,15 +38,14 @@ Shape = tuple[int, int]  # captions a shard, workers
 
 def environments() -> dict[str, dict[str, str]]:
     """For each kernel that this machine can run, the environment variables of a process that runs it."""
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-
-    simd = " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
-    kernels = {"Haswell": {}, "SkylakeX": {}, "Nehalem": {"NPY_DISABLE_CPU_FEATURES": simd}}
-    able = {"Haswell": "AVX2", "SkylakeX": "AVX512_SKX"}
+    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    kernels: dict[str, dict[str, str]] = {"Haswell": {}, "SkylakeX": {}}
+    if not any(name in ("X86_V4", "AVX512_SKX") for name in found):
+        del kernels["SkylakeX"]
+    kernels["Nehalem"] = {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}
     return {
         name: {"OPENBLAS_CORETYPE": name, "PYTHONHASHSEED": str(seed), **extra}
         for seed, (name, extra) in enumerate(kernels.items())
-        if __cpu_features__.get(able.get(name, ""), name not in able)
     }
 
 

@@ -21,6 +21,7 @@ PENALTY = 1.0
 MIN_PAIRS = 2
 PRIOR = 1.0
 TOLERANCE = 1e-3
+STEP = 2.0**-10  # weights are multiples: what the fit rounds differs with the processor, near the 14th digit
 Fit = Callable[[csr_matrix], np.ndarray]
 
 
@@ -63,7 +64,7 @@ def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
     sign = np.where(np.arange(matrix.shape[0]) % 2, -1.0, 1.0)
     signed = csr_matrix(matrix[:, kept].multiply(sign[:, None]))
     model = LogisticRegression(C=penalty, fit_intercept=False, solver="liblinear", tol=TOLERANCE, random_state=0)
-    weights[kept] = model.fit(signed, sign > 0).coef_[0]
+    weights[kept] = np.rint(model.fit(signed, sign > 0).coef_[0] / STEP) * STEP
     return weights
 
 
