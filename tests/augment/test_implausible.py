@@ -107,7 +107,7 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
     assert made["paraphrase"] == Generated([true], [])
     made = judged(-2.0)
     assert made["noun"].accepted == [one._replace(plausibility=0.0)]
-    assert made["object"] == Generated([], [(longer.candidate, REASON, 0.01, -3.0, change.loss)])
+    assert made["object"] == Generated([], [Rejected(longer.candidate, REASON, 0.01, -3.0, change.loss)])
 
 
 def test_without_a_scorer_the_lowest_plausibility_is_that_of_the_cloze_model(monkeypatch: pytest.MonkeyPatch) -> None:

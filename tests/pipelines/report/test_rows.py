@@ -23,7 +23,7 @@ def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **cha
         "edits": [edit],
         "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01", "replacement_synset": None,
         "p_true": None, "plausibility": None, "context_loss": None, "concreteness": None,
-        "reason": "unchanged",
+        "reason": "unchanged", "detail": None,
     }  # fmt: skip
     return {**values, **changes}
 
