@@ -25,7 +25,7 @@ TO_GRID = 1.5 * 2**52 * GRID  # x + TO_GRID - TO_GRID is x rounded to GRID, for 
 ROWS = 256  # number of rows that are multiplied at once; the result does not depend on it
 
 
-class ExactOps(NumpyOps):  # type: ignore[misc]
+class ExactOps(NumpyOps):
     """thinc's operations on NumPy arrays, with products of matrices that do not depend on the processor."""
 
     def __init__(self) -> None:
@@ -75,10 +75,11 @@ def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[
     features = flatten.predict(extract.predict(docs))
     rows = np.ascontiguousarray(features.dataXd)
     _, first, which = np.unique(rows.view(f"V{rows.strides[0]}"), return_index=True, return_inverse=True)
-    made = Ragged(rows[first], np.array([len(first)], np.int32))
+    ragged: Any = Ragged  # its types are not those of NumPy
+    made = ragged(rows[first], np.array([len(first)], np.int32))
     for layer in layers:
         made = layer.predict(made)
-    return unflatten.predict(Ragged(made.dataXd[which.reshape(-1)], features.lengths)), None
+    return unflatten.predict(ragged(made.dataXd[which.reshape(-1)], features.lengths)), None
 
 
 def make_exact(nlp: Any) -> None:
