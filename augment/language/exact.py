@@ -5,8 +5,8 @@ Here the products are exact instead: both factors are rounded to whole multiples
 float64 holds without rounding up to GRID^2 * 2^53 = 8192 (the shipped parser stays below 1000). NumPy may also round a
 power differently, so layer normalisation divides by a square root, both of which IEEE 754 defines.
 
-What remains is the parser's last layer, a sum of 64 terms that spaCy leaves to BLIS. It adds them one after the other
-in every batch, and alike on all processors with fused multiplication and addition.
+What remains is the parser's last layer, a sum of 64 terms that spaCy leaves to BLIS. Its kernel for AVX2 adds them one
+after the other by fused multiplications and additions, whatever the batch; others may round differently.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import numpy as np
 from thinc.api import NumpyOps, Ragged
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
     from thinc.api import Model
 
 GRID = 2.0**-20
@@ -27,7 +25,7 @@ TO_GRID = 1.5 * 2**52 * GRID  # x + TO_GRID - TO_GRID is x rounded to GRID, for 
 ROWS = 256  # number of rows that are multiplied at once; the result does not depend on it
 
 
-class ExactOps(NumpyOps):  # type: ignore[misc]
+class ExactOps(NumpyOps):
     """thinc's operations on NumPy arrays, with products of matrices that do not depend on the processor."""
 
     def __init__(self) -> None:
@@ -68,7 +66,7 @@ def normalise(model: Model, rows: np.ndarray, is_train: bool) -> tuple[np.ndarra
     return made, None
 
 
-def embed_once(model: Model, docs: Sequence[Doc], is_train: bool) -> tuple[list[np.ndarray], Any]:
+def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[np.ndarray], Any]:
     """Word vectors before they know their context, those of equal words computed once: this pays for exact products.
 
     Instead of the forward function of spaCy's MultiHashEmbed without static vectors; not for training.
@@ -77,14 +75,15 @@ def embed_once(model: Model, docs: Sequence[Doc], is_train: bool) -> tuple[list[
     features = flatten.predict(extract.predict(docs))
     rows = np.ascontiguousarray(features.dataXd)
     _, first, which = np.unique(rows.view(f"V{rows.strides[0]}"), return_index=True, return_inverse=True)
-    made = Ragged(rows[first], np.array([len(first)], np.int32))
+    ragged: Any = Ragged  # its types are not those of NumPy
+    made = ragged(rows[first], np.array([len(first)], np.int32))
     for layer in layers:
         made = layer.predict(made)
-    return unflatten.predict(Ragged(made.dataXd[which.reshape(-1)], features.lengths)), None
+    return unflatten.predict(ragged(made.dataXd[which.reshape(-1)], features.lengths)), None
 
 
-def make_exact(nlp: Language) -> None:
-    """Let all thinc networks of a pipeline compute as described above, unless they are on a GPU."""
+def make_exact(nlp: Any) -> None:
+    """Let all thinc networks of a spaCy pipeline compute as described above, unless they are on a GPU."""
     ops = ExactOps()
     for _, pipe in nlp.pipeline:
         model: Model | None = getattr(pipe, "model", None)

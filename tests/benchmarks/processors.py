@@ -1,7 +1,8 @@
 """Whether the rows of a build depend on the processor: `python -m tests.benchmarks.processors --captions SOURCE`.
 
 Builds captions once for each kernel of OpenBLAS that this machine can run, the last also without NumPy's SIMD paths,
-with one or several shard sizes and numbers of workers. A kernel is chosen when a process starts, so each has one.
+with one or several shard sizes and numbers of workers. A kernel is chosen when a process starts: this one runs the
+kernel that it has, and starts another process for each of the others.
 Prints a hash of all rows of all tables for each build, and the first value that differs from the first build's.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from negcap.pipelines.cli import main as negcap
+from negcap.pipelines.engine.manifest import processor
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.build import LEXICON_VERBS
 from tests.conftest import ROOT, SAMPLE
@@ -37,16 +39,19 @@ Shape = tuple[int, int]  # captions a shard, workers
 
 
 def environments() -> dict[str, dict[str, str]]:
-    """For each kernel that this machine can run, the environment variables of a process that runs it."""
+    """For each kernel that this machine can run, the environment variables of a process that runs it; none for that of
+    this process.
+    """
     found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
     kernels: dict[str, dict[str, str]] = {"Haswell": {}, "SkylakeX": {}}
     if not any(name in ("X86_V4", "AVX512_SKX") for name in found):
         del kernels["SkylakeX"]
     kernels["Nehalem"] = {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}
-    return {
+    made = {
         name: {"OPENBLAS_CORETYPE": name, "PYTHONHASHSEED": str(seed), **extra}
         for seed, (name, extra) in enumerate(kernels.items())
     }
+    return {processor().get("blas", "unknown"): {}, **made} | {processor().get("blas", "unknown"): {}}
 
 
 def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> None:
@@ -61,18 +66,22 @@ def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> 
 
 
 def build_everywhere(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> dict[str, Path]:
-    """Build with every kernel, each in a process of its own, all at once; the run of each kernel and shape by name."""
+    """Build with every kernel, all at once; the run of each kernel and shape by name."""
     made: dict[str, Path] = {}
     running = []
     command = "from tests.benchmarks.processors import *; build(Path({!r}), {!r}, Path({!r}), {!r})"
     for kernel, variables in environments().items():
+        made |= {f"{kernel} {size} {workers}": folder / kernel / f"{size}-{workers}" for size, workers in shapes}
+        if not variables:
+            here = folder / kernel
+            continue
         code = command.format(str(captions), limit, str(folder / kernel), list(shapes))
         call = [sys.executable, "-c", code]
         variables = {**os.environ, "PYTHONPATH": "", **variables}
         running.append(
             subprocess.Popen(call, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         )
-        made |= {f"{kernel} {size} {workers}": folder / kernel / f"{size}-{workers}" for size, workers in shapes}
+    build(captions, limit, here, shapes)
     for process in running:
         output, _ = process.communicate()
         assert process.returncode == 0, output.decode()
