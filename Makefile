@@ -98,8 +98,6 @@ lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff format --check .
 
 type: $(VENV)/installed-dev ## mypy
-	@mkdir -p build/types/negcap && cd build/types/negcap && ln -sfn ../../../augment ../../../pipelines ../../../schemas . \
-		&& ln -sfn ../../../pipelines/api/*.py ../../../pipelines/api/py.typed .
 	$(BIN)/mypy
 
 docs: $(VENV)/installed-dev ## the documentation site, in build/site; strict, and nothing is loaded from a network

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.augment.caption import Caption
-from negcap.augment.cloze.model import Reading
-from negcap.augment.language.coreference import Coreferent
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import Mentions
-from negcap.augment.plausibility import entry_units, entry_vectors, log_probabilities, read
+from .caption import Caption
+from .cloze.model import Reading
+from .language.coreference import Coreferent
+from .lexicon.lexicon import Lexicon
+from .mentions import Mentions
+from .plausibility import entry_units, entry_vectors, log_probabilities, read
 
 if TYPE_CHECKING:
-    from negcap.augment.truth.estimates import ImageTruth, Truth
+    from .truth.estimates import ImageTruth, Truth
 
 CAPTIONS, TOKENS = 125, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from negcap.augment.caption import Casing
+from .caption import Casing
 
 
 class Edit(NamedTuple):

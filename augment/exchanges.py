@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context, contexts_by_image
-from negcap.augment.language.coreference import entry_numbers
-from negcap.augment.lexicon.balance import Exchanges
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators.attribute import attribute_choices
-from negcap.augment.operators.choices import Choice
-from negcap.augment.operators.noun import noun_choices
-from negcap.augment.operators.numeral import numeral_choices
-from negcap.augment.operators.preposition import preposition_choices
-from negcap.augment.operators.verb import verb_choices
-from negcap.augment.truth.contradiction import assess
-from negcap.augment.truth.estimates import ImageTruth, Truth
+from .caption import Caption
+from .context import Context, contexts_by_image
+from .language.coreference import entry_numbers
+from .lexicon.balance import Exchanges
+from .lexicon.lexicon import Lexicon
+from .operators.attribute import attribute_choices
+from .operators.choices import Choice
+from .operators.noun import noun_choices
+from .operators.numeral import numeral_choices
+from .operators.preposition import preposition_choices
+from .operators.verb import verb_choices
+from .truth.contradiction import assess
+from .truth.estimates import ImageTruth, Truth
 
 # For each kind, a function that lists what may replace the words of a caption.
 CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {

@@ -14,23 +14,23 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.augment.caption import MAX_TOKENS, Caption, by_image, from_parses
-from negcap.augment.cloze.threads import single_threaded
-from negcap.augment.context import Context, contexts_by_image, parts
-from negcap.augment.edits import NOTHING, Accepted, Generated, Rejected, apply
-from negcap.augment.implausible import reject_implausible
-from negcap.augment.operators import OPERATORS, PRESETS, operator
-from negcap.augment.rng import record_rng
-from negcap.augment.rows import Rows
-from negcap.augment.truth.contradiction import assess
-from negcap.augment.truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
-from negcap.schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from ..schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from .caption import MAX_TOKENS, Caption, by_image, from_parses
+from .cloze.threads import single_threaded
+from .context import Context, contexts_by_image, parts
+from .edits import NOTHING, Accepted, Generated, Rejected, apply
+from .implausible import reject_implausible
+from .operators import OPERATORS, PRESETS, operator
+from .rng import record_rng
+from .rows import Rows
+from .truth.contradiction import assess
+from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.lexicon.lexicon import Lexicon
-    from negcap.augment.plausibility import SentenceScorer
+    from .lexicon.lexicon import Lexicon
+    from .plausibility import SentenceScorer
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Accepted, Generated, Rejected
-from negcap.augment.operators import OPERATORS, Limits
-from negcap.augment.plausibility import Change, SentenceScorer, compare
+from .caption import Caption
+from .context import Context
+from .edits import Accepted, Generated, Rejected
+from .operators import OPERATORS, Limits
+from .plausibility import Change, SentenceScorer, compare
 
 REASON = "implausible"
 

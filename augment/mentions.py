@@ -9,13 +9,13 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.attributes import attributes
-from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import NOUN_TAGS, noun_slots
-from negcap.augment.slots.prepositions import preposition_uses
-from negcap.augment.slots.quantities import quantity_slots
+from .cache import cached_on_caption
+from .caption import Caption, Token
+from .language.attributes import attributes
+from .slots.attributes import attribute_slots
+from .slots.nouns import NOUN_TAGS, noun_slots
+from .slots.prepositions import preposition_uses
+from .slots.quantities import quantity_slots
 
 VERB_TAGS = {"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"}
 T = TypeVar("T")

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from negcap.augment.cache import cached, read_only
-from negcap.augment.caption import Caption
-from negcap.augment.cloze.model import ClozeModel, Reading, Span, cloze_model
-from negcap.augment.cloze.units import normalised
-from negcap.augment.edits import Candidate, Edit
-from negcap.augment.elementary import log
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.slots.nouns import noun_slots
-from negcap.augment.slots.prepositions import preposition_uses
-from negcap.augment.slots.verbs import inflected
+from .cache import cached, read_only
+from .caption import Caption
+from .cloze.model import ClozeModel, Reading, Span, cloze_model
+from .cloze.units import normalised
+from .edits import Candidate, Edit
+from .elementary import log
+from .lexicon.lexicon import Lexicon
+from .slots.nouns import noun_slots
+from .slots.prepositions import preposition_uses
+from .slots.verbs import inflected
 
 if TYPE_CHECKING:
-    from negcap.augment.lexicon.entries import Entries
+    from .lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
 WINDOW = 3  # number of words on either side of an edit that are looked at with it

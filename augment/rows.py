@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.augment.cache import cached
-from negcap.augment.edits import Accepted, Edit, Rejected
-from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.operators import OPERATORS
-from negcap.augment.recovery.recover import FAMILIES_OF
-from negcap.schemas.negatives import EDITS
+from ..schemas.negatives import EDITS
+from .cache import cached
+from .edits import Accepted, Edit, Rejected
+from .language.concreteness import Concreteness
+from .operators import OPERATORS
+from .recovery.recover import FAMILIES_OF
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 ORIGINS = ("human", "generated")
 LANGUAGE = "en"  # the only language that is parsed, trained on, generated and published

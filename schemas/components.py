@@ -16,7 +16,7 @@ describe or relate; the list of ids may be empty. `negcap.augment.components.sam
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 _TOKEN = "index of its head word in the tokens column of parses"
 

@@ -5,7 +5,7 @@ from math import prod
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 TABLE = "features"
 DTYPES = ("float16", "float32")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from negcap.schemas.audit import AUDIT
-from negcap.schemas.balance import BALANCE
-from negcap.schemas.captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
-from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
-from negcap.schemas.counterparts import COUNTERPARTS
-from negcap.schemas.embeddings import EMBEDDINGS
-from negcap.schemas.features import FEATURES, REJECTED_IMAGES
-from negcap.schemas.fields import description
-from negcap.schemas.lexicon import LEXICON
-from negcap.schemas.negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
-from negcap.schemas.parses import PARSES
-from negcap.schemas.proposals import JUDGED, PROPOSALS
-from negcap.schemas.ranks import RANKS
-from negcap.schemas.scenes import SCENES
-from negcap.schemas.truth import TRUTH
-from negcap.schemas.verdicts import VERDICTS
+from .audit import AUDIT
+from .balance import BALANCE
+from .captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
+from .components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from .counterparts import COUNTERPARTS
+from .embeddings import EMBEDDINGS
+from .features import FEATURES, REJECTED_IMAGES
+from .fields import description
+from .lexicon import LEXICON
+from .negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
+from .parses import PARSES
+from .proposals import JUDGED, PROPOSALS
+from .ranks import RANKS
+from .scenes import SCENES
+from .truth import TRUTH
+from .verdicts import VERDICTS
 
 TABLES = (
     CAPTIONS,

@@ -4,7 +4,7 @@ candidates.
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 POSITIVE = "positive"
 FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "other", POSITIVE)

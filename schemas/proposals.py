@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 _PROPOSED = (
     field("caption_id", pa.string(), "key into captions"),

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 ROWS = pa.list_(pa.field("item", pa.int32(), nullable=False))
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from negcap.schemas.fields import field, schema
+from .fields import field, schema
 
 KINDS = ("noun", "verb", "numeral", "preposition", "attribute")
 

@@ -34,7 +34,7 @@ def calls(path: Path) -> list[ast.Call]:
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Every module that a source imports, wherever in it, `from x import y` as `x.y`."""
+    """Every module that a source imports, wherever in it, under its full name; `from x import y` as `x.y`."""
     found: list[str] = []
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -43,7 +43,7 @@ def imports(path: Path) -> tuple[str, ...]:
             package = node.module or ""
             if node.level:
                 folder = path.parents[node.level - 1].relative_to(ROOT)
-                package = ".".join([*folder.parts, *filter(None, [node.module])])
+                package = ".".join(["negcap", *folder.parts, *filter(None, [node.module])])
             found += [f"{package}.{alias.name}" for alias in node.names]
     return tuple(found)
 

@@ -2,7 +2,6 @@
 
 import ast
 import sys
-import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -65,10 +64,8 @@ def test_nothing_loads_pickles() -> None:
 
 
 def module_of(path: Path) -> str:
-    """augment/rng.py -> augment.rng, the API's folder -> negcap."""
+    """augment/rng.py -> augment.rng."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    if parts[:2] == ("pipelines", "api"):
-        parts = ("negcap", *parts[2:])
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -79,7 +76,7 @@ def imported(path: Path) -> set[str]:
     """The modules of negcap that a source imports, those for type checkers included; not the source itself."""
     found = set()
     for name in imports(path):
-        module = name if name.startswith("negcap._") else place(name)
+        module = place(name)
         while module and module not in MODULES:
             module = module.rpartition(".")[0]
         found.add(module)
@@ -119,17 +116,18 @@ def test_the_rooms_stand_on_at_most_eight_floors() -> None:
     assert len(floors(rooms(room, MODULES))) <= 8
 
 
-def test_every_package_is_installed() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
-    folders = {path.parent.relative_to(ROOT).as_posix() for path in SOURCES} - {"pipelines/api"}
-    assert sorted(listed) == sorted(["negcap", *("negcap." + folder.replace("/", ".") for folder in folders)])
+def test_every_folder_of_sources_is_a_package() -> None:
+    assert not [name_of(path) for path in SOURCES if not (path.parent / "__init__.py").exists()]
 
 
-def test_the_api_lies_in_no_second_place() -> None:
-    def second(path: Path) -> list[str]:
-        return [name for name in imports(path) if name.startswith("negcap.pipelines.api") or top(name) in LAYERS]
+def test_imports_of_the_package_are_relative() -> None:
+    """So that every tool finds what they name by the path alone, whatever the folder of a checkout is called."""
 
-    check(second, [*SOURCES, *(ROOT / "tests").rglob("*.py")])
+    def absolute(path: Path) -> list[str]:
+        named = [node for node in nodes(path) if isinstance(node, ast.ImportFrom) and not node.level]
+        return [ast.unparse(node) for node in named if top(node.module or "") == "negcap"]
+
+    check(absolute)
 
 
 ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner", "papers")

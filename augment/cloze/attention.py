@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from negcap.augment.cache import cached, read_only
-from negcap.augment.cloze.fixed_point import (
+from ..cache import cached, read_only
+from .fixed_point import (
     EXP,
     FOUND,
     GELU,
@@ -20,8 +20,8 @@ from negcap.augment.cloze.fixed_point import (
     VECTOR,
     rounded,
 )
-from negcap.augment.cloze.memory import buffer
-from negcap.augment.cloze.states import Place, States, transposed
+from .memory import buffer
+from .states import Place, States, transposed
 
 ATTENDED = 40_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached

@@ -15,8 +15,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from negcap.augment.cloze.fixed_point import LARGEST, ROW, Quantised
-from negcap.augment.cloze.units import SPECIAL, Units
+from .fixed_point import LARGEST, ROW, Quantised
+from .units import SPECIAL, Units
 
 UNITS, ABOUT, BITS = "units", "about", ".bits"
 EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too

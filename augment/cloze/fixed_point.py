@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.cloze.memory import buffer
+from .memory import buffer
 
 LARGEST = 2**10
 ROW = 2**14

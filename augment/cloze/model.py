@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from negcap.augment.cache import read_only
-from negcap.augment.cloze.file import read_model
-from negcap.augment.cloze.network import Network, Read, Shared, singles
-from negcap.augment.cloze.states import Place
-from negcap.augment.cloze.threads import single_threaded
-from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
-from negcap.augment.data import data_path
+from ..cache import read_only
+from ..data import data_path
+from .file import read_model
+from .network import Network, Read, Shared, singles
+from .states import Place
+from .threads import single_threaded
+from .units import SPECIAL, UNKNOWN, Units
 
 Span = tuple[int, int]  # token numbers, the second exclusive
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.cloze.attention import Attention
-from negcap.augment.cloze.memory import buffer
-from negcap.augment.cloze.states import Place, Recurrent, States, run
-from negcap.augment.cloze.threads import single_threaded
+from .attention import Attention
+from .memory import buffer
+from .states import Place, Recurrent, States, run
+from .threads import single_threaded
 
 LONG = 48  # number of units of a caption that counts as long, of which fewer are read together
 TOGETHER = 128  # number of captions that are read together, if they have at most LONG units

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.cloze.fixed_point import GELU, MEMORY, SIGMOID, STATE, TANH, rounded
-from negcap.augment.cloze.memory import buffer
+from .fixed_point import GELU, MEMORY, SIGMOID, STATE, TANH, rounded
+from .memory import buffer
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.augment.cache import cached
-from negcap.augment.caption import Caption
-from negcap.augment.components import relations
-from negcap.augment.components.vocabulary import ComponentVocabulary
-from negcap.augment.language import attributes
-from negcap.augment.language.coreference import CoreferenceIndex, entry_numbers, may_corefer
-from negcap.augment.language.determiners import NUMBERS
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
-from negcap.augment.scene_graph import SceneGraph
-from negcap.augment.slots import verbs
-from negcap.schemas.components import COMPONENT_EXCLUSIONS
+from ...schemas.components import COMPONENT_EXCLUSIONS
+from ..cache import cached
+from ..caption import Caption
+from ..language import attributes
+from ..language.coreference import CoreferenceIndex, entry_numbers, may_corefer
+from ..language.determiners import NUMBERS
+from ..language.prepositions import prepositions
+from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
+from ..scene_graph import SceneGraph
+from ..slots import verbs
+from . import relations
+from .vocabulary import ComponentVocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.language.wordnet import WordNet
-from negcap.augment.slots import verbs
-from negcap.augment.slots.verbs import OBJECT
+from ..language.prepositions import prepositions
+from ..language.wordnet import WordNet
+from ..slots import verbs
+from ..slots.verbs import OBJECT
 
 _SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
 _OVER, _UNDER = ("above", "over", "on", "on top of", "atop"), ("under", "below", "beneath", "underneath")

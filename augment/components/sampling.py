@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from negcap.augment.language.attributes import attributes
+from ..language.attributes import attributes
 
 if TYPE_CHECKING:
     import pyarrow as pa

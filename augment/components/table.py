@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.scene_graph import SceneGraph
-from negcap.schemas.components import COMPONENTS
+from ...schemas.components import COMPONENTS
+from ..scene_graph import SceneGraph
 
 if TYPE_CHECKING:
     import pyarrow as pa

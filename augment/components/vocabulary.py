@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.components import relations
-from negcap.augment.language import attributes
-from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.language.determiners import NUMBERS
-from negcap.augment.language.overlaps import head, is_person, overlaps
-from negcap.schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
+from ...schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
+from ..language import attributes
+from ..language.concreteness import Concreteness
+from ..language.determiners import NUMBERS
+from ..language.overlaps import head, is_person, overlaps
+from . import relations
 
 if TYPE_CHECKING:
     import pyarrow as pa

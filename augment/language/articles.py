@@ -6,8 +6,8 @@ import re
 import unicodedata
 from functools import cache
 
-from negcap.augment.caption import Caption, Casing, Token
-from negcap.augment.edits import Edit, cased
+from ..caption import Caption, Casing, Token
+from ..edits import Edit, cased
 
 VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
 # Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.

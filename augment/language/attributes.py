@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations
 
-from negcap.augment.data import data_path
-from negcap.augment.language.wordnet import WordNet
+from ..data import data_path
+from .wordnet import WordNet
 
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
 NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}

@@ -11,8 +11,8 @@ from functools import cache
 from math import isfinite
 from pathlib import Path
 
-from negcap.augment.data import data_path
-from negcap.augment.language.wordnet import WordNet
+from ..data import data_path
+from .wordnet import WordNet
 
 
 def features(noun: str) -> dict[str, float] | None:

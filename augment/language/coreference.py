@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from negcap.augment.cache import cached
-from negcap.augment.language.overlaps import head, is_person, other_persons, overlaps, persons_may_be_same
-from negcap.augment.language.wordnet import WordNet
+from ..cache import cached
+from .overlaps import head, is_person, other_persons, overlaps, persons_may_be_same
+from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]
 Key = TypeVar("Key")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
+from ..cache import cached_on_caption
+from ..caption import Caption, Token
 
 ARTICLES = {"a", "an"}
 NUMBERS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from negcap.augment.cloze.file import read_words
-from negcap.augment.data import data_path
+from ..cloze.file import read_words
+from ..data import data_path
 
 WORD = re.compile(r"[^\W\d_]+")
 LEAST_WORDS = 3

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.edits import Edit, cased_like
-from negcap.augment.language.overlaps import gender
+from ..caption import Caption, Token
+from ..edits import Edit, cased_like
+from .overlaps import gender
 
 Gender = Literal["male", "female", "any", "thing"]
 

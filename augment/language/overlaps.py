@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from negcap.augment.cache import read_only
-from negcap.augment.data import data_path
-from negcap.augment.language.wordnet import WordNet
+from ..cache import read_only
+from ..data import data_path
+from .wordnet import WordNet
 
 Gender = Literal["male", "female", "any", "thing"]
 

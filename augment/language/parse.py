@@ -9,12 +9,12 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
-from negcap.augment.cloze.threads import single_threaded
-from negcap.augment.data import data_path
-from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
-from negcap.augment.language.repair import repair_parse
-from negcap.schemas.parses import PARSES
+from ...schemas.parses import PARSES
+from ..caption import MAX_TOKENS, Caption, from_parses
+from ..cloze.threads import single_threaded
+from ..data import data_path
+from .attribute_ruler import CachedAttributeRuler, is_cacheable
+from .repair import repair_parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ def _load(spacy_model: str | None) -> Language:
     missing = [name for name in NEEDED if name not in nlp.pipe_names]
     if missing:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
-    from negcap.augment.language.exact import make_exact
+    from .exact import make_exact
 
     make_exact(nlp)
     _cache_attribute_rulers(nlp)

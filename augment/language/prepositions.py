@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 
-from negcap.augment.data import data_path
+from ..data import data_path
 
 
 @dataclass(frozen=True)

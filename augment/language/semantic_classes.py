@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 
-from negcap.augment.cache import read_only
-from negcap.augment.language.overlaps import head, is_person
-from negcap.augment.language.wordnet import WordNet
+from ..cache import read_only
+from .overlaps import head, is_person
+from .wordnet import WordNet
 
 ANCHORS = (
     "animal.n.01", "plant.n.02", "food.n.01", "food.n.02", "clothing.n.01", "footwear.n.01", "headdress.n.01",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from negcap.augment.data import data_path
+from ..data import data_path
 
 POS = ("n", "v", "a", "r")
 ABOVE = ("hypernyms", "instance_of")

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.elementary import exp, log
-from negcap.augment.lexicon.lexicon import Lexicon
+from ..elementary import exp, log
+from .lexicon import Lexicon
 
 UPDATES = 120
 STEP = 0.7

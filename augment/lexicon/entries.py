@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from negcap.augment.cache import cached, read_only
-from negcap.augment.elementary import exp, log
-from negcap.augment.language.semantic_classes import CLASSES, semantic_class
-from negcap.augment.slots.contexts import broader
+from ..cache import cached, read_only
+from ..elementary import exp, log
+from ..language.semantic_classes import CLASSES, semantic_class
+from ..slots.contexts import broader
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from negcap.augment.cache import cached, read_only
-from negcap.augment.caption import Caption
-from negcap.augment.language.coreference import CoreferenceIndex, entry_numbers
-from negcap.augment.language.grammar import plural
-from negcap.augment.language.overlaps import head, is_person, overlaps
-from negcap.augment.lexicon.entries import Entries, read_entries
-from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import noun_slots
-from negcap.augment.slots.prepositions import preposition_slots
-from negcap.augment.slots.quantities import quantity_slots
-from negcap.augment.slots.verbs import verb_slots
+from ..cache import cached, read_only
+from ..caption import Caption
+from ..language.coreference import CoreferenceIndex, entry_numbers
+from ..language.grammar import plural
+from ..language.overlaps import head, is_person, overlaps
+from ..slots.attributes import attribute_slots
+from ..slots.nouns import noun_slots
+from ..slots.prepositions import preposition_slots
+from ..slots.quantities import quantity_slots
+from ..slots.verbs import verb_slots
+from .entries import Entries, read_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.cloze.model import ClozeModel
-    from negcap.augment.language.concreteness import Concreteness
+    from ..cloze.model import ClozeModel
+    from ..language.concreteness import Concreteness
 
 KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
@@ -84,7 +84,7 @@ def count(captions: Iterable[Caption]) -> pa.Table:
     """Lexicon counts over `captions`: an unsorted `lexicon` table."""
     import pyarrow as pa
 
-    from negcap.schemas.lexicon import LEXICON
+    from ...schemas.lexicon import LEXICON
 
     counter = Counter(chain.from_iterable(map(observe, captions)))
     columns = [*zip(*counter, strict=True)] if counter else [()] * 3

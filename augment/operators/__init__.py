@@ -5,29 +5,29 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate
-from negcap.augment.operators.attribute import added_attribute, attribute
-from negcap.augment.operators.negation import corrected, negation, true_negation, truly_corrected
-from negcap.augment.operators.noun import noun
-from negcap.augment.operators.numeral import numeral
-from negcap.augment.operators.object import object_
-from negcap.augment.operators.paraphrase import paraphrase
-from negcap.augment.operators.preposition import preposition
-from negcap.augment.operators.relation import relation
-from negcap.augment.operators.shuffle import shuffle
-from negcap.augment.operators.swap_attribute import swap_attribute
-from negcap.augment.operators.uniform_univse import uniform_attribute, uniform_object, uniform_relation
-from negcap.augment.operators.uniform_vse_c import (
+from ...schemas.negatives import POSITIVE
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate
+from ..plausibility import Change
+from .attribute import added_attribute, attribute
+from .negation import corrected, negation, true_negation, truly_corrected
+from .noun import noun
+from .numeral import numeral
+from .object import object_
+from .paraphrase import paraphrase
+from .preposition import preposition
+from .relation import relation
+from .shuffle import shuffle
+from .swap_attribute import swap_attribute
+from .uniform_univse import uniform_attribute, uniform_object, uniform_relation
+from .uniform_vse_c import (
     uniform_noun,
     uniform_numeral,
     uniform_preposition,
     uniform_shuffle,
 )
-from negcap.augment.operators.verb import verb
-from negcap.augment.plausibility import Change
-from negcap.schemas.negatives import POSITIVE
+from .verb import verb
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 

@@ -8,19 +8,19 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached, cached_on_context
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.articles import article_before, with_article
-from negcap.augment.language.attributes import NOT_OF_PERSONS, are_incompatible, attributes
-from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.overlaps import is_person
-from negcap.augment.language.semantic_classes import is_animal
-from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.choices import Choice, draw, weigh
-from negcap.augment.slots.attributes import AttributeSlot, attribute_slots
-from negcap.augment.slots.nouns import NounSlot, noun_slots
+from ..cache import cached, cached_on_context
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..language.articles import article_before, with_article
+from ..language.attributes import NOT_OF_PERSONS, are_incompatible, attributes
+from ..language.determiners import is_negated
+from ..language.overlaps import is_person
+from ..language.semantic_classes import is_animal
+from ..lexicon.sampling import sample
+from ..slots.attributes import AttributeSlot, attribute_slots
+from ..slots.nouns import NounSlot, noun_slots
+from .choices import Choice, draw, weigh
 
 # An attribute may be added to a noun if at least EXPECTED occurrences are expected by chance in a lexicon of NOUNS
 # nouns (less in a smaller one), and there is none.

@@ -12,11 +12,11 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import read_only
-from negcap.augment.edits import Candidate
-from negcap.augment.elementary import exp
-from negcap.augment.lexicon.entries import Entries
-from negcap.augment.lexicon.sampling import sample
+from ..cache import read_only
+from ..edits import Candidate
+from ..elementary import exp
+from ..lexicon.entries import Entries
+from ..lexicon.sampling import sample
 
 
 @dataclass(frozen=True, eq=False)

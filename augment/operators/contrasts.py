@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.cache import cached, cached_on_context, read_only
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.elementary import exp
-from negcap.augment.language.coreference import may_corefer
-from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.noun import noun_weights
-from negcap.augment.rng import record_rng
-from negcap.augment.slots.denials import Frame, Place, additions, deniable, existence, places, shown_nouns
-from negcap.augment.slots.nouns import noun_slots
+from ..cache import cached, cached_on_context, read_only
+from ..caption import Caption
+from ..context import Context
+from ..elementary import exp
+from ..language.coreference import may_corefer
+from ..lexicon.sampling import sample
+from ..rng import record_rng
+from ..slots.denials import Frame, Place, additions, deniable, existence, places, shown_nouns
+from ..slots.nouns import noun_slots
+from .noun import noun_weights
 
 # How many contrasts of a caption are drawn: enough for the operators' quotas, with those that are refused.
 CONTRASTS = 8

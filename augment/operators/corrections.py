@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from negcap.augment.cache import cached_on_context
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit
-from negcap.augment.language.articles import article
-from negcap.augment.language.determiners import ARTICLES
-from negcap.augment.operators.choices import draw
-from negcap.augment.operators.noun import noun_choices
-from negcap.augment.operators.verb import verb_choices
-from negcap.augment.rng import record_rng
-from negcap.augment.slots.denials import denied
-from negcap.augment.slots.nouns import noun_slots
+from ..cache import cached_on_context
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit
+from ..language.articles import article
+from ..language.determiners import ARTICLES
+from ..rng import record_rng
+from ..slots.denials import denied
+from ..slots.nouns import noun_slots
+from .choices import draw
+from .noun import noun_choices
+from .verb import verb_choices
 
 CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely
 MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's

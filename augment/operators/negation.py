@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit
-from negcap.augment.language.articles import article
-from negcap.augment.language.determiners import ARTICLES
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.operators.contrasts import Contrast, contrasts, existing
-from negcap.augment.operators.corrections import corrections, denial_after
-from negcap.augment.operators.noun import noun_candidates
-from negcap.augment.slots.denials import BOTH, NO, PLURAL_FRAMES, denied, listed
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit
+from ..language.articles import article
+from ..language.determiners import ARTICLES
+from ..language.wordnet import first_sense
+from ..slots.denials import BOTH, NO, PLURAL_FRAMES, denied, listed
+from .contrasts import Contrast, contrasts, existing
+from .corrections import corrections, denial_after
+from .noun import noun_candidates
 
 # Share of captions without a place of which the first sentence is a correction: readers call half of these odd, and no
 # sentence about what the picture has.

@@ -7,22 +7,22 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached_on_context
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.elementary import log
-from negcap.augment.language.articles import article_before, with_article
-from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.grammar import pronoun_edits
-from negcap.augment.language.overlaps import gender, head
-from negcap.augment.language.semantic_classes import is_worn
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.entries import Entries
-from negcap.augment.operators.choices import Choice, draw, weigh
-from negcap.augment.slots.contexts import first_conjunct
-from negcap.augment.slots.nouns import NounSlot, noun_slots
-from negcap.augment.slots.prepositions import preposition_uses
+from ..cache import cached_on_context
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..elementary import log
+from ..language.articles import article_before, with_article
+from ..language.determiners import is_negated
+from ..language.grammar import pronoun_edits
+from ..language.overlaps import gender, head
+from ..language.semantic_classes import is_worn
+from ..language.wordnet import first_sense
+from ..lexicon.entries import Entries
+from ..slots.contexts import first_conjunct
+from ..slots.nouns import NounSlot, noun_slots
+from ..slots.prepositions import preposition_uses
+from .choices import Choice, draw, weigh
 
 # The lowest log p(noun | rest of the caption) of a replacement, and the lowest score, which is log p + LIFT * the log
 # lift given the governor of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.

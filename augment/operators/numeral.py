@@ -8,17 +8,17 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached, cached_on_context, read_only
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased, cased_like
-from negcap.augment.language.articles import article
-from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits
-from negcap.augment.language.overlaps import gender, overlaps
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators.choices import Choice, draw
-from negcap.augment.slots.quantities import QuantitySlot, quantity_slots, quantity_value
+from ..cache import cached, cached_on_context, read_only
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased, cased_like
+from ..language.articles import article
+from ..language.determiners import is_negated
+from ..language.grammar import agreement_edits, plural, pronoun_edits
+from ..language.overlaps import gender, overlaps
+from ..lexicon.lexicon import Lexicon
+from ..slots.quantities import QuantitySlot, quantity_slots, quantity_value
+from .choices import Choice, draw
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(

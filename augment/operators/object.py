@@ -7,16 +7,16 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit
-from negcap.augment.language.articles import article
-from negcap.augment.language.grammar import agreement_edits
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.choices import draw
-from negcap.augment.operators.noun import known_slots, noun_choices
-from negcap.augment.slots.nouns import NounSlot
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit
+from ..language.articles import article
+from ..language.grammar import agreement_edits
+from ..language.wordnet import first_sense
+from ..lexicon.sampling import sample
+from ..slots.nouns import NounSlot
+from .choices import draw
+from .noun import known_slots, noun_choices
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 

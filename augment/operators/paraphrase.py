@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from negcap.augment.caption import Caption, Chunk
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.grammar import agreement_edits
-from negcap.augment.slots.attributes import ADJECTIVE_TAGS
+from ..caption import Caption, Chunk
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..language.grammar import agreement_edits
+from ..slots.attributes import ADJECTIVE_TAGS
 
 # Symmetric words, if nothing else is between two noun phrases.
 COORDINATING = (("and",), ("or",))

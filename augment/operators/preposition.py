@@ -8,14 +8,14 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached, cached_on_context, read_only
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.overlaps import is_person
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.language.semantic_classes import (
+from ..cache import cached, cached_on_context, read_only
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..language.determiners import is_negated
+from ..language.overlaps import is_person
+from ..language.prepositions import prepositions
+from ..language.semantic_classes import (
     ABSTRACT,
     is_animal,
     is_body_part,
@@ -23,8 +23,8 @@ from negcap.augment.language.semantic_classes import (
     is_worn,
     semantic_class,
 )
-from negcap.augment.operators.choices import Choice, draw, weigh
-from negcap.augment.slots.prepositions import PrepositionSlot, preposition_slots
+from ..slots.prepositions import PrepositionSlot, preposition_slots
+from .choices import Choice, draw, weigh
 
 # The lowest log p(preposition | rest of the caption) of a replacement.
 FLOOR = -5.5

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit
-from negcap.augment.language.articles import article
-from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.sampling import sample
-from negcap.augment.operators.choices import draw
-from negcap.augment.operators.noun import noun_choices
-from negcap.augment.operators.preposition import preposition_choices
-from negcap.augment.operators.verb import verb_choices
-from negcap.augment.scene_graph import scene_graph
-from negcap.augment.slots.contexts import broader
-from negcap.augment.slots.nouns import NounSlot, noun_slots
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit
+from ..language.articles import article
+from ..language.determiners import is_negated
+from ..language.wordnet import first_sense
+from ..lexicon.sampling import sample
+from ..scene_graph import scene_graph
+from ..slots.contexts import broader
+from ..slots.nouns import NounSlot, noun_slots
+from .choices import draw
+from .noun import noun_choices
+from .preposition import preposition_choices
+from .verb import verb_choices
 
 
 def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-from negcap.augment.caption import Caption, Chunk
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.determiners import is_negated
-from negcap.augment.language.grammar import agreement_edits, pronoun_edits
-from negcap.augment.language.overlaps import gender
-from negcap.augment.language.semantic_classes import is_location, is_worn
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.entries import Entries
-from negcap.augment.slots.nouns import NounSlot, noun_slots
+from ..caption import Caption, Chunk
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..language.determiners import is_negated
+from ..language.grammar import agreement_edits, pronoun_edits
+from ..language.overlaps import gender
+from ..language.semantic_classes import is_location, is_worn
+from ..language.wordnet import first_sense
+from ..lexicon.entries import Entries
+from ..slots.nouns import NounSlot, noun_slots
 
 # The lowest sum of the log-odds of both nouns in each other's place, before the negative is read as a whole.
 FLOOR = -8.0

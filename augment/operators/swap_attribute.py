@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate
-from negcap.augment.language.attributes import are_incompatible
-from negcap.augment.operators.attribute import attribute_edits
-from negcap.augment.slots.attributes import attribute_slots
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate
+from ..language.attributes import are_incompatible
+from ..slots.attributes import attribute_slots
+from .attribute import attribute_edits
 
 
 def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.articles import article, article_before, with_article
-from negcap.augment.language.attributes import attributes
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators.attribute import attribute_candidate
-from negcap.augment.operators.uniform_vse_c import frequent, noun_candidate, preposition_candidate
-from negcap.augment.operators.verb import verb_candidate
-from negcap.augment.scene_graph import scene_graph
-from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import noun_slots
-from negcap.augment.slots.prepositions import preposition_uses
-from negcap.augment.slots.verbs import verb_slots
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..language.articles import article, article_before, with_article
+from ..language.attributes import attributes
+from ..language.wordnet import first_sense
+from ..lexicon.lexicon import Lexicon
+from ..scene_graph import scene_graph
+from ..slots.attributes import attribute_slots
+from ..slots.nouns import noun_slots
+from ..slots.prepositions import preposition_uses
+from ..slots.verbs import verb_slots
+from .attribute import attribute_candidate
+from .uniform_vse_c import frequent, noun_candidate, preposition_candidate
+from .verb import verb_candidate
 
 
 def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from itertools import permutations
 from random import Random
 
-from negcap.augment.cache import cached
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased, cased_like
-from negcap.augment.language.articles import article, article_before, with_article
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.language.wordnet import WordNet, first_sense
-from negcap.augment.lexicon.entries import Entries
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import chunk_heads
-from negcap.augment.slots.prepositions import preposition_units
-from negcap.augment.slots.quantities import quantity_slots, quantity_value
+from ..cache import cached
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased, cased_like
+from ..language.articles import article, article_before, with_article
+from ..language.prepositions import prepositions
+from ..language.wordnet import WordNet, first_sense
+from ..lexicon.entries import Entries
+from ..lexicon.lexicon import Lexicon
+from ..mentions import chunk_heads
+from ..slots.prepositions import preposition_units
+from ..slots.quantities import quantity_slots, quantity_value
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 

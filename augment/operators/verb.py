@@ -8,13 +8,13 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.cache import cached, cached_on_context
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.operators.choices import Choice, draw, weigh
-from negcap.augment.slots.verbs import VerbSlot, are_incompatible, inflected, verb_slots
+from ..cache import cached, cached_on_context
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate, Edit, cased
+from ..language.wordnet import first_sense
+from ..slots.verbs import VerbSlot, are_incompatible, inflected, verb_slots
+from .choices import Choice, draw, weigh
 
 # The lowest log p(verb | rest of the caption) of a replacement.
 FLOOR = -4.0

@@ -6,7 +6,7 @@ import re
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from negcap.augment.edits import Edit
+from ..edits import Edit
 
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
 

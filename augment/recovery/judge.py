@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Accepted, Candidate, Rejected
-from negcap.augment.language.articles import article
-from negcap.augment.language.coreference import coreference, may_corefer
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.mentions import Mentions
-from negcap.augment.operators import OPERATORS, Limits
-from negcap.augment.plausibility import Change, SentenceScorer, compare
-from negcap.augment.recovery.recover import Recovered, recover
-from negcap.augment.truth.contradiction import assess, relation_said
-from negcap.augment.truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, ImageTruth, check_max_p_true
+from ..caption import Caption
+from ..context import Context
+from ..edits import Accepted, Candidate, Rejected
+from ..language.articles import article
+from ..language.coreference import coreference, may_corefer
+from ..language.prepositions import prepositions
+from ..mentions import Mentions
+from ..operators import OPERATORS, Limits
+from ..plausibility import Change, SentenceScorer, compare
+from ..truth.contradiction import assess, relation_said
+from ..truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, ImageTruth, check_max_p_true
+from .recover import Recovered, recover
 
 # The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
 LIKE = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.edits import Candidate, Edit
-from negcap.augment.language.wordnet import first_sense
-from negcap.augment.recovery.align import align
-from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import noun_slots
-from negcap.augment.slots.prepositions import preposition_uses
-from negcap.augment.slots.quantities import quantity_slots
+from ..caption import Caption, Token
+from ..edits import Candidate, Edit
+from ..language.wordnet import first_sense
+from ..slots.attributes import attribute_slots
+from ..slots.nouns import noun_slots
+from ..slots.prepositions import preposition_uses
+from ..slots.quantities import quantity_slots
+from .align import align
 
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
 REWRITE = "rewrite"

@@ -6,11 +6,11 @@ simplifications of UniVSE's training (Wu et al. 2019, supplementary A.1).
 
 from __future__ import annotations
 
-from negcap.augment.caption import Caption
-from negcap.augment.scene_graph.attributes import attributes
-from negcap.augment.scene_graph.graph import Attribute, Object, Relation, SceneGraph
-from negcap.augment.scene_graph.nouns import Nouns
-from negcap.augment.scene_graph.relations import relations
+from ..caption import Caption
+from .attributes import attributes
+from .graph import Attribute, Object, Relation, SceneGraph
+from .nouns import Nouns
+from .relations import relations
 
 __all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.scene_graph.clauses import Clauses
-from negcap.augment.scene_graph.graph import Attribute
-from negcap.augment.scene_graph.nouns import Nouns, in_colour, is_colour, is_look
-from negcap.augment.scene_graph.words import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN
+from ..caption import Caption, Token
+from .clauses import Clauses
+from .graph import Attribute
+from .nouns import Nouns, in_colour, is_colour, is_look
+from .words import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN
 
 _MODIFIERS = ("amod", "nummod")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.scene_graph.nouns import Nouns
+from ..caption import Caption, Token
+from .nouns import Nouns
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.attributes import WARMTH, attributes, is_part_of_name
-from negcap.augment.language.overlaps import is_person
-from negcap.augment.scene_graph.graph import Object
-from negcap.augment.scene_graph.words import (
+from ..caption import Caption, Token
+from ..language.attributes import WARMTH, attributes, is_part_of_name
+from ..language.overlaps import is_person
+from .graph import Object
+from .words import (
     AGES,
     COLOURS,
     COVERING,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption
-from negcap.augment.scene_graph.words import BETWEEN, PLACES
+from ..caption import Caption
+from .words import BETWEEN, PLACES
 
 _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.wordnet import WordNet
-from negcap.augment.scene_graph.clauses import Clauses
-from negcap.augment.scene_graph.graph import Relation
-from negcap.augment.scene_graph.nouns import Nouns
-from negcap.augment.scene_graph.phrases import Phrase, phrases
-from negcap.augment.scene_graph.words import CONTAINERS, INVERTED, SUBSTANCE_SYNSETS, SUBSTANCES
-from negcap.augment.slots.verbs import verbs
+from ..caption import Caption, Token
+from ..language.wordnet import WordNet
+from ..slots.verbs import verbs
+from .clauses import Clauses
+from .graph import Relation
+from .nouns import Nouns
+from .phrases import Phrase, phrases
+from .words import CONTAINERS, INVERTED, SUBSTANCE_SYNSETS, SUBSTANCES
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:

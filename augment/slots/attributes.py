@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.attributes import attributes, has_other_sense_of_persons, is_part_of_name
-from negcap.augment.language.overlaps import is_person
-from negcap.augment.language.wordnet import WordNet
-from negcap.augment.slots.contexts import after, before
-from negcap.augment.slots.nouns import NOUN_TAGS
+from ..cache import cached_on_caption
+from ..caption import Caption, Token
+from ..language.attributes import attributes, has_other_sense_of_persons, is_part_of_name
+from ..language.overlaps import is_person
+from ..language.wordnet import WordNet
+from .contexts import after, before
+from .nouns import NOUN_TAGS
 
 ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
 DEGREES = {"JJR", "JJS"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.semantic_classes import semantic_class, verb_class
+from ..caption import Caption, Token
+from ..language.semantic_classes import semantic_class, verb_class
 
 
 def before(caption: Caption, index: int) -> str:

@@ -13,14 +13,14 @@ from functools import cache
 from random import Random
 from typing import Literal, NamedTuple
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
-from negcap.augment.data import data_path
-from negcap.augment.edits import Candidate, Edit, cased
-from negcap.augment.language.determiners import NEGATIONS
-from negcap.augment.language.overlaps import is_person
-from negcap.augment.slots.nouns import NounSlot, noun_slots
-from negcap.augment.slots.prepositions import PrepositionUse, preposition_uses
+from ..cache import cached_on_caption
+from ..caption import Caption, Token
+from ..data import data_path
+from ..edits import Candidate, Edit, cased
+from ..language.determiners import NEGATIONS
+from ..language.overlaps import is_person
+from .nouns import NounSlot, noun_slots
+from .prepositions import PrepositionUse, preposition_uses
 
 Frame = Literal["with", "wear", "hold", "in", "and", "there", "near", "around", "person", "exists"]
 

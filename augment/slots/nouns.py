@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Chunk
-from negcap.augment.language.attributes import is_part_of_name
-from negcap.augment.language.determiners import PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
-from negcap.augment.slots.contexts import after, before, broader, governor
+from ..cache import cached_on_caption
+from ..caption import Caption, Chunk
+from ..language.attributes import is_part_of_name
+from ..language.determiners import PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
+from .contexts import after, before, broader, governor
 
 NOUN_TAGS = {"NN", "NNS"}
 COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}

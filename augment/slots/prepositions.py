@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.slots.contexts import before, broader
+from ..cache import cached_on_caption
+from ..caption import Caption, Token
+from ..language.prepositions import prepositions
+from .contexts import before, broader
 
 
 class PrepositionUse(NamedTuple):

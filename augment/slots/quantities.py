@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.determiners import ARTICLES, NUMBERS
-from negcap.augment.slots.contexts import after, before, broader, governor
-from negcap.augment.slots.nouns import NOUN_TAGS, is_cut_compound
+from ..cache import cached_on_caption
+from ..caption import Caption, Token
+from ..language.determiners import ARTICLES, NUMBERS
+from .contexts import after, before, broader, governor
+from .nouns import NOUN_TAGS, is_cut_compound
 
 
 class QuantitySlot(NamedTuple):

@@ -9,13 +9,13 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from negcap.augment.caption import Caption, Token
-from negcap.augment.data import data_path
-from negcap.augment.language.grammar import third_person
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.language.semantic_classes import LIVING, semantic_class
-from negcap.augment.language.wordnet import WordNet
-from negcap.augment.slots.contexts import after, before, broader
+from ..caption import Caption, Token
+from ..data import data_path
+from ..language.grammar import third_person
+from ..language.prepositions import prepositions
+from ..language.semantic_classes import LIVING, semantic_class
+from ..language.wordnet import WordNet
+from .contexts import after, before, broader
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}

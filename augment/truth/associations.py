@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from negcap.augment.elementary import log
-from negcap.augment.language.semantic_classes import CLASSES, PERSON, semantic_class
+from ..elementary import log
+from ..language.semantic_classes import CLASSES, PERSON, semantic_class
 
 SMOOTHING = 20.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from negcap.augment.elementary import exp
+from ..elementary import exp
 
 STEPS = 50
 PRECISION = 1.0

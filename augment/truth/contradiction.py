@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import Context
-from negcap.augment.edits import Candidate
-from negcap.augment.language import attributes
-from negcap.augment.language.coreference import may_corefer, related_or_same_person
-from negcap.augment.language.overlaps import is_person
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.language.wordnet import WordNet
-from negcap.augment.slots import verbs
-from negcap.augment.slots.denials import assertion, denies_the_caption
-from negcap.augment.slots.quantities import quantity_value
-from negcap.augment.truth.exchange import interchangeable
+from ..caption import Caption
+from ..context import Context
+from ..edits import Candidate
+from ..language import attributes
+from ..language.coreference import may_corefer, related_or_same_person
+from ..language.overlaps import is_person
+from ..language.prepositions import prepositions
+from ..language.wordnet import WordNet
+from ..slots import verbs
+from ..slots.denials import assertion, denies_the_caption
+from ..slots.quantities import quantity_value
+from .exchange import interchangeable
 
 if TYPE_CHECKING:
-    from negcap.augment.truth.estimates import ImageTruth
+    from .estimates import ImageTruth
 
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}

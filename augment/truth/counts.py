@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from negcap.augment.caption import Caption
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import mentioned_nouns, mentioned_verbs
-from negcap.augment.rng import record_rng
-from negcap.augment.truth import associations, transitions
-from negcap.augment.truth.entailment import Entailment
-from negcap.augment.truth.transitions import ASSERTIONS
+from ..caption import Caption
+from ..lexicon.lexicon import Lexicon
+from ..mentions import mentioned_nouns, mentioned_verbs
+from ..rng import record_rng
+from . import associations, transitions
+from .entailment import Entailment
+from .transitions import ASSERTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from negcap.augment.cache import cached
-from negcap.augment.language.overlaps import head
-from negcap.augment.language.wordnet import WordNet
+from ..cache import cached
+from ..language.overlaps import head
+from ..language.wordnet import WordNet
 
 NOUNS = 1 << 14  # number of nouns whose results are cached
 

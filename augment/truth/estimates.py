@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.augment.cache import cached, read_only
-from negcap.augment.caption import Caption
-from negcap.augment.edits import Candidate
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import mentioned_nouns
-from negcap.augment.slots.denials import assertion
-from negcap.augment.truth.associations import Associations, Pairs
-from negcap.augment.truth.calibration import sigmoid
-from negcap.augment.truth.transitions import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
+from ..cache import cached, read_only
+from ..caption import Caption
+from ..edits import Candidate
+from ..lexicon.lexicon import Lexicon
+from ..mentions import mentioned_nouns
+from ..slots.denials import assertion
+from .associations import Associations, Pairs
+from .calibration import sigmoid
+from .transitions import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption, Token
-from negcap.augment.language.prepositions import prepositions
-from negcap.augment.scene_graph import scene_graph
-from negcap.augment.slots.contexts import first_conjunct
+from ..cache import cached_on_caption
+from ..caption import Caption, Token
+from ..language.prepositions import prepositions
+from ..scene_graph import scene_graph
+from ..slots.contexts import first_conjunct
 
 # Symmetric prepositions and verbs: "a dog near a cat" means "a cat near a dog".
 SYMMETRIC = {

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import Context, parts
-from negcap.augment.edits import Candidate
-from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import Mentions
-from negcap.augment.operators import OPERATORS
-from negcap.augment.plausibility import read
-from negcap.augment.rng import record_rng
-from negcap.augment.truth import transitions
-from negcap.augment.truth.calibration import fit
-from negcap.augment.truth.contradiction import check
-from negcap.augment.truth.counts import FOLDS, KEYS, PAIRS, WORDS, EntailedEntries, add, count, encoded, fold, total
-from negcap.augment.truth.estimates import EXPECTED, KIND_OF_CHANGE, Truth
-from negcap.augment.truth.transitions import ASSERTIONS
-from negcap.schemas.truth import KINDS, TRUTH
+from ...schemas.truth import KINDS, TRUTH
+from ..caption import Caption, by_image, from_parses
+from ..context import Context, parts
+from ..edits import Candidate
+from ..lexicon.lexicon import Lexicon
+from ..mentions import Mentions
+from ..operators import OPERATORS
+from ..plausibility import read
+from ..rng import record_rng
+from . import transitions
+from .calibration import fit
+from .contradiction import check
+from .counts import FOLDS, KEYS, PAIRS, WORDS, EntailedEntries, add, count, encoded, fold, total
+from .estimates import EXPECTED, KIND_OF_CHANGE, Truth
+from .transitions import ASSERTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa

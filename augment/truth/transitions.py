@@ -14,12 +14,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from negcap.augment.cache import cached_on_caption
-from negcap.augment.caption import Caption
-from negcap.augment.language.coreference import may_corefer
-from negcap.augment.language.semantic_classes import semantic_class
-from negcap.augment.mentions import chunk_heads, mentioned_attributes, mentioned_quantities, mentioned_relations
-from negcap.augment.slots.quantities import quantity_value
+from ..cache import cached_on_caption
+from ..caption import Caption
+from ..language.coreference import may_corefer
+from ..language.semantic_classes import semantic_class
+from ..mentions import chunk_heads, mentioned_attributes, mentioned_quantities, mentioned_relations
+from ..slots.quantities import quantity_value
 
 SMOOTHING = 20.0
 

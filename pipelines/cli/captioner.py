@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import DECODINGS, PHASES
-from negcap.pipelines.cli.group import negcap, one_line_errors, with_workers
-from negcap.pipelines.cli.options import FOLDER, PLACE
+from . import options
+from .choices import DECODINGS, PHASES
+from .group import negcap, one_line_errors, with_workers
+from .options import FOLDER, PLACE
 
 beam_width = click.option("--width", type=int, help="Width of the beam; default: 3.")
 
@@ -62,12 +62,12 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
     \b
     Example: negcap captioner outputs/mine --output outputs/captioner
     """
-    from negcap.pipelines.models.captioner.config import CaptionerConfig
+    from ..models.captioner.config import CaptionerConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = CaptionerConfig(run=run, output=output, **given)
-        from negcap.pipelines.models.captioner.train import train as fit
+        from ..models.captioner.train import train as fit
 
         fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
 
@@ -94,12 +94,12 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     \b
     Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
     """
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.run import Execution, run_stage
-    from negcap.pipelines.stages.caption import CaptionConfig, stage_of, summary
+    from ..engine import provenance
+    from ..engine.run import Execution, run_stage
+    from ..stages.caption import CaptionConfig, stage_of, summary
 
     with with_workers(given) as (executor, progress):
-        from negcap.pipelines.models.captioner.model import weights_file
+        from ..models.captioner.model import weights_file
 
         given = options.only_set(given)
         config = CaptionConfig(weights=weights_file(model, phase or "gan").absolute(), **given)
@@ -124,10 +124,10 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
     \b
     Example: negcap enlarge outputs/mine --output outputs/enlarged
     """
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.stages.enlarge import EnlargeConfig
-    from negcap.pipelines.stages.enlarge import enlarge as make
+    from ..engine import provenance
+    from ..engine.progress import report
+    from ..stages.enlarge import EnlargeConfig
+    from ..stages.enlarge import enlarge as make
 
     with one_line_errors():
         config = EnlargeConfig(extra) if extra else EnlargeConfig()
@@ -164,7 +164,7 @@ def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """
     given = options.only_set(given)
     with one_line_errors():
-        from negcap.pipelines.models.captioner.evaluate import CaptionerEvaluateConfig
-        from negcap.pipelines.models.captioner.evaluate import evaluate as measure
+        from ..models.captioner.evaluate import CaptionerEvaluateConfig
+        from ..models.captioner.evaluate import evaluate as measure
 
         print(measure(model, run, CaptionerEvaluateConfig(**given), output))

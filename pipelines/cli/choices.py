@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.engine.bounds import word
+from ..engine.bounds import word
 
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),

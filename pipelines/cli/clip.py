@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import CONTRASTIVE, FAMILIES, OPERATORS
-from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER
+from . import options
+from .choices import CONTRASTIVE, FAMILIES, OPERATORS
+from .group import negcap, one_line_errors
+from .options import FOLDER
 
 
 @negcap.command()
@@ -62,10 +62,10 @@ def finetune(run: Path, images: Path, output: Path, overwrite: bool, quiet: bool
     """
     given = options.only_set(given)
     with one_line_errors():
-        from negcap.pipelines.models.clip.config import ClipConfig
+        from ..models.clip.config import ClipConfig
 
         config = ClipConfig(run, images, output, **given)
-        from negcap.pipelines.models.clip.train import train_clip
+        from ..models.clip.train import train_clip
 
         train_clip(
             config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from negcap.pipelines.engine.cluster import Executor
-    from negcap.pipelines.engine.progress import Silent
+    from ..engine.cluster import Executor
+    from ..engine.progress import Silent
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
 CONTINUES = "the same command continues from here"
@@ -222,7 +222,7 @@ def one_line_errors() -> Iterator[None]:
     These are OSError, ValueError, OverflowError, EngineError, RecursionError, and what is raised where memory or
     threads run out: ImportError, MemoryError and, where memory is limited (ulimit -v), RuntimeError and SystemError.
     """
-    from negcap.pipelines.engine.errors import EngineError
+    from ..engine.errors import EngineError
 
     try:
         yield
@@ -255,8 +255,8 @@ def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
 
     Errors as `one_line_errors`. given: the flags of the command; these four are removed from it.
     """
-    from negcap.pipelines.engine.cluster import executor
-    from negcap.pipelines.engine.progress import report
+    from ..engine.cluster import executor
+    from ..engine.progress import report
 
     with one_line_errors():
         workers = executor(given.pop("workers"), given.pop("scheduler"), dashboard=given.pop("dashboard"))

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import DTYPES
-from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER, PLACE
+from . import options
+from .choices import DTYPES
+from .group import negcap, one_line_errors
+from .options import FOLDER, PLACE
 
 
 @negcap.command()
@@ -59,10 +59,10 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     \b
     Example: negcap features outputs/mine --onnx resnet152.onnx --images photos --output outputs/mine
     """
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.report.summary import features_line
-    from negcap.pipelines.stages.features import FeaturesConfig, make_features
+    from ..engine import provenance
+    from ..engine.progress import report
+    from ..report.summary import features_line
+    from ..stages.features import FeaturesConfig, make_features
 
     with one_line_errors():
         config = FeaturesConfig(**options.only_set(given))
@@ -86,9 +86,9 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     \b
     Example: negcap scenes --output outputs/scenes --images 2000
     """
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.stages.scenes import ScenesConfig, make_scenes
+    from ..engine import provenance
+    from ..engine.progress import report
+    from ..stages.scenes import ScenesConfig, make_scenes
 
     with one_line_errors():
         config = ScenesConfig(**options.only_set(given))
@@ -115,9 +115,9 @@ def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: boo
     \b
     Example: negcap counterparts outputs/scenes --split test --winoground outputs/pairs
     """
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
+    from ..engine import provenance
+    from ..engine.progress import report
+    from ..stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
 
     with one_line_errors():
         config = CounterpartsConfig(**options.only_set(given))
@@ -145,7 +145,7 @@ def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
     \b
     Example: negcap judge outputs/scenes
     """
-    from negcap.pipelines.scenes.report import judge_run, print_report, to_json
+    from ..scenes.report import judge_run, print_report, to_json
 
     with one_line_errors():
         tallies = judge_run(run, table or "negatives")

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import KINDS, READINGS
-from negcap.pipelines.cli.group import negcap, one_line_errors, with_workers
-from negcap.pipelines.cli.options import FOLDER
-from negcap.pipelines.cli.tables import cloze, lexicon_choice, max_true, min_plausibility, scorer
+from . import options
+from .choices import KINDS, READINGS
+from .group import negcap, one_line_errors, with_workers
+from .options import FOLDER
+from .tables import cloze, lexicon_choice, max_true, min_plausibility, scorer
 
 reading = options.together(
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: foreign."),
@@ -77,11 +77,11 @@ def import_(source: str, run: Path, report: bool, **given: Any) -> None:
 
 
 def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progress: Any) -> dict[str, int]:
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.lock import locked
-    from negcap.pipelines.engine.tables import has_table
-    from negcap.pipelines.stages.build import judge_proposals
-    from negcap.pipelines.stages.imports import STAGE, ImportConfig, read_foreign
+    from ..engine import provenance
+    from ..engine.lock import locked
+    from ..engine.tables import has_table
+    from ..stages.build import judge_proposals
+    from ..stages.imports import STAGE, ImportConfig, read_foreign
 
     if has_table(Path(source), "captions"):
         raise ValueError(
@@ -114,7 +114,7 @@ def _kept(counts: dict[str, int]) -> str:
 
 
 def _print_scorecards(run: Path, as_json: bool) -> None:
-    from negcap.pipelines.quality.scorecard import scorecards, to_json, to_text
+    from ..quality.scorecard import scorecards, to_json, to_text
 
     with one_line_errors():
         cards = scorecards(run)
@@ -141,7 +141,7 @@ def judge_pairs(source: str, run: Path | None, as_json: bool, **given: Any) -> N
     """
     from tempfile import TemporaryDirectory
 
-    from negcap.pipelines.engine.tables import has_table
+    from ..engine.tables import has_table
 
     if (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
         _print_scorecards(Path(source), as_json)
@@ -156,10 +156,10 @@ def judge_pairs(source: str, run: Path | None, as_json: bool, **given: Any) -> N
 
 def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:
     """The language model of the flags, which are taken out of `given`, and what identifies it."""
-    from negcap.pipelines.endpoint.client import Endpoint
-    from negcap.pipelines.endpoint.collect import cache_path
-    from negcap.pipelines.endpoint.config import EndpointConfig
-    from negcap.pipelines.engine.tables import shards_of
+    from ..endpoint.client import Endpoint
+    from ..endpoint.collect import cache_path
+    from ..endpoint.config import EndpointConfig
+    from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     names = ("temperature", "max_tokens", "extra", "key_variable", "concurrency", "timeout", "attempts")
@@ -167,7 +167,7 @@ def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[st
     url, model, local = given.pop("url"), given.pop("model"), given.pop("local")
     cache = given.pop("cache") or cache_path(run)
     if local is not None:
-        from negcap.pipelines.models.chat import LocalModel
+        from ..models.chat import LocalModel
 
         config = EndpointConfig("http://localhost", local.name, seed=given.get("seed") or 0, **own)
         asker: Any = LocalModel(local, config, cache, purpose)
@@ -181,7 +181,7 @@ def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[st
 
 def _copied(folder: Path | None) -> bool:
     """Whether prompts were to be copied, which is then done."""
-    from negcap.pipelines.prompts import copy_prompts
+    from ..prompts import copy_prompts
 
     if folder is None:
         return False
@@ -226,11 +226,11 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
     """
     if _copied(copy_prompts):
         return
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.lock import locked
-    from negcap.pipelines.engine.tables import has_table
-    from negcap.pipelines.stages.build import configure, judge_proposals, make
-    from negcap.pipelines.stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
+    from ..engine import provenance
+    from ..engine.lock import locked
+    from ..engine.tables import has_table
+    from ..stages.build import configure, judge_proposals, make
+    from ..stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
 
     with with_workers(given) as (executor, progress), locked(run):
         overwrite = given.pop("overwrite")
@@ -239,7 +239,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
         config = ProposeConfig(**chosen, seed=given["seed"] or 0)
         common: dict[str, Any] = {"progress": progress, "overwrite": overwrite}
         if filler is not None:
-            from negcap.pipelines.models.filler import Filler
+            from ..models.filler import Filler
 
             if not has_table(run, "parses"):
                 make("parse", run, configure("parse", given), executor, progress, overwrite)
@@ -284,11 +284,11 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
     """
     if _copied(copy_prompts):
         return
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.engine.lock import locked
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.quality.annotation.readers import read_reports, to_json, to_text
-    from negcap.pipelines.stages.vet import VetConfig, vet
+    from ..engine import provenance
+    from ..engine.lock import locked
+    from ..engine.progress import report
+    from ..quality.annotation.readers import read_reports, to_json, to_text
+    from ..stages.vet import VetConfig, vet
 
     with one_line_errors(), locked(run):
         names = ("readings", "table", "operators", "splits", "sample", "images", "prompts")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import REASONS
-from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors
+from . import options
+from .choices import REASONS
+from .group import CHECK_FAILED, negcap, one_line_errors
 
 
 @negcap.command()
@@ -30,8 +30,8 @@ def info(ctx: click.Context, run: Path | None, table: str | None, as_json: bool)
     """
     if run is None and table is None:
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
-    from negcap.pipelines.report.columns import described, print_columns, schema_of
-    from negcap.pipelines.report.info import print_info, read_info
+    from ..report.columns import described, print_columns, schema_of
+    from ..report.info import print_info, read_info
 
     def print_json(value: object) -> None:
         print(json.dumps(value, indent=1, ensure_ascii=False))
@@ -78,8 +78,8 @@ def show(
     \b
     Example: negcap show outputs/mine --operator noun --split test --n 5
     """
-    from negcap.pipelines.report.rows import print_rows
-    from negcap.pipelines.tables.sample import sample, table_of
+    from ..report.rows import print_rows
+    from ..tables.sample import sample, table_of
 
     with one_line_errors():
         shown = "rejections" if reasons else table or table_of(operators or ())
@@ -105,7 +105,7 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     \b
     Example: negcap graph "A man in a tall hat rides a horse."
     """
-    from negcap.pipelines.report.graph import print_graph
+    from ..report.graph import print_graph
 
     with one_line_errors():
         print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)
@@ -123,7 +123,7 @@ def verify(run: Path, quiet: bool) -> int:
     \b
     Example: negcap verify outputs/mine
     """
-    from negcap.pipelines.engine.verify import verify
+    from ..engine.verify import verify
 
     with one_line_errors():
         verdict = verify(run)

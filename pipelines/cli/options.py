@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli.choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
+from .choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
@@ -89,7 +89,7 @@ class LocalPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path; raises UsageError for the URL of something that is not on a local disk."""
-        from negcap.pipelines.engine import places
+        from ..engine import places
 
         try:
             given = os.fsdecode(super().convert(value, param, ctx))

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import HYPERNYM_ROWS, SIMILARITIES
-from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER
+from . import options
+from .choices import HYPERNYM_ROWS, SIMILARITIES
+from .group import negcap, one_line_errors
+from .options import FOLDER
 
 output = click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the results.")
 seeds = click.option("--seeds", type=int, help="Trainings of each, with seeds 0, 1, …; default: 1.")
@@ -50,12 +50,12 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     \b
     Example: negcap hypernyms --output outputs/hypernyms --seeds 3
     """
-    from negcap.pipelines.models.order.config import HypernymConfig
+    from ..models.order.config import HypernymConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = HypernymConfig(**given)
-        from negcap.pipelines.models.order.hypernyms import predict_hypernyms
+        from ..models.order.hypernyms import predict_hypernyms
 
         print(predict_hypernyms(config, output, _say(quiet)))
 
@@ -90,12 +90,12 @@ def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool,
     \b
     Example: negcap entail snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl --output outputs/entailment
     """
-    from negcap.pipelines.models.order.config import EntailConfig
+    from ..models.order.config import EntailConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = EntailConfig(**given)
-        from negcap.pipelines.models.order.entailment import entail as fit
+        from ..models.order.entailment import entail as fit
 
         print(fit(train, validation, test, config, output, _say(quiet)))
 
@@ -119,11 +119,11 @@ def lengths(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     \b
     Example: negcap lengths outputs/order outputs/mine --split test
     """
-    from negcap.pipelines.models.order.config import LengthConfig
+    from ..models.order.config import LengthConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = LengthConfig(**given)
-        from negcap.pipelines.models.order.lengths import measure_lengths
+        from ..models.order.lengths import measure_lengths
 
         print(measure_lengths(model, run, config, output or model / "lengths"))

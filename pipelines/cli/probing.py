@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import TASKS, Choice
-from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER
+from . import options
+from .choices import TASKS, Choice
+from .group import negcap, one_line_errors
+from .options import FOLDER
 
 tested_split = click.option("--split", metavar="NAME", help="Split to look at; default: test.")
 
@@ -39,7 +39,7 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
     \b
     Example: negcap picture outputs/univse outputs/mine --images photos --query "a man on a bike"
     """
-    from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures
+    from ..models.trainer.pictures import PictureConfig, draw_pictures
 
     given = options.only_set(given)
     with one_line_errors():
@@ -71,8 +71,8 @@ def saliency(model: Path, run: Path, output: Path | None, photos: Path | None, *
     """
     given = options.only_set(given)
     with one_line_errors():
-        from negcap.pipelines.models.probe.report import saliency as measure
-        from negcap.pipelines.models.probe.saliency import SaliencyConfig
+        from ..models.probe.report import saliency as measure
+        from ..models.probe.saliency import SaliencyConfig
 
         print(measure(model, run, photos, output or model / "saliency", SaliencyConfig(**given)))
 
@@ -115,8 +115,8 @@ def probe(task: str, run: Path, output: Path, quiet: bool, **given: Any) -> None
     """
     given = options.only_set(given)
     with one_line_errors():
-        from negcap.pipelines.models.probe.report import ProbeConfig
-        from negcap.pipelines.models.probe.report import probe as run_task
+        from ..models.probe.report import ProbeConfig
+        from ..models.probe.report import probe as run_task
 
         say = lambda line: None if quiet else print(line, file=sys.stderr, flush=True)  # noqa: E731
         print(run_task(task, run, ProbeConfig(**given), output, say))

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import NAMES, OPERATORS, PICKS, PUBLISHED
-from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
-from negcap.pipelines.cli.options import FOLDER, PLACE
+from . import options
+from .choices import NAMES, OPERATORS, PICKS, PUBLISHED
+from .group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
+from .options import FOLDER, PLACE
 
 
 @negcap.command()
@@ -54,9 +54,9 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     \b
     Example: negcap refine outputs/mine --operator noun --split val
     """
-    from negcap.pipelines.engine import provenance
-    from negcap.pipelines.stages.refine import INPUTS, RefineConfig, yields
-    from negcap.pipelines.stages.refine import refine as refined
+    from ..engine import provenance
+    from ..stages.refine import INPUTS, RefineConfig, yields
+    from ..stages.refine import refine as refined
 
     with with_workers(given) as (executor, progress):
         config = RefineConfig(**options.only_set(given))
@@ -86,7 +86,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     \b
     Example: negcap blind outputs/mine --split test
     """
-    from negcap.pipelines.quality.bias import BlindConfig, measure_run, to_json, to_text
+    from ..quality.bias import BlindConfig, measure_run, to_json, to_text
 
     with one_line_errors():
         reports = measure_run(run, BlindConfig(together=True, **options.only_set(given)))
@@ -115,9 +115,9 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     \b
     Example: negcap audit outputs/mine --split test
     """
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.quality.audit import AuditConfig
-    from negcap.pipelines.quality.audit import audit as write
+    from ..engine.progress import report
+    from ..quality.audit import AuditConfig
+    from ..quality.audit import audit as write
 
     with one_line_errors():
         config = AuditConfig(**options.only_set(given))
@@ -146,7 +146,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     \b
     Example: negcap sheet outputs/mine --output sheet.csv --split test --n 100
     """
-    from negcap.pipelines.quality.annotation.sheet import SheetConfig, summary, write_sheet
+    from ..quality.annotation.sheet import SheetConfig, summary, write_sheet
 
     with one_line_errors():
         config = SheetConfig(**options.only_set(given))
@@ -177,10 +177,10 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
-    from negcap.pipelines.quality.annotation.agree import agree as judged
-    from negcap.pipelines.quality.annotation.agree import to_json, to_text
-    from negcap.pipelines.quality.annotation.beside import beside
-    from negcap.pipelines.quality.annotation.beside import to_text as beside_text
+    from ..quality.annotation.agree import agree as judged
+    from ..quality.annotation.agree import to_json, to_text
+    from ..quality.annotation.beside import beside
+    from ..quality.annotation.beside import to_text as beside_text
 
     with one_line_errors():
         report = judged(sheets, key)
@@ -240,10 +240,10 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     \b
     Example: negcap publish outputs/mine --format sugarcrepe --output published --license CC-BY-4.0 --split test
     """
-    from negcap.pipelines.publish.config import PublishConfig
-    from negcap.pipelines.publish.formats import format_named
-    from negcap.pipelines.publish.publish import RefusedError, print_refusal
-    from negcap.pipelines.publish.publish import publish as write
+    from ..publish.config import PublishConfig
+    from ..publish.formats import format_named
+    from ..publish.publish import RefusedError, print_refusal
+    from ..publish.publish import publish as write
 
     given = options.only_set(given)
     with one_line_errors():

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import DEVICES, PRECISIONS
-from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER, PLACE
+from . import options
+from .choices import DEVICES, PRECISIONS
+from .group import negcap, one_line_errors
+from .options import FOLDER, PLACE
 
 
 @negcap.command()
@@ -63,13 +63,13 @@ def score(
     \b
     Example: negcap score outputs/mine --model hf:clip-vit-base-patch32 --images photos --split test
     """
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.score.config import ScoreConfig
+    from ..engine.progress import report
+    from ..score.config import ScoreConfig
 
     with one_line_errors():
         config = ScoreConfig(**options.only_set(given))
-        from negcap.pipelines.score import score as scoring
-        from negcap.pipelines.score.report import to_json, to_text
+        from ..score import score as scoring
+        from ..score.report import to_json, to_text
 
         if lists is not None:
             for file in scoring.write_lists(source, lists, config):
@@ -79,7 +79,7 @@ def score(
             raise ValueError("give a model: --model KIND:PATH")
         found = scoring.score(source, models, config, report(quiet))
         if page is not None:
-            from negcap.pipelines.score.page import write_page
+            from ..score.page import write_page
 
             write_page(page, found)
         print(to_json(found) if as_json else to_text(found))

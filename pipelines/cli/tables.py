@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import OPERATORS, PRESETS, READ
-from negcap.pipelines.cli.group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
-from negcap.pipelines.cli.options import FOLDER
+from . import options
+from .choices import OPERATORS, PRESETS, READ
+from .group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
+from .options import FOLDER
 
 READ_FROM, COME_IN = "What is read", "Which words may come in"
 SAMPLES, MADE = "How many captions are studied", "What is made and rejected"
@@ -195,9 +195,9 @@ def build(captions: str | None, run: Path, overwrite: bool, **given: Any) -> int
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
-    from negcap.pipelines.report.statistics import write_page
-    from negcap.pipelines.report.summary import print_summary
-    from negcap.pipelines.stages import build as verbs
+    from ..report.statistics import write_page
+    from ..report.summary import print_summary
+    from ..stages import build as verbs
 
     with with_workers(given) as (executor, progress):
         warn(verbs.build(captions, run, given, executor, progress, overwrite))
@@ -222,8 +222,8 @@ def ingest(captions: str, run: Path, overwrite: bool, **given: Any) -> None:
     \b
     Example: negcap ingest captions.csv --output outputs/mine --image-column photo --caption-column sentence
     """
-    from negcap.pipelines.report.summary import corpus_lines
-    from negcap.pipelines.stages import build as verbs
+    from ..report.summary import corpus_lines
+    from ..stages import build as verbs
 
     with with_workers(given) as (executor, progress):
         config = verbs.configure("ingest", given)
@@ -260,7 +260,7 @@ def lexicon(run: Path, **given: Any) -> None:
     \b
     Example: negcap lexicon outputs/mine --min-count 10 --overwrite
     """
-    from negcap.pipelines.report.summary import corpus_lines
+    from ..report.summary import corpus_lines
 
     _make("lexicon", run, given)
     print("\n".join(corpus_lines(run)[-1:]))
@@ -282,7 +282,7 @@ def components(run: Path, **given: Any) -> None:
     \b
     Example: negcap components outputs/mine --simple
     """
-    from negcap.pipelines.report.summary import component_lines
+    from ..report.summary import component_lines
 
     _make("components", run, given)
     print("\n".join(component_lines(run)))
@@ -345,7 +345,7 @@ def negatives(run: Path, **given: Any) -> int:
     \b
     Example: negcap negatives outputs/mine --preset all --seed 1 --overwrite
     """
-    from negcap.pipelines.report.summary import print_summary
+    from ..report.summary import print_summary
 
     timings = _make("negatives", run, given)
     with one_line_errors():
@@ -355,7 +355,7 @@ def negatives(run: Path, **given: Any) -> int:
 
 def _status(run: Path, given: dict[str, Any]) -> int:
     """The exit status of a command that made a run's negatives: with --strict CHECK_FAILED if an operator failed."""
-    from negcap.pipelines.report.summary import operator_errors
+    from ..report.summary import operator_errors
 
     failed = operator_errors(run)
     if failed:
@@ -365,8 +365,8 @@ def _status(run: Path, given: dict[str, Any]) -> int:
 
 def _make(verb: str, run: Path, given: dict[str, Any]) -> Any:
     """Run the step of a command on a run with these flags; returns its timings."""
-    from negcap.pipelines.report.statistics import write_page
-    from negcap.pipelines.stages import build as verbs
+    from ..report.statistics import write_page
+    from ..stages import build as verbs
 
     with with_workers(given) as (executor, progress):
         overwrite = given.pop("overwrite")

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import FAMILIES, MODELS
-from negcap.pipelines.cli.group import negcap, one_line_errors
-from negcap.pipelines.cli.options import FOLDER
-from negcap.pipelines.cli.training_flags import attacks, composing, training
+from . import options
+from .choices import FAMILIES, MODELS
+from .group import negcap, one_line_errors
+from .options import FOLDER
+from .training_flags import attacks, composing, training
 
 SHARED = ("device", "threads")
 EVALUATED = ("split", "captions_per_image", "complete", "per_family", "per_attack", *SHARED)
@@ -41,12 +41,12 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     \b
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun
     """
-    from negcap.pipelines.models.recipes import configure
+    from ..models.recipes import configure
 
     given = options.only_set(given)
     with one_line_errors():
         config = configure(run, output, **given)
-        from negcap.pipelines.models.trainer.train import train as fit
+        from ..models.trainer.train import train as fit
 
         fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
 
@@ -83,12 +83,12 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     \b
     Example: negcap evaluate outputs/vse-c outputs/mine --split test
     """
-    from negcap.pipelines.models.evaluation.config import EvaluateConfig
+    from ..models.evaluation.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
         config = EvaluateConfig(**given)
-        from negcap.pipelines.models.trainer.evaluate import evaluate as measure
+        from ..models.trainer.evaluate import evaluate as measure
 
         print(measure(model, run, config, output))
 
@@ -121,11 +121,11 @@ def compare(run: Path, output: Path, overwrite: bool, quiet: bool, readme: Path 
     \b
     Example: negcap compare outputs/mine --output outputs/models --variant vse++ --variant vse-c+noun --seeds 3
     """
-    from negcap.pipelines.models.evaluation.config import EvaluateConfig
+    from ..models.evaluation.config import EvaluateConfig
 
     given = options.only_set(given)
     with one_line_errors():
-        from negcap.pipelines.models.trainer import compare as comparison
+        from ..models.trainer import compare as comparison
 
         chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
         evaluation = EvaluateConfig(**{name: given[name] for name in EVALUATED if name in given})
@@ -162,8 +162,8 @@ def similarity(model: Path, pairs: Path, output: Path | None, **given: Any) -> N
     \b
     Example: negcap similarity outputs/vse-c sts-dev.tsv
     """
-    from negcap.pipelines.models.trainer.sentence_similarity import SimilarityConfig
-    from negcap.pipelines.models.trainer.sentence_similarity import similarity as measure
+    from ..models.trainer.sentence_similarity import SimilarityConfig
+    from ..models.trainer.sentence_similarity import similarity as measure
 
     given = options.only_set(given)
     with one_line_errors():

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from negcap.pipelines.cli import options
-from negcap.pipelines.cli.choices import (
+from . import options
+from .choices import (
     COMPONENTS,
     COMPOSITIONS,
     DIVERSITIES,
@@ -21,7 +21,7 @@ from negcap.pipelines.cli.choices import (
     SIMILARITIES,
     TEXT_ENCODERS,
 )
-from negcap.pipelines.cli.options import FOLDER
+from .options import FOLDER
 
 
 def _vector_files(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> Path | None:

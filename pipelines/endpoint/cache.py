@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from negcap.pipelines.endpoint.config import EndpointConfig
+from .config import EndpointConfig
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, response BLOB NOT NULL) WITHOUT ROWID;

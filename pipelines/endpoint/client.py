@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from negcap.pipelines.endpoint.cache import AnswerCache, Budget, Spent
-from negcap.pipelines.endpoint.config import EndpointConfig
-from negcap.pipelines.endpoint.messages import Answer, Request, parse_answer, request_key
-from negcap.pipelines.engine.errors import EngineError
+from ..engine.errors import EngineError
+from .cache import AnswerCache, Budget, Spent
+from .config import EndpointConfig
+from .messages import Answer, Request, parse_answer, request_key
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager

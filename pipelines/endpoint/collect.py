@@ -9,11 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from negcap.pipelines.endpoint.cache import Spent
-from negcap.pipelines.endpoint.messages import Answer, Request
-from negcap.pipelines.engine.places import local_path
-from negcap.pipelines.engine.progress import in_progress
-from negcap.pipelines.engine.stage import Progress
+from ..engine.places import local_path
+from ..engine.progress import in_progress
+from ..engine.stage import Progress
+from .cache import Spent
+from .messages import Answer, Request
 
 CACHE = "_answers"  # folder of a run
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from negcap.pipelines.engine.bounds import above_zero, at_least
+from ..engine.bounds import above_zero, at_least
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from negcap.pipelines.endpoint.config import EndpointConfig
+from .config import EndpointConfig
 
 Status = Literal["answered", "refused", "budget"]
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none

@@ -13,11 +13,11 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from negcap.pipelines.engine.distributed import Distributed
-from negcap.pipelines.engine.errors import TaskError
-from negcap.pipelines.engine.reports import OnReport, reporting_to
-from negcap.pipelines.engine.schedulers import SYNCHRONOUS, named
-from negcap.pipelines.engine.tree import Combine, collapse, push
+from .distributed import Distributed
+from .errors import TaskError
+from .reports import OnReport, reporting_to
+from .schedulers import SYNCHRONOUS, named
+from .tree import Combine, collapse, push
 
 
 class Executor(Protocol):

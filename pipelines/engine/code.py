@@ -13,12 +13,12 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.identity import hash_value
-from negcap.pipelines.engine.manifest import hash_path
+from .identity import hash_value
+from .manifest import hash_path
 
 PACKAGE = "negcap"
 ENGINE = "negcap.pipelines.engine"
@@ -44,7 +44,7 @@ def code_of(*functions: Callable[..., Any] | str) -> Code:
     """The sources on which the results of these functions depend (see `sources`), and the hash of their content.
 
     functions: functions, or names of modules. Raises FileNotFoundError for a module that does not exist, ValueError for
-    one with relative imports or with a data file whose name is computed.
+    one with a data file whose name is computed.
     """
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     names = sources(tuple(modules))
@@ -56,7 +56,7 @@ def sources(modules: tuple[str, ...]) -> tuple[str, ...]:
     """The sorted names of the sources of `modules`: dotted names of modules, and data files as `package/file`.
 
     Imports are followed into negcap and into the top-level packages of `modules`. Raises FileNotFoundError for a
-    module that does not exist, ValueError for one with relative imports or with a data file whose name is computed.
+    module that does not exist, ValueError for one with a data file whose name is computed.
     """
     packages = {PACKAGE, *(module.partition(".")[0] for module in modules)}
     found: set[str] = set()
@@ -122,11 +122,11 @@ def _used(module: str) -> tuple[str, ...]:
         if isinstance(statement, ast.Import):
             found += (alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
-            if statement.level or statement.module is None:
-                raise ValueError(f"{path}:{statement.lineno}: imports must be absolute")
-            inside = [f"{statement.module}.{alias.name}" for alias in statement.names]
-            own = statement.module.partition(".")[0] in (PACKAGE, module.partition(".")[0])
-            found += (name if own and _module_file(name) else statement.module for name in inside)
+            package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+            used = resolve_name("." * statement.level + (statement.module or ""), package)
+            own = used.partition(".")[0] in (PACKAGE, module.partition(".")[0])
+            inside = [f"{used}.{alias.name}" for alias in statement.names]
+            found += (name if own and _module_file(name) else used for name in inside)
     if DATA_PATH in text and module != DATA:
         found += (f"{DATA}/{name}" for name in _data(tree, path))
     return tuple(dict.fromkeys(found))

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.errors import ClusterError, TaskError
-from negcap.pipelines.engine.reports import OnReport, listening, reporting
-from negcap.pipelines.engine.schedulers import Scheduler
-from negcap.pipelines.engine.tree import Combine, collapse, push
-from negcap.pipelines.engine.workers import start
+from .errors import ClusterError, TaskError
+from .reports import OnReport, listening, reporting
+from .schedulers import Scheduler
+from .tree import Combine, collapse, push
+from .workers import start
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -19,8 +19,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
 
-from negcap.pipelines.engine.owner import LOCK, lost_to, read_owner
-from negcap.pipelines.engine.remote_path import RemotePath
+from .owner import LOCK, lost_to, read_owner
+from .remote_path import RemotePath
 
 # run -> the content of its lock, for the thread that may write there (workers have threads for several owners at once)
 _held: ContextVar[Mapping[Path, bytes | None]] = ContextVar("held", default=MappingProxyType({}))

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.storage import names, remove, write_atomically
+from .storage import names, remove, write_atomically
 
 if TYPE_CHECKING:
     import pyarrow as pa

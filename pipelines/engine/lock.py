@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from negcap.pipelines.engine.fence import check, holding, holds
-from negcap.pipelines.engine.object_lock import object_lock
-from negcap.pipelines.engine.owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
-from negcap.pipelines.engine.remote_path import RemotePath
+from .fence import check, holding, holds
+from .object_lock import object_lock
+from .owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
+from .remote_path import RemotePath
 
 HEARTBEAT_SECONDS = 10
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)

@@ -14,11 +14,11 @@ from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from negcap.pipelines.engine.errors import OtherConfigError
-from negcap.pipelines.engine.identity import Identity, difference, hash_value
-from negcap.pipelines.engine.listing import INLINE, Entries, Listing, remove_listings, write_listing
-from negcap.pipelines.engine.remote_path import RemotePath
-from negcap.pipelines.engine.shards import (
+from .errors import OtherConfigError
+from .identity import Identity, difference, hash_value
+from .listing import INLINE, Entries, Listing, remove_listings, write_listing
+from .remote_path import RemotePath
+from .shards import (
     OLD_LAYOUT,
     RECEIPTS,
     Receipt,
@@ -30,7 +30,7 @@ from negcap.pipelines.engine.shards import (
     remove_shards,
     shard_path,
 )
-from negcap.pipelines.engine.storage import files_below, names, remove, sha256_file, write_json
+from .storage import files_below, names, remove, sha256_file, write_json
 
 if TYPE_CHECKING:
     pass

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
-from negcap.pipelines.engine.work import collector_paused
+from .stage import ReduceStage, Stage, StageResult
+from .work import collector_paused
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
-from negcap.pipelines.engine.owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
-from negcap.pipelines.engine.remote_path import RemotePath
+from .owner import LOCK, lives, locked_by, myself, read_owner, say_taken_over, written
+from .remote_path import RemotePath
 
 SETTLE_SECONDS = 1
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from negcap.pipelines.engine.errors import LockedError
+from .errors import LockedError
 
 LOCK = ".lock"  # the file's name
 STALE_SECONDS = 60

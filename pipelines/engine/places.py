@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
-from negcap.pipelines.engine.remote_path import RemotePath
+from .remote_path import RemotePath
 
 STORES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"),

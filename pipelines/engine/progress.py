@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from negcap.pipelines.engine.stage import Progress
+from .stage import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

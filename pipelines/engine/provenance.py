@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.manifest import hash_table, read_manifest
+from .manifest import hash_table, read_manifest
 
 
 def package() -> dict[str, str]:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.stage import Progress
+from .stage import Progress
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.code import Code, code_of
-from negcap.pipelines.engine.errors import DamagedShardError, StageError, TaskError
-from negcap.pipelines.engine.fence import lock_of
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import describe, finish, manifest_of, prepare
-from negcap.pipelines.engine.progress import in_progress
-from negcap.pipelines.engine.reports import ShardProgress
-from negcap.pipelines.engine.shards import (
+from .cluster import Executor
+from .code import Code, code_of
+from .errors import DamagedShardError, StageError, TaskError
+from .fence import lock_of
+from .identity import Identity, hash_schema
+from .lock import locked
+from .manifest import describe, finish, manifest_of, prepare
+from .progress import in_progress
+from .reports import ShardProgress
+from .shards import (
     OLD_LAYOUT,
     RECEIPTS,
     Origin,
@@ -30,10 +30,10 @@ from negcap.pipelines.engine.shards import (
     remove_temporary,
     shard_path,
 )
-from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
-from negcap.pipelines.engine.statistics import Measured, measured, with_counts, write_statistics
-from negcap.pipelines.engine.tables import WholeTable, hash_finished, no_table, shards_of
-from negcap.pipelines.engine.work import (
+from .stage import Progress, ReduceStage, Stage
+from .statistics import Measured, measured, with_counts, write_statistics
+from .tables import WholeTable, hash_finished, no_table, shards_of
+from .work import (
     Job,
     collector_paused,
     combine_partials,

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.errors import ClusterError
+from .errors import ClusterError
 
 SYNCHRONOUS = "synchronous"
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")

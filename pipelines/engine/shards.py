@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.storage import (
+from .storage import (
     names,
     read_files,
     remove,
@@ -86,7 +86,7 @@ def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from negcap.schemas.fields import check
+    from ...schemas.fields import check
 
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **origin.provenance})

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import finish, finished, prepare, refuse_other, summed_counts
-from negcap.pipelines.engine.progress import in_progress
-from negcap.pipelines.engine.run import reusable
-from negcap.pipelines.engine.shards import Origin, Receipt, remove_temporary
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.work import write_tables
+from .code import code_of
+from .identity import Identity, hash_schema
+from .lock import locked
+from .manifest import finish, finished, prepare, refuse_other, summed_counts
+from .progress import in_progress
+from .run import reusable
+from .shards import Origin, Receipt, remove_temporary
+from .stage import Progress, StageResult
+from .work import write_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.storage import names, write_atomically
+from .storage import names, write_atomically
 
 FOLDER = "_statistics"
 KILOBYTE = 1 if sys.platform == "darwin" else 1024  # in which the system counts the memory of a process

@@ -21,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from negcap.pipelines.engine import fence
-from negcap.pipelines.engine.remote_path import RemotePath
+from . import fence
+from .remote_path import RemotePath
 
 TEMPORARY = ".tmp"
 TRIES = 5  # to replace an object that others write, too

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.errors import DamagedShardError
-from negcap.pipelines.engine.identity import hash_value
-from negcap.pipelines.engine.manifest import Manifest, manifest_of, receipts
-from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipts, shard_path
-from negcap.pipelines.engine.storage import names
+from .errors import DamagedShardError
+from .identity import hash_value
+from .manifest import Manifest, manifest_of, receipts
+from .shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipts, shard_path
+from .storage import names
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.manifest import MANIFEST, Manifest, hash_table, read_manifest, receipts
-from negcap.pipelines.engine.shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
-from negcap.pipelines.engine.storage import names
+from .identity import Identity, hash_schema
+from .manifest import MANIFEST, Manifest, hash_table, read_manifest, receipts
+from .shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
+from .storage import names
 
 SOURCES = ("ingest", "features", "scenes", "enlarge", "import")  # stages whose inputs are files outside the run
 

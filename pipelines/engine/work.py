@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.code import Code
-from negcap.pipelines.engine.fence import holding
-from negcap.pipelines.engine.reports import report_done
-from negcap.pipelines.engine.shards import Origin, Receipt, shard_path, write_shard
-from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
-from negcap.pipelines.engine.tables import WholeTable, read_shard
+from .code import Code
+from .fence import holding
+from .reports import report_done
+from .shards import Origin, Receipt, shard_path, write_shard
+from .stage import ReduceStage, Stage, StageResult
+from .tables import WholeTable, read_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.errors import ClusterError
-from negcap.pipelines.engine.schedulers import Scheduler, made_by
+from .errors import ClusterError
+from .schedulers import Scheduler, made_by
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster

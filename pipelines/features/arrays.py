@@ -14,10 +14,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.storage import sha256_file
-from negcap.pipelines.features.source import Part, finite_part, source_images
-from negcap.pipelines.readers.files import lines
-from negcap.pipelines.readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
+from ..engine.storage import sha256_file
+from ..readers.files import lines
+from ..readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
+from .source import Part, finite_part, source_images
 
 if TYPE_CHECKING:
     import numpy as np

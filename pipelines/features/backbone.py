@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.storage import sha256_file
+from ..engine.storage import sha256_file
 
 if TYPE_CHECKING:
     import numpy as np

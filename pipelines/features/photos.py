@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.storage import sha256_file
-from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.features.backbone import Backbone
-from negcap.pipelines.features.preprocess import Crops, UnreadableError, crops
-from negcap.pipelines.features.source import Part, SourceImage, finite_part, source_images
-from negcap.pipelines.tables.images import Images
+from ..engine.storage import sha256_file
+from ..engine.tables import has_table, read_table
+from ..tables.images import Images
+from .backbone import Backbone
+from .preprocess import Crops, UnreadableError, crops
+from .source import Part, SourceImage, finite_part, source_images
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from negcap.pipelines.readers.record import Record, Rejected, clean, excerpt, image_id
-from negcap.schemas.features import features as schema_of
-from negcap.schemas.features import tensors
+from ...schemas.features import features as schema_of
+from ...schemas.features import tensors
+from ..readers.record import Record, Rejected, clean, excerpt, image_id
 
 if TYPE_CHECKING:
     import numpy as np

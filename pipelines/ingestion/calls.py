@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import negcap.pipelines.readers as readers
-from negcap.pipelines.engine.code import Code
-from negcap.pipelines.engine.reports import report_done
-from negcap.pipelines.engine.shards import Origin, Receipt, current_receipts
-from negcap.pipelines.engine.stage import StageResult
-from negcap.pipelines.engine.work import write_tables
-from negcap.pipelines.ingestion.config import IngestConfig
-from negcap.pipelines.ingestion.duplicates import duplicates_schema, find, keys_of, keys_schema, reasons
-from negcap.pipelines.ingestion.packing import (
+
+from ...schemas.captions import REJECTED_RECORDS
+from ..engine.code import Code
+from ..engine.reports import report_done
+from ..engine.shards import Origin, Receipt, current_receipts
+from ..engine.stage import StageResult
+from ..engine.work import write_tables
+from ..readers.record import Rejected
+from .config import IngestConfig
+from .duplicates import duplicates_schema, find, keys_of, keys_schema, reasons
+from .packing import (
     captions,
     image_sizes,
     images_in_two_splits,
@@ -33,12 +36,10 @@ from negcap.pipelines.ingestion.packing import (
     shard_sizes,
     source_columns,
 )
-from negcap.pipelines.ingestion.rows import PART_BITS, Reader, rejected_schema, rows_schema
-from negcap.pipelines.ingestion.siblings import group, kept_schema
-from negcap.pipelines.ingestion.spill import KEYS, BlockWriter, once, read_blocks, read_range, sort_block, write_blocks
-from negcap.pipelines.ingestion.web_text import checks, refusing
-from negcap.pipelines.readers.record import Rejected
-from negcap.schemas.captions import REJECTED_RECORDS
+from .rows import PART_BITS, Reader, rejected_schema, rows_schema
+from .siblings import group, kept_schema
+from .spill import KEYS, BlockWriter, once, read_blocks, read_range, sort_block, write_blocks
+from .web_text import checks, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from negcap.pipelines import readers
-from negcap.pipelines.engine.bounds import above_zero, at_least
-from negcap.pipelines.readers.record import ReadOptions
+from .. import readers
+from ..engine.bounds import above_zero, at_least
+from ..readers.record import ReadOptions
 
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.ingestion.config import IngestConfig
-from negcap.pipelines.ingestion.rows import KEPT
-from negcap.schemas.captions import CAPTIONS
+from ...schemas.captions import CAPTIONS
+from .config import IngestConfig
+from .rows import KEPT
 
 if TYPE_CHECKING:
     import numpy as np

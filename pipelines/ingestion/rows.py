@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.ingestion.spill import BLOCK_ROWS, hash_keys, sort_block
-from negcap.pipelines.readers.record import Record, Rejected, image_id
-from negcap.schemas.captions import REJECTED_RECORDS
+from ...schemas.captions import REJECTED_RECORDS
+from ..readers.record import Record, Rejected, image_id
+from .spill import BLOCK_ROWS, hash_keys, sort_block
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,16 +7,16 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.errors import StageError, TaskError
-from negcap.pipelines.engine.run import cause
-from negcap.pipelines.engine.shards import Receipt
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.ingestion.calls import Work, find_range, group_range, pack_range, plan_range, read_part
-from negcap.pipelines.ingestion.duplicates import BANDS
-from negcap.pipelines.ingestion.packing import captions_per_shard
-from negcap.pipelines.ingestion.rows import PART_BITS
-from negcap.pipelines.readers.record import Rejected
+from ..engine.cluster import Executor
+from ..engine.errors import StageError, TaskError
+from ..engine.run import cause
+from ..engine.shards import Receipt
+from ..engine.stage import Progress
+from ..readers.record import Rejected
+from .calls import Work, find_range, group_range, pack_range, plan_range, read_part
+from .duplicates import BANDS
+from .packing import captions_per_shard
+from .rows import PART_BITS
 
 STAGE = "ingest"
 KEY_RANGE_ROWS = 1 << 22  # keys of captions that are compared in one call

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from negcap.pipelines.ingestion.duplicates import REASONS
-from negcap.pipelines.ingestion.rows import rejections
-from negcap.pipelines.readers.record import MAX_CAPTIONS, excerpt
+from ..readers.record import MAX_CAPTIONS, excerpt
+from .duplicates import REASONS
+from .rows import rejections
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.readers.record import Record, Rejected, reject
+from ..readers.record import Record, Rejected, reject
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

@@ -11,9 +11,9 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.sampling import pack_sentences
-from negcap.pipelines.models.similarities import unit
+from .device import to_device
+from .sampling import pack_sentences
+from .similarities import unit
 
 MAX_WORDS = 100  # of a sentence that are read, besides <start>
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from negcap.pipelines.engine.storage import scratch_folder, write_atomically
+from ..engine.storage import scratch_folder, write_atomically
 
 FOLDER = "encoded"
 

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.tables.columns import UNSPLIT, check_splits, stored_splits
-from negcap.schemas.captions import LANGUAGE
+from ...augment.rng import record_rng
+from ...schemas.captions import LANGUAGE
+from ..engine.tables import read_table
+from ..tables.columns import UNSPLIT, check_splits, stored_splits
 
 
 class Captions(NamedTuple):

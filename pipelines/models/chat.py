@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.endpoint.cache import AnswerCache, Spent
-from negcap.pipelines.endpoint.config import EndpointConfig
-from negcap.pipelines.endpoint.messages import Answer, Request, parse_answer, request_key
-from negcap.pipelines.engine.manifest import hash_path
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.scorer import CAUSAL, read_parts
+from ..endpoint.cache import AnswerCache, Spent
+from ..endpoint.config import EndpointConfig
+from ..endpoint.messages import Answer, Request, parse_answer, request_key
+from ..engine.manifest import hash_path
+from .device import choose_device
+from .scorer import CAUSAL, read_parts
 
 MAX_NEW_TOKENS = 256
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from negcap.pipelines.engine.manifest import describe, hash_table
-from negcap.pipelines.engine.storage import write_atomically, write_json
-from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..engine.manifest import describe, hash_table
+from ..engine.storage import write_atomically, write_json
+from ..engine.tables import has_table
+from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"

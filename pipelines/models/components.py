@@ -10,10 +10,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.models.captions import Captions
-from negcap.pipelines.models.texts import ComponentLists, SceneGraphs
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
+from ..engine.tables import read_table
+from .captions import Captions
+from .texts import ComponentLists, SceneGraphs
+from .vocabulary import UNKNOWN_ID, WordVocabulary
 
 TABLES = ("components", "component_vocabulary", "component_exclusions")
 KINDS = ("noun", "attribute", "relation")

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from negcap.augment.operators import PRESETS
-from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
-from negcap.schemas.features import TABLE
+from ...augment.operators import PRESETS
+from ...schemas.features import TABLE
+from ..engine.bounds import above_zero, at_least, below_one, one_of
 
 CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
 MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", *CONTRASTIVE)

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.tables import has_table, shards_of
-from negcap.pipelines.models.cache import cached_arrays
-from negcap.pipelines.models.captions import Captions
-from negcap.pipelines.models.vocabulary import EncodedTexts, WordVocabulary
-from negcap.pipelines.tables.columns import read_columns
-from negcap.schemas.captions import LANGUAGE
+from ...schemas.captions import LANGUAGE
+from ..engine.manifest import hash_table
+from ..engine.tables import has_table, shards_of
+from ..tables.columns import read_columns
+from .cache import cached_arrays
+from .captions import Captions
+from .vocabulary import EncodedTexts, WordVocabulary
 
 LAYOUT = 4  # version of the arrays in the cache
 SINGULAR = ("a", "an", "one")  # quantities of one

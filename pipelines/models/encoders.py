@@ -10,12 +10,12 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from negcap.pipelines.models.attention import Finish, SentenceEncoder, TextShape
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
-from negcap.pipelines.models.sampling import pack_sentences
-from negcap.pipelines.models.similarities import SIMILARITIES, unit
+from .attention import Finish, SentenceEncoder, TextShape
+from .config import TrainConfig
+from .device import to_device
+from .prefix_gru import pooled_states, prefix_tree
+from .sampling import pack_sentences
+from .similarities import SIMILARITIES, unit
 
 
 def signed_root(features: Tensor) -> Tensor:

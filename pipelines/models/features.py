@@ -16,11 +16,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.tables import has_table, no_table, shards_of
-from negcap.pipelines.models.cache import cache_file, cached_arrays
-from negcap.pipelines.models.device import to_device
-from negcap.schemas.features import TABLE
+from ...schemas.features import TABLE
+from ..engine.manifest import hash_table
+from ..engine.tables import has_table, no_table, shards_of
+from .cache import cache_file, cached_arrays
+from .device import to_device
 
 LAYOUT = 1  # version of the array in the cache
 RESIDENT = 0.5  # the share of a GPU's free memory that features may take up

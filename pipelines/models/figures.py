@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.storage import write_atomically
+from ..engine.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from negcap.augment.caption import Caption, from_parses
-from negcap.augment.edits import Edit, apply, cased
-from negcap.augment.language.articles import article
-from negcap.augment.recovery.recover import word_slots
-from negcap.pipelines.engine.manifest import hash_path
-from negcap.pipelines.models.scorer import MASKED, check_scorer, load_scorer
+from ...augment.caption import Caption, from_parses
+from ...augment.edits import Edit, apply, cased
+from ...augment.language.articles import article
+from ...augment.recovery.recover import word_slots
+from ..engine.manifest import hash_path
+from .scorer import MASKED, check_scorer, load_scorer
 
 if TYPE_CHECKING:
     import pyarrow as pa

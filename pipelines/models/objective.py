@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.captions import Captions
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from .captions import Captions
+from .config import TrainConfig
+from .corpus import Corpus
+from .texts import Texts
+from .vocabulary import WordVocabulary
 
 
 class RunTables(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.models.config import TrainConfig
+from .config import TrainConfig
 
 RECIPES = ("house", "paper")
 # Per model, the defaults that differ from those of TrainConfig.

@@ -161,7 +161,7 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
     parts = read_parts(path)
     import transformers
 
-    from negcap.pipelines.models.device import choose_device
+    from .device import choose_device
 
     type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
     place = choose_device(device)

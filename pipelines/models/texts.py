@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID
+from .device import to_device
+from .vocabulary import UNKNOWN_ID
 
 
 class Phrase(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from negcap.pipelines.engine.storage import write_atomically
+from ..engine.storage import write_atomically
 
 SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers
 

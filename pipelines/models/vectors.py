@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.vocabulary import WordVocabulary
-from negcap.pipelines.readers.files import raw_lines
+from ..readers.files import raw_lines
+from .vocabulary import WordVocabulary
 
 Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 

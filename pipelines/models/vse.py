@@ -9,15 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.encoders import TwoPartEmbedding, build_encoders, word_embedding
-from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
-from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
-from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
-from negcap.pipelines.models.similarities import SIMILARITIES, Similarity
-from negcap.pipelines.models.texts import Phrase, Texts
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from .config import TrainConfig
+from .device import to_device
+from .encoders import TwoPartEmbedding, build_encoders, word_embedding
+from .losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
+from .objective import Batch, Objective, RunTables, autocast
+from .sampling import NegativePool, SampledNegatives, build_pool, sample_negatives
+from .similarities import SIMILARITIES, Similarity
+from .texts import Phrase, Texts
+from .vocabulary import WordVocabulary
 
 
 class EmbeddedBatch(NamedTuple):

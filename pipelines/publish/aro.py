@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.pipelines.publish.publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
+from .publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
 
 COLUMNS = (
     Column("image_path", "the image, relative to the image folder", path="$[*].image_path"),

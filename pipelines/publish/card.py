@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.publish.facts import Facts
-from negcap.pipelines.publish.gate import LEAST_PAIRS
-from negcap.pipelines.publish.publication import Column, RecordSet
+from .facts import Facts
+from .gate import LEAST_PAIRS
+from .publication import Column, RecordSet
 
 LISTED = 1000  # most files that the card's table lists; SHA256SUMS has all digests
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.publish.publication import Column, Files, Publication, RecordSet
-from negcap.pipelines.tables.denials import DENIED
+from ..tables.denials import DENIED
+from .publication import Column, Files, Publication, RecordSet
 
 COLUMNS = (
     Column("image_path", "the image, opened as it is written"),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from negcap.pipelines.publish.publication import IMAGE, Column, FileSet, Publication, RecordSet
-from negcap.pipelines.publish.webdataset import KEY, SUFFIXES, Shards
+from .publication import IMAGE, Column, FileSet, Publication, RecordSet
+from .webdataset import KEY, SUFFIXES, Shards
 
 TYPE, NUMBER = "dataset_type.txt", "nshards.txt"
 CAPTIONS = Column("captions", "the captions of the image, one a line", property="content")

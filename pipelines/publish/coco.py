@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.publish.publication import FLOAT, INTEGER, TEXT, Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.tables.examples import MEASURES
+from ..tables.examples import MEASURES
+from .publication import FLOAT, INTEGER, TEXT, Column, Files, JsonRows, Publication, RecordSet
 
 CHANGE = ("operator", "replaced", "replacement")
 COLUMNS = (

@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import get_args
 
-from negcap.pipelines.publish.formats import format_named
-from negcap.pipelines.quality.bias import Pick
+from ..quality.bias import Pick
+from .formats import format_named
 
 NAMES = ("negcap", "sugarcrepe")
 

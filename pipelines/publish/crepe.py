@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from negcap.pipelines.publish.publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
+from .publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
 
 COLUMNS = (
     Column("image_id", "the image's name without folder and suffix"),

@@ -8,9 +8,9 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from negcap.pipelines.publish.facts import Facts
-from negcap.pipelines.publish.output import File
-from negcap.pipelines.publish.publication import Column, FileSet, RecordSet
+from .facts import Facts
+from .output import File
+from .publication import Column, FileSet, RecordSet
 
 ENCODINGS = {
     ".json": "application/json",

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.publish.huggingface import split_name
-from negcap.pipelines.publish.parquet import EMBEDDED, ParquetRows
-from negcap.pipelines.publish.publication import MESSAGES, Column, Files, FileSet, Publication, RecordSet
+from ...augment.rng import record_rng
+from .huggingface import split_name
+from .parquet import EMBEDDED, ParquetRows
+from .publication import MESSAGES, Column, Files, FileSet, Publication, RecordSet
 
 PROMPTS = ("Describe the image in one sentence.", "What does the image show?", "Write a caption for this image.")
 COLUMNS = (

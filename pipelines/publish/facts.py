@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from string import Template
 
-from negcap.augment.operators import UNCHECKED
-from negcap.pipelines.publish.config import PublishConfig
-from negcap.pipelines.publish.gate import Verdict
-from negcap.pipelines.publish.output import File
-from negcap.pipelines.publish.publication import Format, Publication, RecordSet
+from ...augment.operators import UNCHECKED
+from .config import PublishConfig
+from .gate import Verdict
+from .output import File
+from .publication import Format, Publication, RecordSet
 
 
 @dataclass(frozen=True)

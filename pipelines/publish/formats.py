@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from negcap.pipelines.publish import (
+from ..tables.examples import all_captions
+from . import (
     aro,
     cc_neg,
     clip_benchmark,
@@ -23,8 +24,7 @@ from negcap.pipelines.publish import (
     vse_c,
     webdataset,
 )
-from negcap.pipelines.publish.publication import Format
-from negcap.pipelines.tables.examples import all_captions
+from .publication import Format
 
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.quality.bias import (
+from ..quality.bias import (
     Accuracy,
     BlindReport,
     Pair,
@@ -16,9 +16,9 @@ from negcap.pipelines.quality.bias import (
     one_per_caption,
     with_all,
 )
-from negcap.pipelines.quality.bias.measure import Measure
-from negcap.pipelines.report.summary import plain_table
-from negcap.pipelines.tables.examples import Example
+from ..quality.bias.measure import Measure
+from ..report.summary import plain_table
+from ..tables.examples import Example
 
 if TYPE_CHECKING:
     from rich.table import Table

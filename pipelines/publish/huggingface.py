@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.publish.mteb import write_task
-from negcap.pipelines.publish.parquet import EMBEDDED, SPLIT, ParquetRows, image_value
-from negcap.pipelines.publish.publication import FLOAT, Column, Files, FileSet, Publication, RecordSet
-from negcap.pipelines.tables.examples import MEASURES
+from ..tables.examples import MEASURES
+from .mteb import write_task
+from .parquet import EMBEDDED, SPLIT, ParquetRows, image_value
+from .publication import FLOAT, Column, Files, FileSet, Publication, RecordSet
 
 DEFAULT = "default"
 NOT_IN_A_SPLIT = re.compile(r"[^\w.]")

@@ -9,9 +9,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.tables.columns import read_columns
-from negcap.pipelines.tables.examples import Example
+from ..engine.tables import shards_of
+from ..tables.columns import read_columns
+from ..tables.examples import Example
 
 TRAIN = ("train", "restval")
 WORDS = re.compile(r"\w+|[^\w\s]")

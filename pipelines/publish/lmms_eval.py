@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.pipelines.publish.huggingface import split_name
-from negcap.pipelines.publish.options import LETTERS, QUESTION, choices
-from negcap.pipelines.publish.parquet import EMBEDDED, SPLIT, ParquetRows
-from negcap.pipelines.publish.publication import Column, Files, FileSet, Publication, RecordSet
+from .huggingface import split_name
+from .options import LETTERS, QUESTION, choices
+from .parquet import EMBEDDED, SPLIT, ParquetRows
+from .publication import Column, Files, FileSet, Publication, RecordSet
 
 COLUMNS = (
     Column("question_id", "`<caption_id>#<operator>`"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from negcap.pipelines.publish.options import LETTERS, QUESTION, choices
-from negcap.pipelines.publish.publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
+from .options import LETTERS, QUESTION, choices
+from .publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
 
 
 def columns(publication: Publication) -> tuple[Column, ...]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.publish.publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
-from negcap.pipelines.tables.denials import NEGATION
-from negcap.pipelines.tables.examples import Example, is_denial, source_of
-from negcap.pipelines.tables.questions import OPTIONS, POSITIVE, Question, questions, shuffled
+from ...augment.rng import record_rng
+from ..tables.denials import NEGATION
+from ..tables.examples import Example, is_denial, source_of
+from ..tables.questions import OPTIONS, POSITIVE, Question, questions, shuffled
+from .publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
 
 COLUMNS = (
     Column("image_path", "the image, opened as it is written"),

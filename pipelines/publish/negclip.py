@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from negcap.pipelines.publish.publication import Column, Publication, RecordSet, TableRows
-from negcap.pipelines.tables.examples import Example
+from ..tables.examples import Example
+from .publication import Column, Publication, RecordSet, TableRows
 
 COLUMNS = (
     Column("title", "the true caption"),

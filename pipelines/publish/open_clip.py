@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.pipelines.publish.publication import Column, Files, Publication, RecordSet, TableRows
+from .publication import Column, Files, Publication, RecordSet, TableRows
 
 COLUMNS = (
     Column("filepath", "the image, opened as it is written"),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.publish.publication import Publication
-from negcap.pipelines.tables.examples import Example
+from ...augment.rng import record_rng
+from ..tables.examples import Example
+from .publication import Publication
 
 LETTERS = "ABCD"
 QUESTION = "Which caption describes the image?"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.publish.publication import FLOAT, IMAGE, INTEGER, MESSAGES, TEXT, Column, Publication
-from negcap.pipelines.tables.examples import Example
+from ..tables.examples import Example
+from .publication import FLOAT, IMAGE, INTEGER, MESSAGES, TEXT, Column, Publication
 
 if TYPE_CHECKING:
     import pyarrow as pa

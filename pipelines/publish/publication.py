@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple
 
-from negcap.pipelines.tables.examples import Example, Prepare, Selection, with_negatives
-from negcap.pipelines.tables.images import Box, Images, safe_path
+from ..tables.examples import Example, Prepare, Selection, with_negatives
+from ..tables.images import Box, Images, safe_path
 
 IMAGES = "images"
 TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"

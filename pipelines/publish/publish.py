@@ -9,16 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from negcap.augment.operators import UNCHECKED
-from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.publish.card import write_card
-from negcap.pipelines.publish.config import PublishConfig
-from negcap.pipelines.publish.croissant import write_croissant
-from negcap.pipelines.publish.facts import Facts
-from negcap.pipelines.publish.formats import format_named
-from negcap.pipelines.publish.gate import LEAST_PAIRS, Verdict, cues_table, judge_negatives, pairs_of, verdict_table
-from negcap.pipelines.publish.leaks import TRAIN, TrainSplit, read_train_split
-from negcap.pipelines.publish.output import (
+from ...augment.operators import UNCHECKED
+from ..engine.tables import shards_of
+from ..quality.bias import CachedReports, Pair, limit_pairs, read_corpus
+from ..quality.bias.measure import LIMIT
+from ..report.summary import console_of, print_table
+from ..tables.examples import Draws, select
+from ..tables.images import Images, abbreviate, read_boxes
+from ..tables.verdicts import accepted, p_true_by_readers
+from .card import write_card
+from .config import PublishConfig
+from .croissant import write_croissant
+from .facts import Facts
+from .formats import format_named
+from .gate import LEAST_PAIRS, Verdict, cues_table, judge_negatives, pairs_of, verdict_table
+from .leaks import TRAIN, TrainSplit, read_train_split
+from .output import (
     CARD,
     CROISSANT,
     SUMS,
@@ -27,14 +33,8 @@ from negcap.pipelines.publish.output import (
     move_into_place,
     staging_folder,
 )
-from negcap.pipelines.publish.publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
-from negcap.pipelines.publish.valse import votes
-from negcap.pipelines.quality.bias import CachedReports, Pair, limit_pairs, read_corpus
-from negcap.pipelines.quality.bias.measure import LIMIT
-from negcap.pipelines.report.summary import console_of, print_table
-from negcap.pipelines.tables.examples import Draws, select
-from negcap.pipelines.tables.images import Images, abbreviate, read_boxes
-from negcap.pipelines.tables.verdicts import accepted, p_true_by_readers
+from .publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
+from .valse import votes
 
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.publish.publication import Column, Files, Publication, RecordSet
-from negcap.pipelines.tables.columns import columns_of
-from negcap.pipelines.tables.examples import Example, is_denial
+from ...augment.rng import record_rng
+from ..engine.tables import has_table
+from ..tables.columns import columns_of
+from ..tables.examples import Example, is_denial
+from .publication import Column, Files, Publication, RecordSet
 
 COLUMNS = (
     Column("gold_label", "entailment or contradiction"),

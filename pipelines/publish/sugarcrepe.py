@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.tables.examples import Negative
+from ..tables.examples import Negative
+from .publication import Column, Files, JsonRows, Publication, RecordSet
 
 PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the caption are in `add_…` instead
     "noun": "replace_obj",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.publish.publication import Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.publish.sugarcrepe import part_of
-from negcap.pipelines.tables.examples import Example, other_wordings, with_negatives
+from ...augment.rng import record_rng
+from ..tables.examples import Example, other_wordings, with_negatives
+from .publication import Column, Files, JsonRows, Publication, RecordSet
+from .sugarcrepe import part_of
 
 COLUMNS = (
     Column("id", "number of the row, from 0", "sc:Integer", "$[*].id"),

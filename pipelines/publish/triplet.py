@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.publish.huggingface import split_name
-from negcap.pipelines.publish.parquet import EMBEDDED, SPLIT, ParquetRows, image_value
-from negcap.pipelines.publish.publication import Column, Files, FileSet, Publication, RecordSet
+from ...augment.rng import record_rng
+from .huggingface import split_name
+from .parquet import EMBEDDED, SPLIT, ParquetRows, image_value
+from .publication import Column, Files, FileSet, Publication, RecordSet
 
 CONFIG = "triplet"
 ANCHOR = Column("anchor", "the image: the file's path, as it is opened")

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.publish.publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
-from negcap.pipelines.quality.annotation.sheet import NEGATIVE
-from negcap.pipelines.quality.annotation.votes import find_key, read_key, read_sheets
+from ..engine.tables import has_table, read_table
+from ..quality.annotation.sheet import NEGATIVE
+from ..quality.annotation.votes import find_key, read_key, read_sheets
+from .publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
 
 VOTES = ("foil", "caption", "other")
 COLUMNS = (

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.pipelines.publish.publication import INTEGER, Column, FileSet, Publication, RecordSet
-from negcap.pipelines.tables.examples import Example
+from ..tables.examples import Example
+from .publication import INTEGER, Column, FileSet, Publication, RecordSet
 
 CAPTIONS_PER_IMAGE = 5
 LINES = (Column("captions", "all captions, one per line, five lines per image", property="content"),)

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from negcap.pipelines.publish.publication import IMAGE, Column, FileSet, Publication, RecordSet
+from .publication import IMAGE, Column, FileSet, Publication, RecordSet
 
 SAMPLES = 5000
 SIZES = "sizes.json"  # samples by tar file, by which OpenCLIP knows the length of an epoch

@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from negcap.augment.plausibility import WORD
-from negcap.augment.recovery.judge import faults
-from negcap.pipelines.engine.tables import has_table, no_table, read_table
-from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.quality.bias import ALL, Accuracy, Blindness, BlindReport, Pair, accuracy, blind, read_corpus
-from negcap.pipelines.quality.bias import to_text as to_text_of_blind
-from negcap.pipelines.tables.columns import columns_of
+from ...augment.plausibility import WORD
+from ...augment.recovery.judge import faults
+from ..engine.tables import has_table, no_table, read_table
+from ..tables.columns import columns_of
+from .aligned import aligned
+from .bias import ALL, Accuracy, Blindness, BlindReport, Pair, accuracy, blind, read_corpus
+from .bias import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10
 # Reasons that speak for a negative being true of its image.

@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
-from negcap.augment.elementary import exp
-from negcap.pipelines.quality.bias.language_model import train
-from negcap.pipelines.quality.bias.learned import (
+from ...augment.elementary import exp
+from .bias.language_model import train
+from .bias.learned import (
     FOLDS,
     Fit,
     features,
@@ -30,8 +30,8 @@ from negcap.pipelines.quality.bias.learned import (
     scores,
     words,
 )
-from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
-from negcap.pipelines.quality.bias.rules import format_faults
+from .bias.ngrams import NgramVocabulary
+from .bias.rules import format_faults
 
 ROUNDS = 8
 SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on

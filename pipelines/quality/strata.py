@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from negcap.pipelines.engine.tables import Shard, has_table, shards_of
+from ..engine.tables import Shard, has_table, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,12 +8,12 @@ from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.readers import coco, flickr, karpathy, lines, multi30k, table, vsepp, webdataset
-from negcap.pipelines.readers.detect import detect as _detect
-from negcap.pipelines.readers.files import content as _content
-from negcap.pipelines.readers.files import name_in
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, clean
-from negcap.pipelines.readers.remote import check_protocol, naming
+from . import coco, flickr, karpathy, lines, multi30k, table, vsepp, webdataset
+from .detect import detect as _detect
+from .files import content as _content
+from .files import name_in
+from .record import ReadOptions, Record, Rejected, clean
+from .remote import check_protocol, naming
 
 if TYPE_CHECKING:
     import pyarrow as pa

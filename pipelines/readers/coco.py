@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from negcap.pipelines.readers.files import name_of, split_in
-from negcap.pipelines.readers.json_stream import json_items, json_text
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, reject
+from .files import name_of, split_in
+from .json_stream import json_items, json_text
+from .record import ReadOptions, Record, Rejected, reject
 
 EXPECTED = "complete COCO annotation JSON"
 GROUPED = False

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from negcap.pipelines.readers.record import OWN, ReadOptions, Record, Rejected, reject
+from .record import OWN, ReadOptions, Record, Rejected, reject
 
 # the usual names, the most likely first; a file name identifies the image better than a data set's own number does
 IMAGE = (

@@ -11,9 +11,9 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
-from negcap.pipelines.readers import columns
-from negcap.pipelines.readers.files import MAX_LINE, LongLine, lines, name_of, open_text, raw_lines, reading
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, excerpt
+from . import columns
+from .files import MAX_LINE, LongLine, lines, name_of, open_text, raw_lines, reading
+from .record import ReadOptions, Record, Rejected, excerpt
 
 EXPECTED = "a CSV or TSV table whose first line names the columns"
 DELIMITERS = "\t,;|"

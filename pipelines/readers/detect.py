@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from negcap.pipelines.readers import delimited, lines, multi30k, table, vsepp, webdataset
-from negcap.pipelines.readers.files import head, is_folder, is_pattern, matching, name_of, names
-from negcap.pipelines.readers.json_stream import json_events
+from . import delimited, lines, multi30k, table, vsepp, webdataset
+from .files import head, is_folder, is_pattern, matching, name_of, names
+from .json_stream import json_events
 
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "

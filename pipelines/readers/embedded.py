@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.readers.columns import Nested
+from .columns import Nested
 
 if TYPE_CHECKING:
     import pyarrow as pa

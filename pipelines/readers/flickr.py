@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from negcap.pipelines.readers.files import LongLine, lines, name_of, split_in
-from negcap.pipelines.readers.record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt
+from .files import LongLine, lines, name_of, split_in
+from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt
 
 EXPECTED = "a Flickr token file of lines `name.jpg#k⇥caption`"
 GROUPED = False

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import IO, Any
 
-from negcap.pipelines.readers.files import MAX_LINE, open_bytes, reading
+from .files import MAX_LINE, open_bytes, reading
 
 MAX_DEPTH = 100  # of lists and objects; COCO's annotations need 3, Karpathy's data sets 6
 _CHUNK = 1 << 18

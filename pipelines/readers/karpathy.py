@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from negcap.pipelines.readers.files import name_of
-from negcap.pipelines.readers.json_stream import json_items, json_text
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from .files import name_of
+from .json_stream import json_items, json_text
+from .record import ReadOptions, Record, Rejected
 
 EXPECTED = "complete Karpathy dataset JSON"
 GROUPED = True

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from negcap.pipelines.readers.files import lines, name_of, split_in
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from .files import lines, name_of, split_in
+from .record import ReadOptions, Record, Rejected
 
 EXPECTED = "UTF-8 text with one caption per line"
 GROUPED = True

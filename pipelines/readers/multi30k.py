@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from negcap.pipelines.readers.files import folder_of, is_folder, join, lines, name_of, names
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from .files import folder_of, is_folder, join, lines, name_of, names
+from .record import ReadOptions, Record, Rejected
 
 EXPECTED = "Multi30K captions, one per line"
 GROUPED = True

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from negcap.pipelines.readers import columns
-from negcap.pipelines.readers.delimited import CsvLines
-from negcap.pipelines.readers.embedded import without_bytes
-from negcap.pipelines.readers.files import (
+from . import columns
+from .delimited import CsvLines
+from .embedded import without_bytes
+from .files import (
     is_folder,
     join,
     lines,
@@ -29,8 +29,8 @@ from negcap.pipelines.readers.files import (
     reading,
     split_in,
 )
-from negcap.pipelines.readers.json_stream import Harmless, json_text
-from negcap.pipelines.readers.record import Record, Rejected, clean, excerpt
+from .json_stream import Harmless, json_text
+from .record import Record, Rejected, clean, excerpt
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from negcap.pipelines.readers.files import LongLine
+from .files import LongLine
 
 MAX_TEXT = 2000
 MAX_IMAGE = 1000

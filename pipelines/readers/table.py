@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.readers import columns, delimited
-from negcap.pipelines.readers.embedded import is_text, nested_columns, without_bytes
-from negcap.pipelines.readers.files import (
+from . import columns, delimited
+from .embedded import is_text, nested_columns, without_bytes
+from .files import (
     LongLine,
     head,
     is_folder,
@@ -34,8 +34,8 @@ from negcap.pipelines.readers.files import (
     reading,
     split_in,
 )
-from negcap.pipelines.readers.json_stream import MAX_DEPTH, is_deep, json_items, json_text
-from negcap.pipelines.readers.record import OWN, ReadOptions, Record, Rejected, excerpt
+from .json_stream import MAX_DEPTH, is_deep, json_items, json_text
+from .record import OWN, ReadOptions, Record, Rejected, excerpt
 
 if TYPE_CHECKING:
     import pyarrow as pa

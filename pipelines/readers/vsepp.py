@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from itertools import count
 
-from negcap.pipelines.readers.files import filesystem, folder_of, is_folder, join, lines, name_of, names
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected
+from .files import filesystem, folder_of, is_folder, join, lines, name_of, names
+from .record import ReadOptions, Record, Rejected
 
 EXPECTED = "VSE++ captions, five lines per image"
 CAPTIONS_PER_IMAGE = 5

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from negcap.pipelines.readers import columns
-from negcap.pipelines.readers.files import (
+from . import columns
+from .files import (
     filesystem,
     is_folder,
     is_pattern,
@@ -28,9 +28,9 @@ from negcap.pipelines.readers.files import (
     reading,
     split_in,
 )
-from negcap.pipelines.readers.json_stream import MAX_DEPTH, is_deep
-from negcap.pipelines.readers.record import ReadOptions, Record, Rejected, is_image_name
-from negcap.pipelines.readers.table import captions_of
+from .json_stream import MAX_DEPTH, is_deep
+from .record import ReadOptions, Record, Rejected, is_image_name
+from .table import captions_of
 
 EXPECTED = "a complete tar archive of samples"
 GROUPED = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from negcap.pipelines.engine.bounds import word
-from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.report.info import table_names
+from ..engine.bounds import word
+from ..engine.tables import shards_of
+from .info import table_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ def schema_of(table: str, run: Path | None) -> pa.Schema:
     if run is not None:
         word("table", table, table_names(run))
         return shards_of(run, table, unfinished=True)[0].read().schema
-    from negcap.schemas.markdown import TABLES
+    from ...schemas.markdown import TABLES
 
     known = {(schema.metadata or {})[b"table"].decode(): schema for schema in TABLES}
     return known[word("table", table, known)]
@@ -29,8 +29,8 @@ def schema_of(table: str, run: Path | None) -> pa.Schema:
 
 def described(schema: pa.Schema) -> list[dict[str, str | bool]]:
     """The columns as values that JSON can represent: `column`, `type`, `nullable` and `meaning`."""
-    from negcap.schemas.fields import description
-    from negcap.schemas.markdown import short
+    from ...schemas.fields import description
+    from ...schemas.markdown import short
 
     return [
         {"column": one.name, "type": short(one.type), "nullable": one.nullable, "meaning": description(one)}

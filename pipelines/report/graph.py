@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TextIO
 
-from negcap.augment.scene_graph import SceneGraph, scene_graph
-from negcap.pipelines.report.rows import visible
+from ...augment.scene_graph import SceneGraph, scene_graph
+from .rows import visible
 
 LABELS = ("objects", "attributes", "relations")
 
@@ -19,7 +19,7 @@ def print_graph(
     simple: simplify the graph as UniVSE does. spacy_model: None: the shipped parser. dot: print Graphviz source. Raises
     ValueError when the model cannot be used.
     """
-    from negcap.augment.language.parse import parse
+    from ...augment.language.parse import parse
 
     text = visible(" ".join(text.split()))
     graph = scene_graph(parse([text], spacy_model)[0], simple)

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from negcap.pipelines.engine import storage
-from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_of
-from negcap.pipelines.engine.shards import list_shards
-from negcap.pipelines.engine.tables import Shard, shards_of
-from negcap.pipelines.engine.verify import SOURCES
-from negcap.pipelines.report.summary import console_of, number_of, plain_table, print_table
-from negcap.pipelines.tables.columns import UNSPLIT, read_columns
+from ..engine import storage
+from ..engine.manifest import Manifest, hash_table, manifest_of
+from ..engine.shards import list_shards
+from ..engine.tables import Shard, shards_of
+from ..engine.verify import SOURCES
+from ..tables.columns import UNSPLIT, read_columns
+from .summary import console_of, number_of, plain_table, print_table
 
 ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
     *("captions", "rejected_records", "scenes", "parses", "lexicon"),

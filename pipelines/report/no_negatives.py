@@ -39,7 +39,7 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
 
 def _known_words(parses: pa.Table) -> tuple[int, int]:
     """The number of distinct words in the captions that WordNet knows, and the number of all."""
-    from negcap.augment.language.wordnet import WordNet
+    from ...augment.language.wordnet import WordNet
 
     lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
     words = [lemma for lemma in lemmas if lemma.isalpha()]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from negcap.pipelines.engine.statistics import FOLDER, Measured, measured_stages, read_statistics
-from negcap.pipelines.engine.storage import write_atomically
-from negcap.pipelines.report.info import size
+from ..engine.statistics import FOLDER, Measured, measured_stages, read_statistics
+from ..engine.storage import write_atomically
+from .info import size
 
 PAGE = "README.md"
 SLOWEST = 5

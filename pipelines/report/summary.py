@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from negcap.augment.lexicon.blend import REFERENCE_CAPTIONS
-from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.progress import Timing
+from ...augment.lexicon.blend import REFERENCE_CAPTIONS
+from ..engine.manifest import read_manifest
+from ..engine.progress import Timing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +79,7 @@ def truth_lines(run: Path) -> list[str]:
 
 def operator_errors(run: Path) -> int:
     """How often an operator failed on a caption of a run, which is then rejected as `operator_error`."""
-    from negcap.augment.generate import OPERATOR_ERROR
+    from ...augment.generate import OPERATOR_ERROR
 
     return sum(n for name, n in counts_of(run, "negatives").items() if name.endswith(f".{OPERATOR_ERROR}"))
 
@@ -166,9 +166,9 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
     """Print a summary of a run: what was read, yield, refusals, speed, and `examples` random rows per operator."""
-    from negcap.augment.operators import OPERATORS
-    from negcap.pipelines.report.rows import print_rows
-    from negcap.pipelines.tables.sample import sample, table_of
+    from ...augment.operators import OPERATORS
+    from ..tables.sample import sample, table_of
+    from .rows import print_rows
 
     counts = counts_of(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
@@ -194,9 +194,9 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
 
 def _why_no_negatives(run: Path, counts: Mapping[str, int], operators: Sequence[str]) -> str:
     """Why a run has no negatives, from its counters and its first parses."""
-    from negcap.pipelines.engine.tables import read_table
-    from negcap.pipelines.report.no_negatives import explain_no_negatives
-    from negcap.schemas.parses import PARSES
+    from ...schemas.parses import PARSES
+    from ..engine.tables import read_table
+    from .no_negatives import explain_no_negatives
 
     refused: Counter[str] = Counter()
     for operator in operators:

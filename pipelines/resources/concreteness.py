@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from negcap.augment.language.concreteness import features, read_norms
+from ...augment.language.concreteness import features, read_norms
 
 THRESHOLD = 0.6
 RECALL = 0.93
@@ -26,7 +26,7 @@ MIN_HEADS = 5
 
 def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
     """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least `least` times."""
-    from negcap.augment.language.parse import parse
+    from ...augment.language.parse import parse
 
     counts: Counter[str] = Counter()
     for caption in parse(texts):
@@ -50,7 +50,7 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import KFold, cross_val_predict
 
-    from negcap.augment.language.wordnet import WordNet
+    from ...augment.language.wordnet import WordNet
 
     held, wordnet = set(held_out), WordNet.load()
     tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
@@ -85,9 +85,9 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit the score, print its accuracy and write the coefficients as JSON."""
-    from negcap.augment.language.concreteness import Concreteness
-    from negcap.pipelines.readers import ReadOptions, detect, read
-    from negcap.pipelines.readers.record import Record
+    from ...augment.language.concreteness import Concreteness
+    from ..readers import ReadOptions, detect, read
+    from ..readers.record import Record
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", type=Path)

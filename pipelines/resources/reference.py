@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from negcap.pipelines.stages.build import LEXICON_VERBS
+from ..stages.build import LEXICON_VERBS
 
 OUTPUT = Path("augment/data/reference_lexicon")
 PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
@@ -26,8 +26,8 @@ def ship(run: Path, output: Path, source: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from negcap.pipelines.engine.tables import read_table
-    from negcap.pipelines.report.summary import counts_of
+    from ..engine.tables import read_table
+    from ..report.summary import counts_of
 
     output.mkdir(parents=True, exist_ok=True)
     for name in LEXICON_VERBS:

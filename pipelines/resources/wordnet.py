@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.schemas.taxonomy import TAXONOMY
+from ...schemas.taxonomy import TAXONOMY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,7 +205,7 @@ def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
     """Write the table as one zstd Parquet file; metadata: its provenance, added to the schema."""
     import pyarrow.parquet as pq
 
-    from negcap.schemas.fields import check
+    from ...schemas.fields import check
 
     check(table, TAXONOMY)
     pq.write_table(

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from negcap.augment.language.articles import article
-from negcap.pipelines.scenes.truth import LEFT, holds
-from negcap.pipelines.scenes.words import NUMBERS
-from negcap.pipelines.scenes.world import KINDS, LIVING, PEOPLE, Scene, Thing
+from ...augment.language.articles import article
+from .truth import LEFT, holds
+from .words import NUMBERS
+from .world import KINDS, LIVING, PEOPLE, Scene, Thing
 
 CAPTIONS_PER_IMAGE = 5
 TRIES = 200

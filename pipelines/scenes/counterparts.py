@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from negcap.pipelines.scenes.judge import OPINIONS, Answer, judge
-from negcap.pipelines.scenes.layout import regrouped
-from negcap.pipelines.scenes.world import ANCHORS, KINDS, MOST, PATTERNS, PEOPLE, SIZES, Scene, Thing
+from .judge import OPINIONS, Answer, judge
+from .layout import regrouped
+from .world import ANCHORS, KINDS, MOST, PATTERNS, PEOPLE, SIZES, Scene, Thing
 
 MOST_THINGS = 5
 FALSE = (Answer.FALSE, Answer.MISCOUNTED)  # "two cups" of three is as false as it is of a negative

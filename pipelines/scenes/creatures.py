@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from negcap.pipelines.scenes.pen import DARK, SKIN, Pen
-from negcap.pipelines.scenes.world import Thing
+from .pen import DARK, SKIN, Pen
+from .world import Thing
 
 
 def _face(pen: Pen, x: float, y: float, asleep: bool, size: float = 0.03) -> None:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from negcap.augment.language.articles import article
-from negcap.pipelines.scenes.words import NOUNS, PLURALS
+from ...augment.language.articles import article
+from .words import NOUNS, PLURALS
 
 _NP = r"((?:(?:a|an|the|one|two|three|four|five|six|seven|eight|nine|his|her|its|their) )?(?:[a-z]+ )*?[a-z]+)"
 _NOUN = rf"((?:[a-z]+ )*?(?:{'|'.join(sorted(NOUNS, key=len, reverse=True))}))"

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw
 
-from negcap.pipelines.scenes.creatures import CREATURES
-from negcap.pipelines.scenes.pen import Pen
-from negcap.pipelines.scenes.things import THINGS, front
-from negcap.pipelines.scenes.world import CONTAINERS, SIDE, Scene, Thing
+from .creatures import CREATURES
+from .pen import Pen
+from .things import THINGS, front
+from .world import CONTAINERS, SIDE, Scene, Thing
 
 SCALE = 2
 HORIZON = 150

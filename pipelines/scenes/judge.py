@@ -7,11 +7,11 @@ from enum import Enum
 from itertools import combinations, product
 from typing import NamedTuple
 
-from negcap.pipelines.scenes.denials import Claim, claims
-from negcap.pipelines.scenes.reader import Condition, Reading, read
-from negcap.pipelines.scenes.truth import Verdict, does, does_to, has, holds
-from negcap.pipelines.scenes.words import Entity, UnreadError
-from negcap.pipelines.scenes.world import Scene
+from .denials import Claim, claims
+from .reader import Condition, Reading, read
+from .truth import Verdict, does, does_to, has, holds
+from .words import Entity, UnreadError
+from .world import Scene
 
 OPINIONS = "opinions differ"  # the reason if the words of a sentence are a matter of opinion
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from negcap.pipelines.scenes.world import (
+from .world import (
     ANCHORS,
     CONTAINERS,
     FLOATING,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from negcap.pipelines.scenes.draw import draw
-from negcap.pipelines.scenes.layout import compose
+from .draw import draw
+from .layout import compose
 
 NAME = "negcap scenes net 1"
 SIDE, CHANNELS, STRIDE = 112, (5, 32, 64, 128, 256), 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from negcap.pipelines.scenes.world import COLOURS
+from .world import COLOURS
 
 Colour = tuple[int, int, int]
 DARK, WOOD, SKIN = (52, 48, 52), (134, 84, 42), (236, 188, 150)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from negcap.pipelines.scenes.words import Entity, Item, UnreadError, to_items
+from .words import Entity, Item, UnreadError, to_items
 
 
 class Condition(NamedTuple):

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.scenes.judge import Answer, judge
-from negcap.pipelines.scenes.table import scene_of
+from ..engine.tables import has_table, read_table
+from .judge import Answer, judge
+from .table import scene_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from negcap.pipelines.scenes.world import Scene
+    from .world import Scene
 
 CAPTIONS = "captions"
 TABLES = ("negatives", "refined")
@@ -118,7 +118,7 @@ def to_json(tallies: Mapping[str, Tally]) -> str:
 
 def to_table(tallies: Mapping[str, Tally]) -> Table:
     """The tallies as a table, one row per operator."""
-    from negcap.pipelines.report.summary import plain_table
+    from ..report.summary import plain_table
 
     table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
     for name, tally in tallies.items():
@@ -134,7 +134,7 @@ def print_report(tallies: Mapping[str, Tally], stream: TextIO, shown: int = SHOW
 
     shown: how many reasons and kinds per operator.
     """
-    from negcap.pipelines.report.summary import console_of
+    from ..report.summary import console_of
 
     console_of(stream).print(to_table(tallies))
     for name, tally in tallies.items():

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from negcap.pipelines.scenes.truth import HOLD, RELATIONS, holds
-from negcap.pipelines.scenes.world import Scene, Thing
+from .truth import HOLD, RELATIONS, holds
+from .world import Scene, Thing
 
 
 def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from negcap.pipelines.scenes.pen import DARK, WOOD, Pen
-from negcap.pipelines.scenes.world import Thing
+from .pen import DARK, WOOD, Pen
+from .world import Thing
 
 
 def _table(pen: Pen, thing: Thing) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from negcap.pipelines.scenes.world import LIVING, PEOPLE, Scene, Thing
+from .world import LIVING, PEOPLE, Scene, Thing
 
 TRUE, FALSE, UNSURE = True, False, None
 Verdict = bool | None

@@ -6,8 +6,8 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from negcap.pipelines.scenes.truth import RELATIONS, VERBS
-from negcap.pipelines.scenes.world import COLOURS, KINDS, PATTERNS
+from .truth import RELATIONS, VERBS
+from .world import COLOURS, KINDS, PATTERNS
 
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
 COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.pipelines.quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
-from negcap.pipelines.score.items import is_run
-from negcap.pipelines.score.test_set import TestSet
+from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
+from .items import is_run
+from .test_set import TestSet
 
 
 class Baseline(NamedTuple):

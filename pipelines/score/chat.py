@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.pipelines.endpoint.client import Endpoint
-from negcap.pipelines.endpoint.collect import cache_path, collect
-from negcap.pipelines.endpoint.config import EndpointConfig
-from negcap.pipelines.endpoint.messages import Answer, Request, chat
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.score.blind import Baseline
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.intervals import Cases, Percent, percents
-from negcap.pipelines.score.report import ModelScores, Score
-from negcap.pipelines.score.test_set import TestSet
+from ..endpoint.client import Endpoint
+from ..endpoint.collect import cache_path, collect
+from ..endpoint.config import EndpointConfig
+from ..endpoint.messages import Answer, Request, chat
+from ..engine.stage import Progress
+from .blind import Baseline
+from .config import ScoreConfig
+from .intervals import Cases, Percent, percents
+from .report import ModelScores, Score
+from .test_set import TestSet
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
 BLIND = "Which caption is more likely to be true of the image that it was written for?\nA. {}\nB. {}\n"

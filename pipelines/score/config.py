@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from negcap.pipelines.engine.bounds import above_zero, at_least, one_of
+from ..engine.bounds import above_zero, at_least, one_of
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")

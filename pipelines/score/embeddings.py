@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from negcap.pipelines.engine import provenance
-from negcap.pipelines.engine.identity import hash_value
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.protocols import Vectors
-from negcap.pipelines.score.test_set import TestSet
-from negcap.schemas.embeddings import EMBEDDINGS
+from ...schemas.embeddings import EMBEDDINGS
+from ..engine import provenance
+from ..engine.identity import hash_value
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.tables import read_table
+from .encoders.interface import Embedder
+from .protocols import Vectors
+from .test_set import TestSet
 
 ROWS = 2048  # per shard
 STAGE = "score"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.published import read_published
-from negcap.pipelines.score.test_set import Foil, Item, Quad, Question, TestSet, build
-from negcap.pipelines.tables.examples import Draws, Example, other_wordings, select
-from negcap.pipelines.tables.images import Images, abbreviate
-from negcap.pipelines.tables.questions import questions
+from ...augment.rng import record_rng
+from ..engine.tables import has_table
+from ..tables.examples import Draws, Example, other_wordings, select
+from ..tables.images import Images, abbreviate
+from ..tables.questions import questions
+from .config import ScoreConfig
+from .published import read_published
+from .test_set import Foil, Item, Quad, Question, TestSet, build
 
 
 def read_test_set(source: Path, config: ScoreConfig) -> TestSet:

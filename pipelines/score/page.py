@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from negcap.pipelines.engine.shards import write_atomically
-from negcap.pipelines.quality.audit.shapes import Bar, Chart, Line, Scale
-from negcap.pipelines.report.rows import visible
-from negcap.pipelines.score.report import CHANCE, SAYS, ModelScores, Score, interval, named
+from ..engine.shards import write_atomically
+from ..quality.audit.shapes import Bar, Chart, Line, Scale
+from ..report.rows import visible
+from .report import CHANCE, SAYS, ModelScores, Score, interval, named
 
 AUDIT = "negcap.pipelines.quality.audit"
 WIDE, TALL = 120, 14

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.pipelines.score.intervals import Cases
-from negcap.pipelines.score.test_set import NONE, TestSet
+from .intervals import Cases
+from .test_set import NONE, TestSet
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of inner products of unit vectors in float32
 BLOCK = 1 << 24  # scores computed at a time: 64 MiB in float32

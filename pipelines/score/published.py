@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from negcap.augment.operators import OPERATORS
-from negcap.pipelines.readers.files import raw_lines
-from negcap.pipelines.readers.pairs import Foreign, NoColumnError, read_pairs
-from negcap.pipelines.readers.record import Rejected
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.test_set import Foil, Item, Quad, Question, only_adds
+from ...augment.operators import OPERATORS
+from ..readers.files import raw_lines
+from ..readers.pairs import Foreign, NoColumnError, read_pairs
+from ..readers.record import Rejected
+from .config import ScoreConfig
+from .test_set import Foil, Item, Quad, Question, only_adds
 
 KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 METADATA = ("croissant.json", "SHA256SUMS", "README.md", "sizes.json", "dataset_infos.json")

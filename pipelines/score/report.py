@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.score.blind import Baseline
-from negcap.pipelines.score.intervals import Percent
+from ..quality.aligned import aligned
+from .blind import Baseline
+from .intervals import Percent
 
 CHANCE = {  # %, of a reader who guesses; of the others it depends on the number of candidates
     "pairs": 50.0,

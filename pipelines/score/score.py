@@ -7,17 +7,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.shards import write_atomically
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.score.blind import Baseline, baselines
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.embeddings import embed
-from negcap.pipelines.score.encoders.npy import LISTS
-from negcap.pipelines.score.intervals import percents
-from negcap.pipelines.score.items import is_run, read_test_set
-from negcap.pipelines.score.protocols import Vectors, measure, unit
-from negcap.pipelines.score.report import ModelScores, Score
-from negcap.pipelines.score.test_set import TestSet
+from ..engine.shards import write_atomically
+from ..engine.stage import Progress
+from .blind import Baseline, baselines
+from .config import ScoreConfig
+from .embeddings import embed
+from .encoders.npy import LISTS
+from .intervals import percents
+from .items import is_run, read_test_set
+from .protocols import Vectors, measure, unit
+from .report import ModelScores, Score
+from .test_set import TestSet
 
 ENCODERS = "negcap.pipelines.score.encoders"
 MODELS = {  # the part of a model's name before the colon -> module of its loader, and what stands after the colon
@@ -73,7 +73,7 @@ def score_one(
     """
     place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
     if kind == "endpoint":
-        from negcap.pipelines.score.chat import score_endpoint
+        from .chat import score_endpoint
 
         return score_endpoint(rest, tests, place, model, blind, config, progress)
     loader: Any = import_module(f"{ENCODERS}.{MODELS[kind][0]}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.language.determiners import NEGATIONS
+from ...augment.language.determiners import NEGATIONS
 
 NONE = -1  # of an index: there is no such text
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from negcap.augment.truth.estimates import MAX_P_TRUE, check_max_p_true
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
-from negcap.pipelines.engine.tables import WholeTable
-from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
-from negcap.pipelines.tables.cloze import load_cloze
-from negcap.pipelines.tables.corpus import given_table, load_lexicon, load_truth
-from negcap.schemas.balance import BALANCE
+from ...augment.truth.estimates import MAX_P_TRUE, check_max_p_true
+from ...schemas.balance import BALANCE
+from ..engine.bounds import at_least
+from ..engine.stage import ReduceStage, Spread, StageResult
+from ..engine.tables import WholeTable
+from ..tables.cloze import load_cloze
+from ..tables.corpus import given_table, load_lexicon, load_truth
+from .lexicon import TRAIN_SPLITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.caption import Caption
+    from ...augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
 MIN_OWN_CAPTIONS = 5_000  # with fewer, the factors (and the calibration of truth) would fit chance
@@ -64,7 +64,7 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from negcap.augment.rng import record_rng
+    from ...augment.rng import record_rng
 
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
@@ -105,7 +105,7 @@ def in_train_splits(table: pa.Table) -> pa.Table:
 
 def captions_by_image(table: pa.Table) -> list[list[Caption]]:
     """The captions of a table of parses as one list per image; only those in train splits, if there are any."""
-    from negcap.augment.caption import by_image, from_parses
+    from ...augment.caption import by_image, from_parses
 
     return by_image(from_parses(in_train_splits(table)))
 
@@ -129,7 +129,7 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     """
     import pyarrow as pa
 
-    from negcap.augment.exchanges import exchanges
+    from ...augment.exchanges import exchanges
 
     images = captions_by_image(table)
     cloze = load_cloze(config.cloze)
@@ -157,9 +157,9 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         given = config.lexicon
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
-    from negcap.augment.exchanges import BALANCED
-    from negcap.augment.lexicon import balance
-    from negcap.augment.lexicon.balance import Exchanges
+    from ...augment.exchanges import BALANCED
+    from ...augment.lexicon import balance
+    from ...augment.lexicon.balance import Exchanges
 
     parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])

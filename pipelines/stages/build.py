@@ -9,22 +9,22 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.data import data_path
-from negcap.pipelines.engine import provenance
-from negcap.pipelines.engine.cluster import Executor, Synchronous
-from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.memory import run_in_memory
-from negcap.pipelines.engine.places import place
-from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.stage import Progress, ReduceStage, Stage
-from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.stages.truth import origin
+from ...augment.data import data_path
+from ..engine import provenance
+from ..engine.cluster import Executor, Synchronous
+from ..engine.lock import locked
+from ..engine.manifest import read_manifest
+from ..engine.memory import run_in_memory
+from ..engine.places import place
+from ..engine.run import Execution, run_stage
+from ..engine.stage import Progress, ReduceStage, Stage
+from ..engine.tables import has_table
+from .truth import origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.pipelines.stages.ingest import Ingested
+    from .ingest import Ingested
 
 CONFIGS = {
     "ingest": "IngestConfig",
@@ -68,7 +68,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     known = {item.name for item in fields(type)}
     values = {name: value for name, value in options.items() if name in known and value is not None}
     if verb == "parse":
-        from negcap.pipelines.stages.parse import model_folder, model_version
+        from .parse import model_folder, model_version
 
         folder = model_folder(values.get("spacy_model"))
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
@@ -88,7 +88,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
                 raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
             values = {"lexicon": _given(lexicon, verb)}
     if verb == "negatives" and "scorer" in values:
-        from negcap.pipelines.models.scorer import check_scorer
+        from ..models.scorer import check_scorer
 
         values["scorer"] = check_scorer(Path(values["scorer"]))
     if verb == "negatives" and options.get("preset") is not None:
@@ -97,7 +97,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         values["operators"] = import_module("negcap.augment.operators").preset(options["preset"])
     config = type(**values)
     if verb in DRAWING_VERBS and config.cloze is not None:
-        from negcap.pipelines.tables.cloze import load_cloze
+        from ..tables.cloze import load_cloze
 
         config = replace(config, cloze=Path(config.cloze).absolute())
         load_cloze(config.cloze)
@@ -125,8 +125,8 @@ def ingest(
     """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
     see; warn also if many of those that are taken for English do not look like it.
     """
-    from negcap.pipelines.stages import ingest as stage
-    from negcap.pipelines.tables.english import not_english
+    from ..tables.english import not_english
+    from . import ingest as stage
 
     metadata = provenance.package()
     made = stage.ingest(
@@ -204,7 +204,7 @@ def judge_proposals(
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
             make(verb, run, configure(verb, options), executor, progress, overwrite)
-    from negcap.augment.recovery.judge import Judging
+    from ...augment.recovery.judge import Judging
 
     known = {item.name for item in fields(Judging)}
     config = Judging(**{name: value for name, value in options.items() if name in known and value is not None})

@@ -11,18 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.engine.stage import Stage, StageResult
-from negcap.pipelines.engine.storage import sha256_file
-from negcap.pipelines.engine.tables import WholeTable
-from negcap.pipelines.models.captioner.config import WritingConfig
-from negcap.pipelines.tables.columns import stored_splits
-from negcap.schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
+from ...schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
+from ..engine.stage import Stage, StageResult
+from ..engine.storage import sha256_file
+from ..engine.tables import WholeTable
+from ..models.captioner.config import WritingConfig
+from ..tables.columns import stored_splits
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from negcap.pipelines.models.captioner.model import Captioner
+    from ..models.captioner.model import Captioner
 
 TABLE, REFUSED, ORIGIN = "generated", "refused_captions", "generated"
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
@@ -68,7 +68,7 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
     """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
     import torch
 
-    from negcap.pipelines.models.captioner.model import load_captioner
+    from ..models.captioner.model import load_captioner
 
     return load_captioner(weights, torch.device("cpu"))
 
@@ -76,7 +76,7 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
 @lru_cache(maxsize=2)
 def cached_images(captions: WholeTable) -> CaptionedImages:
     """The images of a run, from its table captions; read once per process and content of the table."""
-    from negcap.pipelines.models.captioner.generate import caption_keys
+    from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
     columns = [rows[name].to_pylist() for name in ("image_id", "image", "split")]
@@ -95,9 +95,9 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     import pyarrow as pa
     import torch
 
-    from negcap.pipelines.models.captioner.generate import ImagesToCaption, generate_captions
-    from negcap.pipelines.models.captioner.model import transform_features
-    from negcap.pipelines.models.features import feature_values
+    from ..models.captioner.generate import ImagesToCaption, generate_captions
+    from ..models.captioner.model import transform_features
+    from ..models.features import feature_values
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
     known = cached_images(captions)

@@ -9,18 +9,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.stage import ReduceStage, Stage, StageResult
-from negcap.pipelines.engine.tables import WholeTable
-from negcap.pipelines.stages.lexicon import CAPTIONS, TRAIN_SPLITS
-from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from ...schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from ..engine.bounds import at_least
+from ..engine.stage import ReduceStage, Stage, StageResult
+from ..engine.tables import WholeTable
+from .lexicon import CAPTIONS, TRAIN_SPLITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.caption import Caption
-    from negcap.augment.components.exclusions import Exclusions
-    from negcap.augment.scene_graph import SceneGraph
+    from ...augment.caption import Caption
+    from ...augment.components.exclusions import Exclusions
+    from ...augment.scene_graph import SceneGraph
 
 TRAIN = "train"
 
@@ -47,7 +47,7 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     """The scene graph components of each caption in a shard of parses. Counters: captions, objects, attributes,
     relations; `without.<kind>`, the captions that have none of a kind.
     """
-    from negcap.augment.components.table import tabulate
+    from ...augment.components.table import tabulate
 
     _, graphs = _graphs(parses, config)
     counts = {"captions": len(graphs)}
@@ -58,8 +58,8 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
 
 
 def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
-    from negcap.augment.caption import from_parses
-    from negcap.augment.scene_graph import scene_graph
+    from ...augment.caption import from_parses
+    from ...augment.scene_graph import scene_graph
 
     captions = from_parses(parses)
     return captions, [scene_graph(caption, config.simple) for caption in captions]
@@ -70,7 +70,7 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from negcap.augment.components.vocabulary import WORDS, count
+    from ...augment.components.vocabulary import WORDS, count
 
     train = pc.is_in(components["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
@@ -83,7 +83,7 @@ def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
-    from negcap.augment.components.vocabulary import add
+    from ...augment.components.vocabulary import add
 
     return add(tables, TRAIN)
 
@@ -97,8 +97,8 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     """
     import pyarrow.compute as pc
 
-    from negcap.augment.components.vocabulary import default_min_count, select
-    from negcap.augment.language.concreteness import Concreteness
+    from ...augment.components.vocabulary import default_min_count, select
+    from ...augment.language.concreteness import Concreteness
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0
@@ -118,15 +118,15 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
     """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
     content.
     """
-    from negcap.augment.components.exclusions import Exclusions
-    from negcap.augment.components.vocabulary import ComponentVocabulary
+    from ...augment.components.exclusions import Exclusions
+    from ...augment.components.vocabulary import ComponentVocabulary
 
     return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
     """The components that may be true of each image of a shard. Counters: captions, images, rows."""
-    from negcap.augment.components.exclusions import Exclusion, tabulate
+    from ...augment.components.exclusions import Exclusion, tabulate
 
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []

@@ -11,23 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.run import hash_inputs
-from negcap.pipelines.engine.shards import read_receipt, shard_path
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.storage import sha256_file, write_atomically
-from negcap.pipelines.engine.tables import Shard, has_table, read_shard, read_table, shards_of
-from negcap.pipelines.stages.scenes import IMAGES
-from negcap.pipelines.tables.columns import stored_splits
-from negcap.schemas.counterparts import COUNTERPARTS
+from ...augment.rng import record_rng
+from ...schemas.counterparts import COUNTERPARTS
+from ..engine.bounds import at_least
+from ..engine.manifest import describe
+from ..engine.run import hash_inputs
+from ..engine.shards import read_receipt, shard_path
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.storage import sha256_file, write_atomically
+from ..engine.tables import Shard, has_table, read_shard, read_table, shards_of
+from ..tables.columns import stored_splits
+from .scenes import IMAGES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.pipelines.scenes.world import Scene
+    from ..scenes.world import Scene
 
 NAME = "counterparts"
 INPUTS = ("scenes", "captions", "negatives")
@@ -94,8 +94,8 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
     """The counterparts of one shard of negatives, whose pictures are written."""
     import pyarrow as pa
 
-    from negcap.pipelines.scenes.counterparts import counterpart
-    from negcap.pipelines.scenes.draw import draw, png
+    from ..scenes.counterparts import counterpart
+    from ..scenes.draw import draw, png
 
     rows: list[dict[str, Any]] = []
     counts = {"negatives": 0, "pictures": 0}
@@ -133,7 +133,7 @@ def _first(table: pa.Table, config: CounterpartsConfig) -> list[dict[str, Any]]:
 
 
 def _scenes(run: Path) -> dict[str, Scene]:
-    from negcap.pipelines.scenes.table import scene_of
+    from ..scenes.table import scene_of
 
     return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
 

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.run import hash_inputs
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.storage import names
-from negcap.pipelines.engine.tables import has_table, read_table, shards_of
-from negcap.schemas.captions import CAPTIONS, ORIGINS
+from ...schemas.captions import CAPTIONS, ORIGINS
+from ..engine.manifest import describe
+from ..engine.run import hash_inputs
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.storage import names
+from ..engine.tables import has_table, read_table, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,12 +12,12 @@ from functools import partial
 from math import prod
 from pathlib import Path
 
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.places import local_path
-from negcap.pipelines.engine.source import SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.features.source import Source, SourceImage, table_of
-from negcap.schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features
+from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features
+from ..engine.bounds import at_least
+from ..engine.places import local_path
+from ..engine.source import SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..features.source import Source, SourceImage, table_of
 
 NAME = "features"
 SHARD_BYTES = 64 << 20
@@ -87,12 +87,12 @@ def open_source(source: Path, config: FeaturesConfig) -> Source:
     Raises FileNotFoundError or ValueError, with one line that names the file, when it cannot be read.
     """
     if config.onnx is None:
-        from negcap.pipelines.features.arrays import Arrays
+        from ..features.arrays import Arrays
 
         return Arrays(local_path(source, "source"), config.array, config.scale, config.dtype, config.backbone)
-    from negcap.pipelines.features.backbone import Backbone
-    from negcap.pipelines.features.photos import Extraction, Photos
-    from negcap.pipelines.features.preprocess import Crops
+    from ..features.backbone import Backbone
+    from ..features.photos import Extraction, Photos
+    from ..features.preprocess import Crops
 
     threads = config.threads or len(os.sched_getaffinity(0))
     backbone = Backbone(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)

@@ -11,18 +11,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.ingestion.packing import shard_sizes
-from negcap.pipelines.readers.files import content, name_in
-from negcap.pipelines.readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
-from negcap.pipelines.readers.record import Rejected, image_id
-from negcap.pipelines.readers.remote import check_protocol, naming
-from negcap.pipelines.stages.proposals import judging
-from negcap.schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
-from negcap.schemas.proposals import PROPOSALS
+from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
+from ...schemas.proposals import PROPOSALS
+from ..engine.bounds import at_least
+from ..engine.manifest import describe
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..ingestion.packing import shard_sizes
+from ..readers.files import content, name_in
+from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
+from ..readers.record import Rejected, image_id
+from ..readers.remote import check_protocol, naming
+from .proposals import judging
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines import readers
-from negcap.pipelines.engine.cluster import Executor, Synchronous
-from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.lock import locked
-from negcap.pipelines.engine.manifest import describe, finish, finished, prepare, refuse_other
-from negcap.pipelines.engine.progress import in_progress
-from negcap.pipelines.engine.remote_path import RemotePath
-from negcap.pipelines.engine.shards import remove_temporary
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.engine.storage import scratch_folder
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.ingestion import duplicates, web_text
-from negcap.pipelines.ingestion.calls import Work
-from negcap.pipelines.ingestion.config import IngestConfig
-from negcap.pipelines.ingestion.packing import captions, in_order
-from negcap.pipelines.ingestion.packing import source_columns as columns_to_keep
-from negcap.pipelines.ingestion.rows import Reader, rows_schema
-from negcap.pipelines.ingestion.shuffle import describe_rejected, each, make_shards
-from negcap.pipelines.ingestion.siblings import group
-from negcap.pipelines.readers.record import MAX_CAPTIONS, Record, Rejected
-from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
+from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
+from .. import readers
+from ..engine.cluster import Executor, Synchronous
+from ..engine.code import code_of
+from ..engine.identity import Identity, hash_schema
+from ..engine.lock import locked
+from ..engine.manifest import describe, finish, finished, prepare, refuse_other
+from ..engine.progress import in_progress
+from ..engine.remote_path import RemotePath
+from ..engine.shards import remove_temporary
+from ..engine.stage import Progress
+from ..engine.storage import scratch_folder
+from ..engine.tables import read_table
+from ..ingestion import duplicates, web_text
+from ..ingestion.calls import Work
+from ..ingestion.config import IngestConfig
+from ..ingestion.packing import captions, in_order
+from ..ingestion.packing import source_columns as columns_to_keep
+from ..ingestion.rows import Reader, rows_schema
+from ..ingestion.shuffle import describe_rejected, each, make_shards
+from ..ingestion.siblings import group
+from ..readers.record import MAX_CAPTIONS, Record, Rejected
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.stage import ReduceStage, StageResult
-from negcap.pipelines.tables.corpus import given_table
-from negcap.schemas.lexicon import LEXICON
+from ...schemas.lexicon import LEXICON
+from ..engine.bounds import at_least
+from ..engine.stage import ReduceStage, StageResult
+from ..tables.corpus import given_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,8 +53,8 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
 
     if config.lexicon != "own":
         return pa.schema([*LEXICON, ("train", pa.bool_())]).empty_table()
-    from negcap.augment.caption import from_parses
-    from negcap.augment.lexicon.lexicon import count
+    from ...augment.caption import from_parses
+    from ...augment.lexicon.lexicon import count
 
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
@@ -89,9 +89,9 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
-    from negcap.augment.language.concreteness import Concreteness
-    from negcap.augment.lexicon.blend import REFERENCE_CAPTIONS, blend
-    from negcap.augment.lexicon.lexicon import default_min_count, select
+    from ...augment.language.concreteness import Concreteness
+    from ...augment.lexicon.blend import REFERENCE_CAPTIONS, blend
+    from ...augment.lexicon.lexicon import default_min_count, select
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = int(pc.sum(total.filter(total["train"])["count"]).as_py() or 0)

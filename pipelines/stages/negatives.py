@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from negcap.augment.generate import Settings as NegativesConfig
-from negcap.augment.generate import generate_tables
-from negcap.pipelines.engine.stage import Stage, StageResult
-from negcap.pipelines.engine.tables import WholeTable
-from negcap.pipelines.models.scorer import load_scorer
-from negcap.pipelines.tables.cloze import load_cloze
-from negcap.pipelines.tables.corpus import load_balanced, load_truth
-from negcap.schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
+from ...augment.generate import Settings as NegativesConfig
+from ...augment.generate import generate_tables
+from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
+from ..engine.stage import Stage, StageResult
+from ..engine.tables import WholeTable
+from ..models.scorer import load_scorer
+from ..tables.cloze import load_cloze
+from ..tables.corpus import load_balanced, load_truth
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.data import data_path
-from negcap.pipelines.engine.manifest import hash_path
-from negcap.pipelines.engine.stage import Stage, StageResult
-from negcap.schemas.parses import PARSES
+from ...augment.data import data_path
+from ...schemas.parses import PARSES
+from ..engine.manifest import hash_path
+from ..engine.stage import Stage, StageResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
     """Parse the English captions of a shard; the function of the stage. Counters: captions, `skipped.<language>`."""
     import pyarrow.compute as pc
 
-    from negcap.augment.language.parse import parse_table
+    from ...augment.language.parse import parse_table
 
     english = captions.filter(pc.equal(captions["language"], "en"))
     counts = Counter({"captions": english.num_rows})

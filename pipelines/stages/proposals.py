@@ -10,25 +10,25 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.caption import by_image, from_parses
-from negcap.augment.context import contexts_by_image
-from negcap.augment.edits import Accepted
-from negcap.augment.language.parse import parse
-from negcap.augment.recovery.judge import Judged, Judging, judge
-from negcap.augment.rows import Rows
-from negcap.pipelines.engine.stage import Stage, StageResult
-from negcap.pipelines.engine.tables import WholeTable
-from negcap.pipelines.models.scorer import load_scorer
-from negcap.pipelines.tables.cloze import load_cloze
-from negcap.pipelines.tables.corpus import load_lexicon, load_truth
-from negcap.schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
-from negcap.schemas.proposals import JUDGED
+from ...augment.caption import by_image, from_parses
+from ...augment.context import contexts_by_image
+from ...augment.edits import Accepted
+from ...augment.language.parse import parse
+from ...augment.recovery.judge import Judged, Judging, judge
+from ...augment.rows import Rows
+from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
+from ...schemas.proposals import JUDGED
+from ..engine.stage import Stage, StageResult
+from ..engine.tables import WholeTable
+from ..models.scorer import load_scorer
+from ..tables.cloze import load_cloze
+from ..tables.corpus import load_lexicon, load_truth
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.context import Context
-    from negcap.augment.truth.estimates import ImageTruth
+    from ...augment.context import Context
+    from ...augment.truth.estimates import ImageTruth
 
 Row = Mapping[str, Any]
 

@@ -10,28 +10,28 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.endpoint.collect import Answers, Asker, collect
-from negcap.pipelines.endpoint.json_answers import negatives_in
-from negcap.pipelines.endpoint.messages import Answer, Request, chat
-from negcap.pipelines.engine import provenance
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.identity import hash_value
-from negcap.pipelines.engine.manifest import describe, read_manifest
-from negcap.pipelines.engine.run import hash_inputs
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.tables import has_table, shards_of
-from negcap.pipelines.prompts import PROPOSALS as KINDS
-from negcap.pipelines.prompts import Prompt, load
-from negcap.pipelines.stages.proposals import judging
-from negcap.pipelines.tables.columns import UNSPLIT, check_splits
-from negcap.schemas.captions import LANGUAGE
-from negcap.schemas.proposals import PROPOSALS
+from ...schemas.captions import LANGUAGE
+from ...schemas.proposals import PROPOSALS
+from ..endpoint.collect import Answers, Asker, collect
+from ..endpoint.json_answers import negatives_in
+from ..endpoint.messages import Answer, Request, chat
+from ..engine import provenance
+from ..engine.bounds import at_least
+from ..engine.identity import hash_value
+from ..engine.manifest import describe, read_manifest
+from ..engine.run import hash_inputs
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.tables import has_table, shards_of
+from ..prompts import PROPOSALS as KINDS
+from ..prompts import Prompt, load
+from ..tables.columns import UNSPLIT, check_splits
+from .proposals import judging
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.pipelines.models.filler import Filler
+    from ..models.filler import Filler
 
 NAME = "propose"
 STAGE = judging(NAME)

@@ -12,20 +12,20 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.errors import StageError, TaskError
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.run import cause, hash_inputs
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.tables.columns import check_splits, columns_of, read_columns, stored_splits
-from negcap.pipelines.tables.denials import NEGATION, beside, true_denials
-from negcap.pipelines.tables.verdicts import accepted
-from negcap.schemas.fields import check
-from negcap.schemas.negatives import NEGATIVES, POSITIVE, REFINED
+from ...schemas.fields import check
+from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
+from ..engine.bounds import at_least
+from ..engine.cluster import Executor
+from ..engine.errors import StageError, TaskError
+from ..engine.manifest import describe
+from ..engine.run import cause, hash_inputs
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.tables import shards_of
+from ..quality.aligned import aligned
+from ..tables.columns import check_splits, columns_of, read_columns, stored_splits
+from ..tables.denials import NEGATION, beside, true_denials
+from ..tables.verdicts import accepted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,8 +193,8 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
 
     group: only of these shards; None: of all.
     """
-    from negcap.pipelines.quality.bias import read_corpus
-    from negcap.pipelines.quality.selection import pool, select
+    from ..quality.bias import read_corpus
+    from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)
     rows = read_rows(run, operator, config, shards)

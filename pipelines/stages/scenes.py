@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.engine.shards import read_receipt, shard_path
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.storage import remove_leftovers, sha256_file, write_atomically
-from negcap.pipelines.engine.tables import read_shard
-from negcap.pipelines.features.source import table_of
-from negcap.schemas.captions import CAPTIONS, REJECTED_RECORDS
-from negcap.schemas.features import features
-from negcap.schemas.scenes import SCENES
+from ...augment.rng import record_rng
+from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
+from ...schemas.features import features
+from ...schemas.scenes import SCENES
+from ..engine.bounds import at_least
+from ..engine.manifest import describe
+from ..engine.shards import read_receipt, shard_path
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.storage import remove_leftovers, sha256_file, write_atomically
+from ..engine.tables import read_shard
+from ..features.source import table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ class ScenesConfig:
 
 def outputs() -> dict[str, pa.Schema]:
     """The schemas of the tables that make up a run of scenes, by name; the last is the primary table."""
-    from negcap.pipelines.scenes.network import GRID, POOLED
+    from ..scenes.network import GRID, POOLED
 
     return {
         "scenes": SCENES,
@@ -80,7 +80,7 @@ def make_scenes(
         import PIL  # noqa: F401
     except ImportError as error:
         raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
-    from negcap.pipelines.scenes.network import NAME as BACKBONE
+    from ..scenes.network import NAME as BACKBONE
 
     starts = range(0, config.images, SHARD_SIZE)
 
@@ -114,10 +114,10 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
     import pyarrow as pa
 
-    from negcap.pipelines.scenes.captions import captions
-    from negcap.pipelines.scenes.draw import draw, png
-    from negcap.pipelines.scenes.layout import compose
-    from negcap.pipelines.scenes.table import row
+    from ..scenes.captions import captions
+    from ..scenes.draw import draw, png
+    from ..scenes.layout import compose
+    from ..scenes.table import row
 
     scenes: list[dict[str, Any]] = []
     lines: list[dict[str, str]] = []
@@ -145,7 +145,7 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
 def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
     import numpy as np
 
-    from negcap.pipelines.scenes.network import encode
+    from ..scenes.network import encode
 
     parts = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
     pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*parts, strict=True))

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.stage import ReduceStage, Spread, StageResult
-from negcap.pipelines.engine.tables import WholeTable
-from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
-from negcap.pipelines.tables.cloze import load_cloze
-from negcap.pipelines.tables.corpus import given_table, load_lexicon
-from negcap.schemas.truth import TRUTH
+from ...schemas.truth import TRUTH
+from ..engine.bounds import at_least
+from ..engine.stage import ReduceStage, Spread, StageResult
+from ..engine.tables import WholeTable
+from ..tables.cloze import load_cloze
+from ..tables.corpus import given_table, load_lexicon
+from .balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
 
     Captions without siblings (other captions of the image) tell nothing, so the sample is of images with several.
     """
-    from negcap.augment.truth.fit import with_siblings
+    from ...augment.truth.fit import with_siblings
 
     return sample_images(with_siblings(parses) if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
 
@@ -64,7 +64,7 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
     """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
-    from negcap.augment.truth import fit
+    from ...augment.truth import fit
 
     table = fit.with_siblings(in_train_splits(table))
 

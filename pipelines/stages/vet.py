@@ -9,21 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.endpoint.collect import Answers, Asker, collect
-from negcap.pipelines.endpoint.json_answers import json_in
-from negcap.pipelines.endpoint.messages import Answer, Request, chat
-from negcap.pipelines.engine.bounds import at_least, one_of
-from negcap.pipelines.engine.manifest import describe, read_manifest
-from negcap.pipelines.engine.run import hash_inputs
-from negcap.pipelines.engine.source import Parts, SourceStage, run_source
-from negcap.pipelines.engine.stage import Progress, StageResult
-from negcap.pipelines.engine.tables import has_table, shards_of
-from negcap.pipelines.prompts import Prompt, load
-from negcap.pipelines.tables.columns import UNSPLIT
-from negcap.pipelines.tables.denials import with_true
-from negcap.schemas.negatives import POSITIVE
-from negcap.schemas.verdicts import READINGS, VERDICTS
+from ...augment.rng import record_rng
+from ...schemas.negatives import POSITIVE
+from ...schemas.verdicts import READINGS, VERDICTS
+from ..endpoint.collect import Answers, Asker, collect
+from ..endpoint.json_answers import json_in
+from ..endpoint.messages import Answer, Request, chat
+from ..engine.bounds import at_least, one_of
+from ..engine.manifest import describe, read_manifest
+from ..engine.run import hash_inputs
+from ..engine.source import Parts, SourceStage, run_source
+from ..engine.stage import Progress, StageResult
+from ..engine.tables import has_table, shards_of
+from ..prompts import Prompt, load
+from ..tables.columns import UNSPLIT
+from ..tables.denials import with_true
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from negcap.augment.cloze.model import ClozeModel
+from ...augment.cloze.model import ClozeModel
 
 
 def load_cloze(path: Path | None) -> ClozeModel | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.engine.tables import Shard, shards_of
+from ..engine.tables import Shard, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

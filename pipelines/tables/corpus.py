@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from negcap.augment.cloze.model import ClozeModel
-    from negcap.augment.lexicon.lexicon import Lexicon
-    from negcap.augment.truth.estimates import Truth
-    from negcap.pipelines.engine.memory import TableInMemory
-    from negcap.pipelines.engine.tables import WholeTable
+    from ...augment.cloze.model import ClozeModel
+    from ...augment.lexicon.lexicon import Lexicon
+    from ...augment.truth.estimates import Truth
+    from ..engine.memory import TableInMemory
+    from ..engine.tables import WholeTable
 
     Readable = WholeTable | TableInMemory
 
@@ -24,7 +24,7 @@ def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
     """The lexicon of a run, from its table `lexicon`; replacements are drawn from it by `cloze` (None: the shipped
     cloze model).
     """
-    from negcap.augment.lexicon.lexicon import Lexicon
+    from ...augment.lexicon.lexicon import Lexicon
 
     return Lexicon.from_table(lexicon.read(), cloze)
 
@@ -36,7 +36,7 @@ def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: Cloze
     max_true: the highest probability of being true that a negative may have. cloze: the cloze model of the lexicon;
     None: the shipped one.
     """
-    from negcap.augment.truth.estimates import Truth
+    from ...augment.truth.estimates import Truth
 
     return Truth.from_table(truth.read(), load_lexicon(lexicon, cloze), max_true)
 
@@ -59,7 +59,7 @@ def given_table(path: Path, schema: pa.Schema) -> pa.Table:
     if path.is_file():
         state = path.stat()
         return _given_file(path, state.st_mtime_ns, state.st_size, schema)
-    from negcap.pipelines.engine.tables import has_table, read_table
+    from ..engine.tables import has_table, read_table
 
     if not has_table(path.parent, path.name):
         raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")

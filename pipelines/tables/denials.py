@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from negcap.pipelines.engine.tables import Shard, has_table, shards_of
-from negcap.pipelines.tables.columns import read_columns
+from ..engine.tables import Shard, has_table, shards_of
+from .columns import read_columns
 
 Row = dict[str, Any]
 NEGATION = "negation"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from negcap.augment.language.english import looks_english
-from negcap.pipelines.engine.tables import shards_of
-from negcap.pipelines.tables.columns import read_columns
-from negcap.schemas.captions import LANGUAGE
+from ...augment.language.english import looks_english
+from ...schemas.captions import LANGUAGE
+from ..engine.tables import shards_of
+from .columns import read_columns
 
 SHARDS, CAPTIONS = 8, 250  # looked at: so many shards, evenly spread, and the first captions of each
 SHARE = 0.05  # from which on the user is told

@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.tables import Shard, shards_of
-from negcap.pipelines.tables.columns import (
+from ...augment.rng import record_rng
+from ..engine.tables import Shard, shards_of
+from .columns import (
     UNSPLIT,
     check_file_name,
     check_splits,
@@ -19,7 +19,7 @@ from negcap.pipelines.tables.columns import (
     splits_of,
     stored_splits,
 )
-from negcap.pipelines.tables.denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
+from .denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
 
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
@@ -148,7 +148,7 @@ class Selection:
             raise ValueError(f"{self.table}/{name} has no captions/{name} beside it: build the run again")
 
     def _examples(self, rows: Sequence[Mapping[str, Any]], found: Mapping[str, list[Negative]]) -> list[Example]:
-        from negcap.schemas.captions import LANGUAGE  # imports pyarrow
+        from ...schemas.captions import LANGUAGE  # imports pyarrow
 
         kept = [
             {**row, "split": row["split"] or UNSPLIT}
@@ -209,7 +209,7 @@ class Selection:
     def _wanted(self) -> Any:
         import pyarrow.compute as pc
 
-        from negcap.schemas.negatives import POSITIVE
+        from ...schemas.negatives import POSITIVE
 
         wanted = pc.field("split").isin(stored_splits(self.splits)) & pc.field("operator").isin(self.operators)
         return wanted & (pc.field("family") != POSITIVE)
@@ -260,7 +260,7 @@ def select(
     the fields of `Selection`. Raises ValueError for a split the run lacks or whose name cannot be a file name, for an
     operator that makes true captions or has no rows in the splits, and what `operators_of` and `splits_of` raise.
     """
-    from negcap.schemas.negatives import POSITIVE
+    from ...schemas.negatives import POSITIVE
 
     there = splits_of(run)
     check_splits(splits, there, run)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.tables.denials import BOTH, DENIED, NEGATION
-from negcap.pipelines.tables.examples import Example, source_of
+from ...augment.rng import record_rng
+from .denials import BOTH, DENIED, NEGATION
+from .examples import Example, source_of
 
 OPTIONS = 4
 POSITIVE, NEGATIVE, HYBRID = "positive", "negative", "hybrid"

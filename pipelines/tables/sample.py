@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.engine.tables import Shard, shards_of
-from negcap.pipelines.tables.columns import stored_splits
-from negcap.schemas.negatives import POSITIVE
+from ...schemas.negatives import POSITIVE
+from ..engine.tables import Shard, shards_of
+from .columns import stored_splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +67,7 @@ def table_of(operators: Iterable[str]) -> str:
 
     Raises ValueError if they are not all in one table.
     """
-    from negcap.augment.operators import OPERATORS
+    from ...augment.operators import OPERATORS
 
     named = sorted(operators)
     positive = [name for name in named if name in OPERATORS and OPERATORS[name].family == POSITIVE]

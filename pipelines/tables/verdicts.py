@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from ..engine.tables import has_table, read_table
 
 
 def accepted(run: Path) -> frozenset[str]:

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import negcap
-from negcap import _augmenter, _captions, _functions, _graph, _read
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.pipelines.api import augmenter, captions, functions, graph, read
 from negcap.pipelines.cli import main
 from negcap.pipelines.ingestion.config import IngestConfig
 from negcap.pipelines.sample import path
 from negcap.pipelines.tables.corpus import load_lexicon
 from tests.pipelines.publish.fixtures import rows, write_run
 
-MODULES = (_functions, _augmenter, _read, _graph)
+MODULES = (functions, augmenter, read, graph)
 QUIET = ["--scheduler", "synchronous", "--quiet"]
 
 
@@ -52,9 +52,9 @@ def test_the_rows_are_those_that_the_command_writes(built: Path) -> None:
     pd.testing.assert_frame_equal(negcap.negatives(arrow, **options), made)
 
 
-def table_of(captions: object) -> pa.Table:
+def table_of(given: object) -> pa.Table:
     """The table of captions that negatives are made of."""
-    return _captions.captions_table(_captions.arrow_table(captions, IngestConfig()), IngestConfig())[0]
+    return captions.captions_table(captions.arrow_table(given, IngestConfig()), IngestConfig())[0]
 
 
 def test_a_hugging_face_dataset_has_the_same_captions() -> None:
@@ -111,7 +111,7 @@ def test_embedded_images_are_known_by_their_paths_and_others_by_their_position(t
             made = table_of(given)
         assert made["caption_id"].to_pylist() == ["table:a:0", "table:a:1", "table:2:0"]
     with pytest.warns(UserWarning, match="name of an image"):
-        assert "bytes" not in str(_captions.arrow_table(table, IngestConfig()).schema)
+        assert "bytes" not in str(captions.arrow_table(table, IngestConfig()).schema)
 
 
 def test_a_table_of_captions_alone_is_read_as_a_list_of_them() -> None:

@@ -1,4 +1,4 @@
-"""negcap.torch: the same batches for any number of workers and ranks; OpenCLIP's trainer with negatives."""
+"""negcap.Negatives: the same batches for any number of workers and ranks; OpenCLIP's trainer with negatives."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from negcap.torch import Batch, Negatives
+from negcap import Batch, Negatives
 from tests.docs.pages import FOLDER, blocks
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from negcap.pipelines.engine.bounds import above_zero, at_least, below_one, one_of
-from negcap.pipelines.models.config import DEVICES, TRANSFORMS, cores
+from ...engine.bounds import above_zero, at_least, below_one, one_of
+from ..config import DEVICES, TRANSFORMS, cores
 
 COUNTS = ("generator_steps", "stages", "batch_size", "words", "word_dim", "hidden", "joint", "noise", "min_count")
 RATES = ("learning_rate", "supervised_rate", "clip")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.models.figures import new_figure, plot_metric, write_png
+from ..figures import new_figure, plot_metric, write_png
 
 COLOURS = {"mle": "tab:blue", "discriminator": "tab:orange", "gan": "tab:green"}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.generator import Generator, LSTMState, PaddedSentences
-from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, START_ID
+from ..vocabulary import END_ID, PAD_ID, START_ID
+from .generator import Generator, LSTMState, PaddedSentences
 
 ChooseWord = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits (b, V), rows (b,), positions (b,) -> words (b,)
 OnStep = Callable[

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.captioner.generator import PaddedSentences, pack_sentences
-from negcap.pipelines.models.vocabulary import PAD_ID
+from ..vocabulary import PAD_ID
+from .generator import PaddedSentences, pack_sentences
 
 
 class Discriminator(nn.Module):

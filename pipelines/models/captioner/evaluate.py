@@ -12,14 +12,18 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.bounds import at_least, one_of
-from negcap.pipelines.engine.storage import write_atomically, write_json
-from negcap.pipelines.models.captioner.config import WritingConfig
-from negcap.pipelines.models.captioner.generate import write_sentences
-from negcap.pipelines.models.captioner.generator import PaddedSentences
-from negcap.pipelines.models.captioner.judge import Judge, load_judge, retrieval_by_captions
-from negcap.pipelines.models.captioner.measures import bleu, cider_d, distinct, self_bleu
-from negcap.pipelines.models.captioner.model import (
+from ...engine.bounds import at_least, one_of
+from ...engine.storage import write_atomically, write_json
+from ..captions import Captions, read_captions
+from ..config import DEVICES, cores
+from ..device import choose_device
+from ..features import Features, read_features
+from .config import WritingConfig
+from .generate import write_sentences
+from .generator import PaddedSentences
+from .judge import Judge, load_judge, retrieval_by_captions
+from .measures import bleu, cider_d, distinct, self_bleu
+from .model import (
     GAN,
     MLE,
     Captioner,
@@ -27,14 +31,10 @@ from negcap.pipelines.models.captioner.model import (
     transform_features,
     weights_file,
 )
-from negcap.pipelines.models.captioner.noise import stream_keys
-from negcap.pipelines.models.captioner.report import to_markdown
-from negcap.pipelines.models.captioner.samples import draw_samples
-from negcap.pipelines.models.captioner.text import detokenize, join_words, normalize
-from negcap.pipelines.models.captions import Captions, read_captions
-from negcap.pipelines.models.config import DEVICES, cores
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.features import Features, read_features
+from .noise import stream_keys
+from .report import to_markdown
+from .samples import draw_samples
+from .text import detokenize, join_words, normalize
 
 WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
 PEOPLE = "people"

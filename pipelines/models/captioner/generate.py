@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.config import WritingConfig
-from negcap.pipelines.models.captioner.decoding import (
+from ....schemas.captions import CAPTION_REASONS
+from .config import WritingConfig
+from .decoding import (
     beam_search,
     choose_likeliest,
     generate_sentences,
     sample_by,
 )
-from negcap.pipelines.models.captioner.generator import PaddedSentences
-from negcap.pipelines.models.captioner.model import Captioner
-from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
-from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
-from negcap.schemas.captions import CAPTION_REASONS
+from .generator import PaddedSentences
+from .model import Captioner
+from .noise import caption_noise, stream_keys
+from .text import degeneracy, detokenize, join_words, normalize
 
 AT_ONCE = 1024  # captions written at a time
 OWN, REPEAT = CAPTION_REASONS.index("own_caption") + 1, CAPTION_REASONS.index("repeat") + 1

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from negcap.pipelines.models.vocabulary import PAD_ID, START_ID, UNKNOWN_ID
+from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID
 
 FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..evaluation.embed import embed_images, embed_sentences
+from ..evaluation.retrieval import rank, retrieval_metrics
+from ..features import read_features
+from ..texts import Texts
+from ..trainer.objectives import OBJECTIVES, load_model
+from ..vocabulary import WordVocabulary
 
 
 class Judge(NamedTuple):

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from negcap.pipelines.models.captioner.decoding import complete, empty_sentences, sample_by
-from negcap.pipelines.models.captioner.generator import Generator, LSTMState, PaddedSentences, WordScores
-from negcap.pipelines.models.vocabulary import PAD_ID, UNKNOWN_ID
+from ..vocabulary import PAD_ID, UNKNOWN_ID
+from .decoding import complete, empty_sentences, sample_by
+from .generator import Generator, LSTMState, PaddedSentences, WordScores
 
 Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.captioner.config import RESUMABLE, CaptionerConfig
-from negcap.pipelines.models.captioner.discriminator import Discriminator
-from negcap.pipelines.models.captioner.generator import Generator, GeneratorShape
-from negcap.pipelines.models.encoders import TRANSFORMS
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from .. import checkpoint
+from ..encoders import TRANSFORMS
+from ..vocabulary import WordVocabulary
+from .config import RESUMABLE, CaptionerConfig
+from .discriminator import Discriminator
+from .generator import Generator, GeneratorShape
 
 IMAGES = 1024  # whose features are transformed at a time
 MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase

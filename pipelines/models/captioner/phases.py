@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.decoding import generate_sentences, sample_by
-from negcap.pipelines.models.captioner.generator import PaddedSentences
-from negcap.pipelines.models.captioner.losses import (
+from ..sampling import shuffled_batches
+from ..training import optimizer_step
+from .config import CaptionerConfig
+from .decoding import generate_sentences, sample_by
+from .generator import PaddedSentences
+from .losses import (
     Rollouts,
     discriminator_loss,
     likelihood_loss,
@@ -19,10 +21,8 @@ from negcap.pipelines.models.captioner.losses import (
     policy_loss,
     sample_with_values,
 )
-from negcap.pipelines.models.captioner.model import Nets
-from negcap.pipelines.models.captioner.training_data import TrainingData
-from negcap.pipelines.models.sampling import shuffled_batches
-from negcap.pipelines.models.training import optimizer_step
+from .model import Nets
+from .training_data import TrainingData
 
 AT_ONCE = 1024  # sentences per batch when no gradients are computed
 CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from negcap.pipelines.models.markdown import markdown_table
+from ..markdown import markdown_table
 
 COLUMNS = {
     "BLEU-1": "bleu_1",

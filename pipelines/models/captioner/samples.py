@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.models.figures import new_figure, write_png
+from ...engine.tables import read_table
+from ..figures import new_figure, write_png
 
 WIDTH = 68  # characters per line
 

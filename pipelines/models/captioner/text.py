@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.generator import PaddedSentences
-from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID, WordVocabulary
+from ..vocabulary import END_ID, UNKNOWN_ID, WordVocabulary
+from .generator import PaddedSentences
 
 MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
 PHRASE = 4  # words; see `degeneracy`

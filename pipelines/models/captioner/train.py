@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import Generator
 
-from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.captioner.config import RESUMABLE, CaptionerConfig
-from negcap.pipelines.models.captioner.curves import draw_curves
-from negcap.pipelines.models.captioner.measures import distinct
-from negcap.pipelines.models.captioner.model import GAN, MLE, PHASES, Nets, build_nets
-from negcap.pipelines.models.captioner.phases import Learner, discriminator_epoch, gan_epoch, mle_epoch, sample
-from negcap.pipelines.models.captioner.text import detokenize, join_words
-from negcap.pipelines.models.captioner.training_data import read_training_data
-from negcap.pipelines.models.device import deterministic
-from negcap.pipelines.models.training import epoch_seed, read_history, write_history
+from .. import checkpoint
+from ..device import deterministic
+from ..training import epoch_seed, read_history, write_history
+from .config import RESUMABLE, CaptionerConfig
+from .curves import draw_curves
+from .measures import distinct
+from .model import GAN, MLE, PHASES, Nets, build_nets
+from .phases import Learner, discriminator_epoch, gan_epoch, mle_epoch, sample
+from .text import detokenize, join_words
+from .training_data import read_training_data
 
 DISCRIMINATOR = "discriminator"
 EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}

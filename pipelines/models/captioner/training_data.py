@@ -9,13 +9,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.generator import PaddedSentences
-from negcap.pipelines.models.captioner.model import transform_features
-from negcap.pipelines.models.captions import read_captions, split_captions
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
+from ..captions import read_captions, split_captions
+from ..device import choose_device
+from ..features import read_features
+from ..vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
+from .config import CaptionerConfig
+from .generator import PaddedSentences
+from .model import transform_features
 
 DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
 

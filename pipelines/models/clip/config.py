@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from negcap.augment.operators import PRESETS
-from negcap.pipelines.engine.bounds import above_zero, at_least, one_of
-from negcap.pipelines.models.config import CONTRASTIVE, DEVICES, WITH_NEGATIVES, cores
+from ....augment.operators import PRESETS
+from ...engine.bounds import above_zero, at_least, one_of
+from ..config import CONTRASTIVE, DEVICES, WITH_NEGATIVES, cores
 
 TRIPLET = "triplet-clip"
 OBJECTIVES = (*CONTRASTIVE, TRIPLET)

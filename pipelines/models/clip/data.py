@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.engine.tables import has_table, no_table, read_table, shards_of
-from negcap.pipelines.features.preprocess import open_images
-from negcap.pipelines.models.clip.config import NEED_NEGATIVES, TRIPLET, ClipConfig
-from negcap.pipelines.models.clip.network import Towers
-from negcap.pipelines.models.contrastive import Negatives
-from negcap.pipelines.models.corpus import CONCRETENESS, concreteness
-from negcap.pipelines.models.sampling import build_pool
-from negcap.pipelines.tables.columns import read_columns, stored_splits
-from negcap.pipelines.tables.images import Images
-from negcap.schemas.captions import LANGUAGE
-from negcap.schemas.negatives import POSITIVE
+from ....schemas.captions import LANGUAGE
+from ....schemas.negatives import POSITIVE
+from ...engine.tables import has_table, no_table, read_table, shards_of
+from ...features.preprocess import open_images
+from ...tables.columns import read_columns, stored_splits
+from ...tables.images import Images
+from ..contrastive import Negatives
+from ..corpus import CONCRETENESS, concreteness
+from ..sampling import build_pool
+from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
+from .network import Towers
 
 NEGATIVES = ("caption_id", "text", "family", "operator")
 WORD = re.compile(r"\w+|[^\w\s]")

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.scorer import reading
+from ..scorer import reading
+from .config import ClipConfig
 
 NEEDED = 'training a CLIP needs PyTorch, transformers and Pillow: pip install "negcap[score]"'
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.contrastive import MOST, SIGLIP_BIAS
-from negcap.pipelines.models.similarities import unit
+from ..contrastive import MOST, SIGLIP_BIAS
+from ..similarities import unit
+from .config import ClipConfig
 
 
 class Towers(Protocol):
@@ -78,9 +78,9 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
     """
     kind, _, rest = config.model.partition(":")
     if kind == "open_clip":
-        from negcap.pipelines.models.clip.open_clip_towers import OpenClip
+        from .open_clip_towers import OpenClip
 
         return OpenClip(rest)
-    from negcap.pipelines.models.clip.hugging_face import load, tiny
+    from .hugging_face import load, tiny
 
     return load(Path(rest)) if config.model else tiny(config, words)

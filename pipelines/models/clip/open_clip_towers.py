@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from negcap.pipelines.models.clip.open_clip_files import CONFIG, LOCAL, locate, read
+from .open_clip_files import CONFIG, LOCAL, locate, read
 
 WEIGHTS = "open_clip_model.safetensors"
 BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder

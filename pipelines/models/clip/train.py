@@ -14,8 +14,12 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.clip.config import TRIPLET, ClipConfig
-from negcap.pipelines.models.clip.data import (
+from ..contrastive import NONE, TERMS, Drawn, compare, info_nce
+from ..device import choose_device, deterministic
+from ..evaluation.retrieval import rank, retrieval_metrics
+from ..training import epoch_seed, write_history
+from .config import TRIPLET, ClipConfig
+from .data import (
     Counterparts,
     Pairs,
     batches,
@@ -27,11 +31,7 @@ from negcap.pipelines.models.clip.data import (
     read_pixels,
     tokenize,
 )
-from negcap.pipelines.models.clip.network import Clip, Towers, towers
-from negcap.pipelines.models.contrastive import NONE, TERMS, Drawn, compare, info_nce
-from negcap.pipelines.models.device import choose_device, deterministic
-from negcap.pipelines.models.evaluation.retrieval import rank, retrieval_metrics
-from negcap.pipelines.models.training import epoch_seed, write_history
+from .network import Clip, Towers, towers
 
 WARM_UP = 0.05
 MAX_NORM = 1.0

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.augment.operators import OPERATORS, PRESETS, UNIFORM
-from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.embed import embed_in_batches
-from negcap.pipelines.models.evaluation.retrieval import TIE, Ranks, count_outranking
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from ....augment.operators import OPERATORS, PRESETS, UNIFORM
+from ..corpus import Corpus
+from .config import EvaluateConfig
+from .embed import embed_in_batches
+from .retrieval import TIE, Ranks, count_outranking
+from .split import EmbeddedSplit
 
 VSE_C = (*PRESETS["vse-c"], *PRESETS["vse-c-paper"])
 FAMILIES: Mapping[str, tuple[str, ...]] = {

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.bounds import at_least, one_of
-from negcap.pipelines.models.config import DEVICES, cores
+from ...engine.bounds import at_least, one_of
+from ..config import DEVICES, cores
 
 
 @dataclass(frozen=True)

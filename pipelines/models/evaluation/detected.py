@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from negcap.pipelines.models.evaluation.unified_retrieval import Queries
-from negcap.pipelines.models.texts import Phrase
+from ..texts import Phrase
+from .unified_retrieval import Queries
 
 DETECTED = "detected object"  # the kind of these queries
 

@@ -8,11 +8,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.encoders import ImageEncoder
-from negcap.pipelines.models.features import take
-from negcap.pipelines.models.similarities import Similarity
-from negcap.pipelines.models.texts import Phrase, Texts
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..encoders import ImageEncoder
+from ..features import take
+from ..similarities import Similarity
+from ..texts import Phrase, Texts
+from ..vocabulary import WordVocabulary
 
 EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
 IMAGES, WORDS = 4096, 1 << 15  # per batch; this bounds the memory for activations

@@ -15,13 +15,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.manifest import hash_table, read_manifest
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.models.cache import cached_arrays
-from negcap.pipelines.models.components import encode_components
-from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.texts import ComponentLists, SceneGraphs
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ...engine.manifest import hash_table, read_manifest
+from ...engine.tables import read_table
+from ..cache import cached_arrays
+from ..components import encode_components
+from ..corpus import Corpus
+from ..texts import ComponentLists, SceneGraphs
+from ..vocabulary import WordVocabulary
 
 AT_ONCE = 1 << 14  # texts parsed at a time
 LAYOUT = 1  # version of the arrays in the cache
@@ -78,10 +78,10 @@ def _extract(run: Path, negatives: Tensor, vocabulary: WordVocabulary, settings:
 
 def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
     """The components of texts, parsed as the captions of a run are; settings: see `parser_settings`."""
-    from negcap.augment.caption import from_parses
-    from negcap.augment.components.table import tabulate
-    from negcap.augment.language.parse import parse_table
-    from negcap.augment.scene_graph import scene_graph
+    from ....augment.caption import from_parses
+    from ....augment.components.table import tabulate
+    from ....augment.language.parse import parse_table
+    from ....augment.scene_graph import scene_graph
 
     parts = []
     for start in range(0, len(texts), AT_ONCE):

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.augment.language.attributes import attributes
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
-from negcap.pipelines.models.similarities import Similarity
-from negcap.pipelines.models.texts import Phrase
+from ....augment.language.attributes import attributes
+from ..similarities import Similarity
+from ..texts import Phrase
+from .split import EmbeddedSplit
 
 AT_ONCE = 1 << 11  # candidates scored at a time
 Words = tuple[str, ...]

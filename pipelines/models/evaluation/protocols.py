@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.evaluation.attacks import (
+from .attacks import (
     Attacks,
     NegativeScores,
     ranks_with_own_negatives,
     score_negatives,
 )
-from negcap.pipelines.models.evaluation.retrieval import (
+from .retrieval import (
     TOP,
     Ranks,
     bootstrap_intervals,
@@ -24,7 +24,7 @@ from negcap.pipelines.models.evaluation.retrieval import (
     recall_metrics,
     retrieval_metrics,
 )
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from .split import EmbeddedSplit
 
 FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of at least 5,000 images
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.similarities import COSINE, Similarity
+from ..similarities import COSINE, Similarity
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32
 BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32

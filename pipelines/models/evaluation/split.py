@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.evaluation.embed import JointEmbedding
-from negcap.pipelines.models.texts import Texts
+from ..corpus import Corpus
+from ..texts import Texts
+from .embed import JointEmbedding
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.similarities import COSINE, Similarity
-from negcap.pipelines.models.texts import Phrase
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..similarities import COSINE, Similarity
+from ..texts import Phrase
+from ..vocabulary import WordVocabulary
 
 MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # minimum number of images per query
 KINDS = {"object": "noun", "attribute": "attribute_noun", "relation": "triple"}  # in the table component_vocabulary

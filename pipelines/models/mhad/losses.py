@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.similarities import unit
+from ..similarities import unit
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
 # hinge of `printed`, which is 0 for heads that are similar, and so contradicts its text, "push apart up to a margin".

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models.attention import SentenceEncoder, TextShape
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.encoders import word_embedding
-from negcap.pipelines.models.mhad.regions import RegionEncoder
-from negcap.pipelines.models.similarities import COSINE
-from negcap.pipelines.models.texts import Phrase, Texts
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..attention import SentenceEncoder, TextShape
+from ..config import TrainConfig
+from ..encoders import word_embedding
+from ..similarities import COSINE
+from ..texts import Phrase, Texts
+from ..vocabulary import WordVocabulary
+from .regions import RegionEncoder
 
 
 class MultiHeadAttention(nn.Module):

@@ -11,15 +11,15 @@ from types import MappingProxyType
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
-from negcap.pipelines.models.mhad.losses import diversity_loss
-from negcap.pipelines.models.mhad.model import MultiHeadAttention
-from negcap.pipelines.models.objective import Batch, Objective, RunTables, autocast
-from negcap.pipelines.models.sampling import NegativePool, SampledNegatives, sample_negatives
-from negcap.pipelines.models.vse import vse_c_pool
-from negcap.schemas.captions import LANGUAGE
+from ....schemas.captions import LANGUAGE
+from ..config import TrainConfig
+from ..device import to_device
+from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from ..objective import Batch, Objective, RunTables, autocast
+from ..sampling import NegativePool, SampledNegatives, sample_negatives
+from ..vse import vse_c_pool
+from .losses import diversity_loss
+from .model import MultiHeadAttention
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.figures import new_figure, write_png
-from negcap.pipelines.models.mhad.model import MultiHeadAttention
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.univse.neighbours import to_plane
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..figures import new_figure, write_png
+from ..texts import Texts
+from ..univse.neighbours import to_plane
+from ..vocabulary import WordVocabulary
+from .model import MultiHeadAttention
 
 if TYPE_CHECKING:
     from PIL.Image import Image

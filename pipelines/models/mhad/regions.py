@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models.attention import Attended, AttentionHeads
-from negcap.pipelines.models.encoders import TRANSFORMS
-from negcap.pipelines.models.similarities import unit
+from ..attention import Attended, AttentionHeads
+from ..encoders import TRANSFORMS
+from ..similarities import unit
 
 
 class RegionEncoder(nn.Module):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from negcap.pipelines.engine.bounds import above_zero, at_least, one_of
-from negcap.pipelines.models.config import SIMILARITIES, cores
+from ...engine.bounds import above_zero, at_least, one_of
+from ..config import SIMILARITIES, cores
 
 ROWS = ("transitive", "word2gauss", "symmetric", "bilinear", "order")
 # The concepts of the picture: Figure 2 of the paper has some 20 concepts, which it does not list.

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.similarities import order_penalty
+from ..similarities import order_penalty
 
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.engine.shards import write_atomically, write_json
-from negcap.pipelines.models.attention import TextShape
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.encoders import TextEncoder, word_embedding
-from negcap.pipelines.models.markdown import markdown_table
-from negcap.pipelines.models.order.config import EntailConfig
-from negcap.pipelines.models.order.nli import LabelledPairs, read_pairs
-from negcap.pipelines.models.order.pairs import accuracy, best_threshold, pair_loss
-from negcap.pipelines.models.similarities import SIMILARITIES
-from negcap.pipelines.models.training import epoch_seed, optimizer_step
-from negcap.pipelines.models.vectors import read_vectors
-from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
+from ...engine.shards import write_atomically, write_json
+from ..attention import TextShape
+from ..device import choose_device
+from ..encoders import TextEncoder, word_embedding
+from ..markdown import markdown_table
+from ..similarities import SIMILARITIES
+from ..training import epoch_seed, optimizer_step
+from ..vectors import read_vectors
+from ..vocabulary import WordVocabulary, build_vocabulary
+from .config import EntailConfig
+from .nli import LabelledPairs, read_pairs
+from .pairs import accuracy, best_threshold, pair_loss
 
 PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %
 AT_ONCE = 1024  # pairs whose penalties are computed together

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.engine.identity import hash_value
-from negcap.pipelines.engine.shards import write_atomically, write_json
-from negcap.pipelines.models.markdown import markdown_table
-from negcap.pipelines.models.order.config import HypernymConfig
-from negcap.pipelines.models.order.energies import ENERGIES, Energy
-from negcap.pipelines.models.order.pairs import accuracy, best_threshold, max_margin_loss, pair_loss
-from negcap.pipelines.models.order.plane import chosen_concepts, draw_plane
-from negcap.pipelines.models.order.taxonomy import (
+from ...engine.identity import hash_value
+from ...engine.shards import write_atomically, write_json
+from ..markdown import markdown_table
+from .config import HypernymConfig
+from .energies import ENERGIES, Energy
+from .pairs import accuracy, best_threshold, max_margin_loss, pair_loss
+from .plane import chosen_concepts, draw_plane
+from .taxonomy import (
     SplitPairs,
     Taxonomy,
     contains,

@@ -14,23 +14,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import write_atomically, write_json
-from negcap.pipelines.engine.tables import has_table
-from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.components import read_caption_rows
-from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import TIE, own_scores
-from negcap.pipelines.models.evaluation.unified_retrieval import average_precision
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.markdown import markdown_table
-from negcap.pipelines.models.order.config import LengthConfig
-from negcap.pipelines.models.similarities import COSINE, Similarity
-from negcap.pipelines.models.texts import Phrase, Texts
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
-from negcap.schemas.captions import LANGUAGE
+from ....schemas.captions import LANGUAGE
+from ...engine.shards import write_atomically, write_json
+from ...engine.tables import has_table
+from ..captions import read_captions
+from ..checkpoint import read_vocabularies
+from ..components import read_caption_rows
+from ..corpus import encode_run
+from ..device import choose_device
+from ..evaluation.embed import embed_images, embed_sentences
+from ..evaluation.retrieval import TIE, own_scores
+from ..evaluation.unified_retrieval import average_precision
+from ..features import read_features
+from ..markdown import markdown_table
+from ..similarities import COSINE, Similarity
+from ..texts import Phrase, Texts
+from ..trainer.objectives import OBJECTIVES, load_model
+from .config import LengthConfig
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
 TOP = 5

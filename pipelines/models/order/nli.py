@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from negcap.pipelines.readers.files import raw_lines
+from ...readers.files import raw_lines
 
 # The names of the premise, the hypothesis and the gold label
 COLUMNS = (

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.figures import new_figure, write_png
-from negcap.pipelines.models.order.pairs import best_threshold, pair_loss
-from negcap.pipelines.models.order.taxonomy import Taxonomy, contains, keys
-from negcap.pipelines.models.similarities import order_penalty
+from ..figures import new_figure, write_png
+from ..similarities import order_penalty
+from .pairs import best_threshold, pair_loss
+from .taxonomy import Taxonomy, contains, keys
 
 STEPS, RESTARTS = 500, 5
 RATE = 0.2  # of Adagrad

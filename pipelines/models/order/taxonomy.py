@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from negcap.augment.data import data_path
-from negcap.augment.language.wordnet import ABOVE, WordNet
+from ....augment.data import data_path
+from ....augment.language.wordnet import ABOVE, WordNet
 
 Pairs = npt.NDArray[np.int64]  # (n, 2): a concept and one above it
 

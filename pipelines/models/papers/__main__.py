@@ -15,11 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-from negcap.pipelines.engine.storage import write_atomically
-from negcap.pipelines.models.papers.plan import PARTS, Settings, jobs
-from negcap.pipelines.models.papers.run import run_jobs, steps_of, times
-from negcap.pipelines.models.papers.tables import TABLES, tables
-from negcap.schemas.markdown import replaced
+from ....schemas.markdown import replaced
+from ...engine.storage import write_atomically
+from .plan import PARTS, Settings, jobs
+from .run import run_jobs, steps_of, times
+from .tables import TABLES, tables
 
 
 def main(arguments: list[str] | None = None) -> int:

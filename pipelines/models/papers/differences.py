@@ -11,16 +11,16 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 import torch
 
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.models.evaluation.protocols import RankList
-from negcap.pipelines.models.markdown import format_difference
-from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.plan import Settings, named
-from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
-from negcap.pipelines.models.papers.trainings import AUGMENTED, FAMILY_MODELS, MAX, RECIPES
-from negcap.pipelines.models.trainer.compare import summarize
-from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult
-from negcap.pipelines.models.trainer.evaluate import Evaluation
+from ...engine.tables import read_table
+from ..evaluation.protocols import RankList
+from ..markdown import format_difference
+from ..trainer.compare import summarize
+from ..trainer.comparison_report import Figure, VariantResult
+from ..trainer.evaluate import Evaluation
+from . import published
+from .plan import Settings, named
+from .published import RECIPE_TITLES, TITLES
+from .trainings import AUGMENTED, FAMILY_MODELS, MAX, RECIPES
 
 KINDS = ("object", "attribute", "relation")
 TOP = ("R@1", "R@5", "R@10")

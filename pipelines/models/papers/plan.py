@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from negcap.augment.operators import PRESETS
-from negcap.pipelines.models.papers.trainings import (
+from ....augment.operators import PRESETS
+from .trainings import (
     ABLATIONS,
     AUGMENTED,
     ETAS,

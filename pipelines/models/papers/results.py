@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from negcap.pipelines.models.papers.plan import Settings, named
+from .plan import Settings, named
 
 
 def read_metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[str, Any] | None:

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.pipelines.engine.storage import write_json
-from negcap.pipelines.models.papers.plan import Job
+from ...engine.storage import write_json
+from .plan import Job
 
 NEGCAP = (sys.executable, "-m", "negcap")
 

@@ -7,10 +7,10 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.models.evaluation.attacks import FAMILIES
-from negcap.pipelines.models.markdown import markdown_table
-from negcap.pipelines.models.papers.plan import Settings
+from ...engine.tables import has_table, read_table
+from ..evaluation.attacks import FAMILIES
+from ..markdown import markdown_table
+from .plan import Settings
 
 MOST = 20  # of a family that attack a caption
 LEAST = (1, 5, 10, MOST)

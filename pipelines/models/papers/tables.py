@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from negcap.pipelines.models.markdown import format_difference, markdown_row, markdown_table
-from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.differences import KINDS, TOP, augmented_differences, difference_rows, differences
-from negcap.pipelines.models.papers.plan import Settings, jobs
-from negcap.pipelines.models.papers.published import RECIPE_TITLES, TITLES
-from negcap.pipelines.models.papers.results import read_metrics, read_seeds
-from negcap.pipelines.models.papers.run import steps_of, times
-from negcap.pipelines.models.papers.supply import supply_table
-from negcap.pipelines.models.papers.trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS
-from negcap.pipelines.models.papers.word_tables import blanks_table, saliency_table, words_table
+from ..markdown import format_difference, markdown_row, markdown_table
+from . import published
+from .differences import KINDS, TOP, augmented_differences, difference_rows, differences
+from .plan import Settings, jobs
+from .published import RECIPE_TITLES, TITLES
+from .results import read_metrics, read_seeds
+from .run import steps_of, times
+from .supply import supply_table
+from .trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS
+from .word_tables import blanks_table, saliency_table, words_table
 
 Values = Sequence[float]
 Read = Callable[[Mapping[str, Any]], Values]  # the metrics of an evaluation -> the values of a row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from negcap.pipelines.models.markdown import format_difference, markdown_table
-from negcap.pipelines.models.papers import published
-from negcap.pipelines.models.papers.plan import Settings, named
-from negcap.pipelines.models.papers.published import TITLES
-from negcap.pipelines.models.papers.results import read_metrics, read_probe
+from ..markdown import format_difference, markdown_table
+from . import published
+from .plan import Settings, named
+from .published import TITLES
+from .results import read_metrics, read_probe
 
 
 def words_table(settings: Settings) -> str:

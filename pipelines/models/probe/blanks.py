@@ -13,10 +13,10 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from negcap.augment.language.prepositions import prepositions
-from negcap.pipelines.models.components import read_caption_rows
-from negcap.pipelines.models.sampling import pack_sentences
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary, word_spans
+from ....augment.language.prepositions import prepositions
+from ..components import read_caption_rows
+from ..sampling import pack_sentences
+from ..vocabulary import UNKNOWN_ID, WordVocabulary, word_spans
 
 KINDS = ("noun", "preposition")
 TOP = (1, 10)

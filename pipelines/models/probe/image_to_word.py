@@ -10,9 +10,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, interval
-from negcap.pipelines.models.evaluation.unified_retrieval import average_precision
-from negcap.pipelines.models.probe.objects import Objects
+from ..evaluation.retrieval import bootstrap_samples, interval
+from ..evaluation.unified_retrieval import average_precision
+from .objects import Objects
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.augment.language.wordnet import WordNet
-from negcap.augment.lexicon.lexicon import default_min_count
-from negcap.pipelines.engine.tables import read_table
+from ....augment.language.wordnet import WordNet
+from ....augment.lexicon.lexicon import default_min_count
+from ...engine.tables import read_table
 
 NOUNS = ("NN", "NNS")
 

@@ -11,12 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import write_atomically, write_json
-from negcap.pipelines.models.captions import Captions, read_captions
-from negcap.pipelines.models.config import cores
-from negcap.pipelines.models.features import Features, read_features
-from negcap.pipelines.models.markdown import format_interval, markdown_table
-from negcap.pipelines.models.probe.blanks import (
+from ....schemas.features import TABLE
+from ...engine.shards import write_atomically, write_json
+from ...tables.columns import UNSPLIT
+from ..captions import Captions, read_captions
+from ..config import cores
+from ..features import Features, read_features
+from ..markdown import format_interval, markdown_table
+from ..trainer.pictures import photo_files
+from ..vocabulary import SPECIALS, build_vocabulary
+from .blanks import (
     KINDS,
     TOP,
     BlanksConfig,
@@ -26,20 +30,16 @@ from negcap.pipelines.models.probe.blanks import (
     recalls,
     train_filler,
 )
-from negcap.pipelines.models.probe.image_to_word import (
+from .image_to_word import (
     ImageToWordConfig,
     mean_average_precision,
     most_frequent,
     train_classifier,
 )
-from negcap.pipelines.models.probe.objects import Objects, frequent_objects
-from negcap.pipelines.models.probe.saliency import SaliencyConfig, find_saliency
-from negcap.pipelines.models.probe.saliency_figure import choose_shown, draw_saliency
-from negcap.pipelines.models.probe.word_tables import FILE, word_tables
-from negcap.pipelines.models.trainer.pictures import photo_files
-from negcap.pipelines.models.vocabulary import SPECIALS, build_vocabulary
-from negcap.pipelines.tables.columns import UNSPLIT
-from negcap.schemas.features import TABLE
+from .objects import Objects, frequent_objects
+from .saliency import SaliencyConfig, find_saliency
+from .saliency_figure import choose_shown, draw_saliency
+from .word_tables import FILE, word_tables
 
 Say = Callable[[str], None]
 TASKS = ("words", "blanks")

@@ -17,16 +17,16 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.models.captions import Captions, read_captions
-from negcap.pipelines.models.config import cores
-from negcap.pipelines.models.encoders import run_packed
-from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, interval
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.sampling import pack_sentences
-from negcap.pipelines.models.similarities import SIMILARITIES, Similarity
-from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.vocabulary import WordVocabulary, word_spans
+from ...engine.tables import read_table
+from ..captions import Captions, read_captions
+from ..config import cores
+from ..encoders import run_packed
+from ..evaluation.retrieval import bootstrap_samples, interval
+from ..features import read_features
+from ..sampling import pack_sentences
+from ..similarities import SIMILARITIES, Similarity
+from ..trainer.objectives import load_model
+from ..vocabulary import WordVocabulary, word_spans
 
 AT_ONCE = 512  # negatives whose gradients are computed together
 

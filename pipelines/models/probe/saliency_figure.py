@@ -7,9 +7,9 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.features.preprocess import decode
-from negcap.pipelines.models.figures import new_figure, write_png
-from negcap.pipelines.models.probe.saliency import SalientNegative
+from ...features.preprocess import decode
+from ..figures import new_figure, write_png
+from .saliency import SalientNegative
 
 SHOWN = 2  # negatives per operator
 CHARACTERS = 96  # per line of a negative

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models.encoders import TwoPartEmbedding, WordEmbedding
-from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.univse.word_encoder import WordEncoder
-from negcap.pipelines.models.vectors import read_vectors, vector_size
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
+from ..encoders import TwoPartEmbedding, WordEmbedding
+from ..trainer.objectives import load_model
+from ..univse.word_encoder import WordEncoder
+from ..vectors import read_vectors, vector_size
+from ..vocabulary import UNKNOWN_ID, WordVocabulary
 
 FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
 

@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.storage import write_atomically, write_json
-from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import MODELS, SIMILARITIES, WITH_NEGATIVES, TrainConfig
-from negcap.pipelines.models.evaluation.attacks import FAMILIES
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.retrieval import bootstrap_samples, count_hits, interval
-from negcap.pipelines.models.recipes import RECIPES, configure
-from negcap.pipelines.models.trainer.comparison_report import Figure, VariantResult, describe_settings, to_markdown
-from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, write_evaluation
-from negcap.pipelines.models.trainer.train import train
-from negcap.schemas.markdown import replaced
+from ....schemas.markdown import replaced
+from ...engine.storage import write_atomically, write_json
+from ..captions import read_captions
+from ..config import MODELS, SIMILARITIES, WITH_NEGATIVES, TrainConfig
+from ..evaluation.attacks import FAMILIES
+from ..evaluation.config import EvaluateConfig
+from ..evaluation.retrieval import bootstrap_samples, count_hits, interval
+from ..recipes import RECIPES, configure
+from .comparison_report import Figure, VariantResult, describe_settings, to_markdown
+from .evaluate import Evaluation, measure, write_evaluation
+from .train import train
 
 VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
 BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.manifest import describe
-from negcap.pipelines.models.config import RESUMABLE, TrainConfig
-from negcap.pipelines.models.evaluation.attacks import FAMILIES
-from negcap.pipelines.models.evaluation.retrieval import TOP, interval
-from negcap.pipelines.models.markdown import format_difference, format_interval, markdown_table
+from ...engine.manifest import describe
+from ..config import RESUMABLE, TrainConfig
+from ..evaluation.attacks import FAMILIES
+from ..evaluation.retrieval import TOP, interval
+from ..markdown import format_difference, format_interval, markdown_table
 
 Keys = Sequence[tuple[str, str]]  # of retrievals: candidates, direction
 PLAIN: Keys = (("plain", "i2t"), ("plain", "t2i"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.models.figures import new_figure, write_png
+from ..figures import new_figure, write_png
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:

@@ -15,38 +15,38 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from negcap.pipelines.engine.shards import PARQUET
-from negcap.pipelines.engine.storage import write_atomically, write_json
-from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.components import read_caption_rows, read_graphs, read_whole_table
-from negcap.pipelines.models.config import WITH_NEGATIVES
-from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.detected import DETECTED, detected_queries
-from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
-from negcap.pipelines.models.evaluation.negative_components import with_negatives
-from negcap.pipelines.models.evaluation.parsing import phrase_parsing
-from negcap.pipelines.models.evaluation.protocols import RankList, plain_retrieval, run_protocols
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
-from negcap.pipelines.models.evaluation.unified_retrieval import (
+from ....schemas.captions import LANGUAGE
+from ....schemas.fields import check
+from ....schemas.ranks import RANKS
+from ...engine.shards import PARQUET
+from ...engine.storage import write_atomically, write_json
+from ...engine.tables import has_table, read_table
+from ..captions import read_captions
+from ..checkpoint import read_vocabularies
+from ..components import read_caption_rows, read_graphs, read_whole_table
+from ..config import WITH_NEGATIVES
+from ..corpus import encode_run
+from ..device import choose_device
+from ..evaluation.attacks import choose_attacks, complete_captions
+from ..evaluation.config import EvaluateConfig
+from ..evaluation.detected import DETECTED, detected_queries
+from ..evaluation.embed import embed_images, embed_sentences
+from ..evaluation.negative_components import with_negatives
+from ..evaluation.parsing import phrase_parsing
+from ..evaluation.protocols import RankList, plain_retrieval, run_protocols
+from ..evaluation.split import EmbeddedSplit
+from ..evaluation.unified_retrieval import (
     SplitComponents,
     frequent_queries,
     unified_retrieval,
     written_forms,
 )
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.mhad.losses import head_cosines
-from negcap.pipelines.models.mhad.model import MultiHeadAttention
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES, OWN_METRICS, load_model
-from negcap.pipelines.models.trainer.report import to_markdown
-from negcap.schemas.captions import LANGUAGE
-from negcap.schemas.fields import check
-from negcap.schemas.ranks import RANKS
+from ..features import read_features
+from ..mhad.losses import head_cosines
+from ..mhad.model import MultiHeadAttention
+from ..texts import Texts
+from .objectives import OBJECTIVES, OWN_METRICS, load_model
+from .report import to_markdown
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.models.captions import Captions
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import TIE, own_scores
-from negcap.pipelines.models.features import Features
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.objectives import load_model
+from ....augment.rng import record_rng
+from ..captions import Captions
+from ..config import TrainConfig
+from ..device import choose_device
+from ..evaluation.embed import embed_images, embed_sentences
+from ..evaluation.retrieval import TIE, own_scores
+from ..features import Features
+from ..texts import Texts
+from .objectives import load_model
 
 AT_ONCE = 1024  # captions ranked at a time
 

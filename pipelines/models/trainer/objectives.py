@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.config import RESUMABLE, TrainConfig
-from negcap.pipelines.models.contrastive import CONTRASTIVE_OBJECTIVES
-from negcap.pipelines.models.evaluation.attacks import Attacks
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
-from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
-from negcap.pipelines.models.mhad.objective import MHA_D
-from negcap.pipelines.models.objective import Objective
-from negcap.pipelines.models.univse.metrics import univse_metrics
-from negcap.pipelines.models.univse.objective import UNIVSE
-from negcap.pipelines.models.vocabulary import WordVocabulary
-from negcap.pipelines.models.vse import ORDER, VSE, VSE_C, VSE_PP
+from .. import checkpoint
+from ..config import RESUMABLE, TrainConfig
+from ..contrastive import CONTRASTIVE_OBJECTIVES
+from ..evaluation.attacks import Attacks
+from ..evaluation.split import EmbeddedSplit
+from ..evaluation.unified_retrieval import SplitComponents
+from ..mhad.objective import MHA_D
+from ..objective import Objective
+from ..univse.metrics import univse_metrics
+from ..univse.objective import UNIVSE
+from ..vocabulary import WordVocabulary
+from ..vse import ORDER, VSE, VSE_C, VSE_PP
 
 Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any]]
 OBJECTIVES: Mapping[str, Objective] = {

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import torch
 
-from negcap.pipelines.engine.manifest import manifest_of
-from negcap.pipelines.features.preprocess import Crops
-from negcap.pipelines.models.captions import Captions, read_captions
-from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.components import PARTS, component_ids, read_caption_rows, read_whole_table
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.mhad.model import MultiHeadAttention
-from negcap.pipelines.models.mhad.pictures import draw_attention, draw_views, find_attention
-from negcap.pipelines.models.texts import Phrase, Texts
-from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.univse.neighbours import draw_neighbours
-from negcap.pipelines.models.univse.relevance import Photos, cropped, draw_maps, find_relevance, read_query
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
-from negcap.pipelines.tables.images import Images
+from ...engine.manifest import manifest_of
+from ...features.preprocess import Crops
+from ...tables.images import Images
+from ..captions import Captions, read_captions
+from ..checkpoint import read_vocabularies
+from ..components import PARTS, component_ids, read_caption_rows, read_whole_table
+from ..config import TrainConfig
+from ..corpus import encode_run
+from ..features import read_features
+from ..mhad.model import MultiHeadAttention
+from ..mhad.pictures import draw_attention, draw_views, find_attention
+from ..texts import Phrase, Texts
+from ..univse.model import UniVSE
+from ..univse.neighbours import draw_neighbours
+from ..univse.relevance import Photos, cropped, draw_maps, find_relevance, read_query
+from ..vocabulary import UNKNOWN_ID, WordVocabulary
+from .objectives import load_model
 
 MAPS, NEIGHBOURS, HEADS, VIEWS = "relevance.png", "neighbours.png", "heads.png", "views.png"
 IN_THE_PLANE = 200  # images

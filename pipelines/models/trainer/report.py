@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from negcap.pipelines.models.markdown import format_interval, markdown_table
+from ..markdown import format_interval, markdown_table
 
 RECALLS = ("R@1", "R@5", "R@10")
 LEAST_PAIRS = 10  # whose share is printed

@@ -13,16 +13,16 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from negcap.pipelines.engine.bounds import at_least, one_of
-from negcap.pipelines.engine.storage import write_atomically, write_json
-from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.config import DEVICES, cores
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.embed import embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import RESAMPLES, interval
-from negcap.pipelines.models.markdown import format_interval, markdown_table
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
+from ...engine.bounds import at_least, one_of
+from ...engine.storage import write_atomically, write_json
+from ..checkpoint import read_vocabularies
+from ..config import DEVICES, cores
+from ..device import choose_device
+from ..evaluation.embed import embed_sentences
+from ..evaluation.retrieval import RESAMPLES, interval
+from ..markdown import format_interval, markdown_table
+from ..texts import Texts
+from .objectives import OBJECTIVES, load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
 SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))

@@ -12,22 +12,22 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.components import TABLES as COMPONENT_TABLES
-from negcap.pipelines.models.config import RESUMABLE, TrainConfig
-from negcap.pipelines.models.device import deterministic, to_device
-from negcap.pipelines.models.evaluation.attacks import ranks_with_own_negatives
-from negcap.pipelines.models.evaluation.embed import JointEmbedding, embed_images, embed_in_batches, embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import TOP, rank, recall_metrics, retrieval_metrics
-from negcap.pipelines.models.features import ahead, take
-from negcap.pipelines.models.objective import Batch
-from negcap.pipelines.models.sampling import shuffled_batches
-from negcap.pipelines.models.trainer.curves import draw_curves
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES
-from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
-from negcap.pipelines.models.training import epoch_seed, optimizer_step, read_history, write_history
-from negcap.pipelines.models.vectors import read_vectors
-from negcap.schemas.captions import LANGUAGE
+from ....schemas.captions import LANGUAGE
+from .. import checkpoint
+from ..components import TABLES as COMPONENT_TABLES
+from ..config import RESUMABLE, TrainConfig
+from ..device import deterministic, to_device
+from ..evaluation.attacks import ranks_with_own_negatives
+from ..evaluation.embed import JointEmbedding, embed_images, embed_in_batches, embed_sentences
+from ..evaluation.retrieval import TOP, rank, recall_metrics, retrieval_metrics
+from ..features import ahead, take
+from ..objective import Batch
+from ..sampling import shuffled_batches
+from ..training import epoch_seed, optimizer_step, read_history, write_history
+from ..vectors import read_vectors
+from .curves import draw_curves
+from .objectives import OBJECTIVES
+from .training_data import TrainingData, read_training_data
 
 LOSS_POINTS = 20  # per epoch in the loss curve
 

@@ -9,19 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captions import read_captions, split_captions
-from negcap.pipelines.models.components import component_names, read_graphs
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.attacks import first_negatives
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.features import place, read_features
-from negcap.pipelines.models.objective import RunTables
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.judged import believed, left_out
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES
-from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary
+from ..captions import read_captions, split_captions
+from ..components import component_names, read_graphs
+from ..config import TrainConfig
+from ..corpus import encode_run
+from ..device import choose_device
+from ..evaluation.attacks import first_negatives
+from ..evaluation.config import EvaluateConfig
+from ..features import place, read_features
+from ..objective import RunTables
+from ..texts import Texts
+from ..vocabulary import WordVocabulary, build_vocabulary
+from .judged import believed, left_out
+from .objectives import OBJECTIVES
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.evaluation.embed import embed_in_batches, embed_sentences
-from negcap.pipelines.models.evaluation.retrieval import (
+from ..evaluation.embed import embed_in_batches, embed_sentences
+from ..evaluation.retrieval import (
     TOP,
     count_outranking,
     rank,
     recall_metrics,
     retrieval_metrics,
 )
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.univse.model import UniVSE, blend
+from ..evaluation.split import EmbeddedSplit
+from ..texts import Texts
+from .model import UniVSE, blend
 
 ALPHAS = tuple(n / 10 for n in range(11))
 

@@ -7,7 +7,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from negcap.pipelines.models.device import to_device
+from ..device import to_device
 
 ATTENTION = 128  # hidden units of the self-attention, which the paper does not state
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from negcap.pipelines.models.evaluation.attacks import Attacks
-from negcap.pipelines.models.evaluation.embed import images_at_once
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
-from negcap.pipelines.models.evaluation.unified_retrieval import SplitComponents
-from negcap.pipelines.models.univse.alpha import alpha_curve
-from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.univse.parsing import EmbeddedImages, parsing_accuracy
+from ..evaluation.attacks import Attacks
+from ..evaluation.embed import images_at_once
+from ..evaluation.split import EmbeddedSplit
+from ..evaluation.unified_retrieval import SplitComponents
+from .alpha import alpha_curve
+from .model import UniVSE
+from .parsing import EmbeddedImages, parsing_accuracy
 
 
 def univse_metrics(

@@ -8,15 +8,15 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.components import component_ids
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.encoders import build_encoders
-from negcap.pipelines.models.similarities import COSINE
-from negcap.pipelines.models.texts import Phrase, SceneGraphs, Texts, ragged_rows
-from negcap.pipelines.models.univse.composition import Composition
-from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..components import component_ids
+from ..config import TrainConfig
+from ..device import to_device
+from ..encoders import build_encoders
+from ..similarities import COSINE
+from ..texts import Phrase, SceneGraphs, Texts, ragged_rows
+from ..vocabulary import WordVocabulary
+from .composition import Composition
+from .word_encoder import WordEncoder, WordEncoderShape
 
 
 class UniVSE(nn.Module):

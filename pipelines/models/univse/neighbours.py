@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
-from negcap.pipelines.models.figures import new_figure, write_png
-from negcap.pipelines.models.texts import Phrase
-from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vocabulary import WordVocabulary
+from ..figures import new_figure, write_png
+from ..texts import Phrase
+from ..vocabulary import WordVocabulary
+from .model import UniVSE
 
 
 class Panel(NamedTuple):

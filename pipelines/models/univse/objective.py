@@ -5,20 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.device import to_device
-from negcap.pipelines.models.losses import max_of_hinges, sum_of_hinges
-from negcap.pipelines.models.objective import Batch, Objective, autocast
-from negcap.pipelines.models.texts import SceneGraphs
-from negcap.pipelines.models.univse.losses import (
+from ..config import TrainConfig
+from ..device import to_device
+from ..losses import max_of_hinges, sum_of_hinges
+from ..objective import Batch, Objective, autocast
+from ..texts import SceneGraphs
+from .losses import (
     REDUCTIONS,
     relevance_hinges,
     sum_of_caption_means,
     sum_over_kinds,
     triple_hinges,
 )
-from negcap.pipelines.models.univse.model import UniVSE, blend, require_graphs
-from negcap.pipelines.models.univse.sampling import (
+from .model import UniVSE, blend, require_graphs
+from .sampling import (
     FALSE_ATTRIBUTES,
     FALSE_NOUNS,
     REPLACED_WORD,

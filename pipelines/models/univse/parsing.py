@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.components import component_ids
-from negcap.pipelines.models.evaluation.parsing import Score, Words, accuracy, read_questions, score_candidates
-from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
+from ..components import component_ids
+from ..evaluation.parsing import Score, Words, accuracy, read_questions, score_candidates
+from ..vocabulary import UNKNOWN_ID, WordVocabulary
+from .model import UniVSE
 
 
 class EmbeddedImages(NamedTuple):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from negcap.pipelines.features.preprocess import Crops, decode, resized
-from negcap.pipelines.models.components import component_ids
-from negcap.pipelines.models.figures import new_figure, write_png
-from negcap.pipelines.models.texts import Phrase
-from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vocabulary import UNKNOWN_ID, WordVocabulary
+from ...features.preprocess import Crops, decode, resized
+from ..components import component_ids
+from ..figures import new_figure, write_png
+from ..texts import Phrase
+from ..vocabulary import UNKNOWN_ID, WordVocabulary
+from .model import UniVSE
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,8 +49,8 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
     one shipped with negcap. Raises ValueError for a query without an object.
     """
-    from negcap.augment.language.parse import parse
-    from negcap.augment.scene_graph import scene_graph
+    from ....augment.language.parse import parse
+    from ....augment.scene_graph import scene_graph
 
     graph = scene_graph(parse([text], spacy_model)[0])
     names = {item.token: item.name for item in graph.objects}

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from negcap.augment.components.sampling import Sampler
-from negcap.pipelines.models.components import KINDS, component_ids, read_caption_rows, read_whole_table
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.objective import RunTables
-from negcap.pipelines.models.texts import SceneGraphs
-from negcap.pipelines.models.univse.model import require_graphs
+from ....augment.components.sampling import Sampler
+from ..components import KINDS, component_ids, read_caption_rows, read_whole_table
+from ..config import TrainConfig
+from ..objective import RunTables
+from ..texts import SceneGraphs
+from .model import require_graphs
 
 FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn

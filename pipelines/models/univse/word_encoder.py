@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from negcap.pipelines.models.encoders import word_embedding
+from ..encoders import word_embedding
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.quality.annotation.alpha import alpha
-from negcap.pipelines.quality.annotation.sheet import NEGATIVE, Item
-from negcap.pipelines.quality.annotation.votes import Sheets, Votes, find_key, read_key, read_sheets
-from negcap.pipelines.quality.bias import Accuracy, accuracy
-from negcap.pipelines.quality.bias.accuracy import with_interval
+from ..aligned import aligned
+from ..bias import Accuracy, accuracy
+from ..bias.accuracy import with_interval
+from .alpha import alpha
+from .sheet import NEGATIVE, Item
+from .votes import Sheets, Votes, find_key, read_key, read_sheets
 
 ALL, CONTROLS = "all", "controls"
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.quality.annotation.agree import reads_well, says_false
-from negcap.pipelines.quality.annotation.alpha import alpha
-from negcap.pipelines.quality.annotation.readers import verdicts_of
-from negcap.pipelines.quality.annotation.sheet import NEGATIVE, Item
-from negcap.pipelines.quality.annotation.votes import Sheets, find_key, read_key, read_sheets
+from ..aligned import aligned
+from .agree import reads_well, says_false
+from .alpha import alpha
+from .readers import verdicts_of
+from .sheet import NEGATIVE, Item
+from .votes import Sheets, find_key, read_key, read_sheets
 
 
 @dataclass(frozen=True)

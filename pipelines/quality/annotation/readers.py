@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.quality.aligned import aligned
-from negcap.pipelines.quality.bias import Accuracy
-from negcap.pipelines.quality.bias.accuracy import by_image, with_interval
+from ...engine.tables import read_table
+from ..aligned import aligned
+from ..bias import Accuracy
+from ..bias.accuracy import by_image, with_interval
 
 ALL = "all"
 Row = Mapping[str, Any]

@@ -15,14 +15,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.bounds import at_least
-from negcap.pipelines.engine.storage import write_atomically
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.quality.strata import Row, Sampling, sample_strata
-from negcap.pipelines.report.rows import visible
-from negcap.pipelines.tables.columns import check_splits, stored_splits
-from negcap.pipelines.tables.denials import with_true
+from ....augment.rng import record_rng
+from ...engine.bounds import at_least
+from ...engine.storage import write_atomically
+from ...engine.tables import read_table
+from ...report.rows import visible
+from ...tables.columns import check_splits, stored_splits
+from ...tables.denials import with_true
+from ..strata import Row, Sampling, sample_strata
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.pipelines.quality.annotation.sheet import KEY, VOTES, Item
+from .sheet import KEY, VOTES, Item
 
 DELIMITERS = ",;\t"
 ANSWERS = ("a", "b", "both", "neither", "unsure")

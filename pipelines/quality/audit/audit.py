@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.provenance import package
-from negcap.pipelines.engine.shards import PARQUET
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.engine.storage import write_atomically
-from negcap.pipelines.engine.tables import has_table, no_table
-from negcap.pipelines.quality.audit.blindness import measure_table
-from negcap.pipelines.quality.audit.config import AuditConfig
-from negcap.pipelines.quality.audit.context import read_context
-from negcap.pipelines.quality.audit.figures import collect
-from negcap.pipelines.quality.audit.page import Content, Samples, page
-from negcap.pipelines.quality.audit.table import to_table
-from negcap.pipelines.quality.audit.words import read_corpus_counts
-from negcap.pipelines.quality.bias import Blindness
-from negcap.pipelines.quality.strata import Sampling, sample_strata
-from negcap.pipelines.report.summary import component_lines, corpus_lines
-from negcap.pipelines.tables.columns import stored_splits
-from negcap.schemas.audit import AUDIT
+from ....schemas.audit import AUDIT
+from ...engine.manifest import read_manifest
+from ...engine.provenance import package
+from ...engine.shards import PARQUET
+from ...engine.stage import Progress
+from ...engine.storage import write_atomically
+from ...engine.tables import has_table, no_table
+from ...report.summary import component_lines, corpus_lines
+from ...tables.columns import stored_splits
+from ..bias import Blindness
+from ..strata import Sampling, sample_strata
+from .blindness import measure_table
+from .config import AuditConfig
+from .context import read_context
+from .figures import collect
+from .page import Content, Samples, page
+from .table import to_table
+from .words import read_corpus_counts
 
 PAGE, TABLE = "audit.html", "audit.parquet"
 REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
@@ -85,7 +85,7 @@ def parquet(table: object, metadata: Mapping[str, str]) -> memoryview:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from negcap.schemas.fields import check
+    from ....schemas.fields import check
 
     assert isinstance(table, pa.Table)
     check(table, AUDIT)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from negcap.pipelines.engine.progress import in_progress
-from negcap.pipelines.engine.stage import Progress
-from negcap.pipelines.quality.audit.config import AuditConfig
-from negcap.pipelines.quality.bias import (
+from ...engine.progress import in_progress
+from ...engine.stage import Progress
+from ..bias import (
     ALL,
     Blindness,
     BlindReport,
@@ -19,7 +18,8 @@ from negcap.pipelines.quality.bias import (
     read_corpus,
     with_all,
 )
-from negcap.pipelines.quality.bias.measure import Unmeasured
+from ..bias.measure import Unmeasured
+from .config import AuditConfig
 
 
 def measure_table(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 
-from negcap.pipelines.quality.audit.shapes import HEIGHT, WIDTH, Bar, Chart, Dot, Label, Line, Scale
-from negcap.pipelines.quality.audit.words import Use
+from .shapes import HEIGHT, WIDTH, Bar, Chart, Dot, Label, Line, Scale
+from .words import Use
 
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
 SHOWN = 60  # words plotted

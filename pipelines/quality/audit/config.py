@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from negcap.pipelines.engine.bounds import at_least
+from ...engine.bounds import at_least
 
 
 @dataclass(frozen=True)

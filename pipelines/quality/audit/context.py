@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.pipelines.engine.tables import Shard, shards_of
-from negcap.pipelines.quality.strata import Row
-from negcap.pipelines.tables.columns import read_columns
-from negcap.pipelines.tables.images import Images
-from negcap.schemas.captions import LANGUAGE
+from ....schemas.captions import LANGUAGE
+from ...engine.tables import Shard, shards_of
+from ...tables.columns import read_columns
+from ...tables.images import Images
+from ..strata import Row
 
 SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from negcap.pipelines.engine.tables import has_table, no_table, read_table
-from negcap.pipelines.quality.audit.words import Words, add_words
-from negcap.pipelines.quality.strata import first_draws
-from negcap.pipelines.tables.columns import check_splits, stored_splits
-from negcap.schemas.negatives import POSITIVE
+from ....schemas.negatives import POSITIVE
+from ...engine.tables import has_table, no_table, read_table
+from ...tables.columns import check_splits, stored_splits
+from ..strata import first_draws
+from .words import Words, add_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ class Figures:
 
 def _place(operator: str) -> tuple[int, str]:
     """A key to sort operators by: in the order of OPERATORS, unknown ones last by name."""
-    from negcap.augment.operators import OPERATORS
+    from ....augment.operators import OPERATORS
 
     names = list(OPERATORS)
     return (names.index(operator) if operator in names else len(names), operator)

@@ -8,17 +8,17 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any, NamedTuple
 
-from negcap.pipelines.quality.audit import charts
-from negcap.pipelines.quality.audit.config import AuditConfig
-from negcap.pipelines.quality.audit.context import Context
-from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
-from negcap.pipelines.quality.audit.words import Use, Word, exchanges, uses
-from negcap.pipelines.quality.bias import ALL, Accuracy, Blindness, BlindReport, most_telling
-from negcap.pipelines.quality.bias.report import FIXED
-from negcap.pipelines.quality.strata import Row, Stratum
-from negcap.pipelines.report.rows import change, pieces, visible
-from negcap.pipelines.report.summary import percent
-from negcap.schemas.negatives import POSITIVE
+from ....schemas.negatives import POSITIVE
+from ...report.rows import change, pieces, visible
+from ...report.summary import percent
+from ..bias import ALL, Accuracy, Blindness, BlindReport, most_telling
+from ..bias.report import FIXED
+from ..strata import Row, Stratum
+from . import charts
+from .config import AuditConfig
+from .context import Context
+from .figures import BINS, Figures, Made
+from .words import Use, Word, exchanges, uses
 
 TOP = 12
 WORDS = 40
@@ -190,7 +190,7 @@ def sections(content: Content) -> list[Section]:
 
 def description(operator: str) -> str:
     """The first sentence of an operator's docstring; empty for an unknown operator."""
-    from negcap.augment.operators import OPERATORS
+    from ....augment.operators import OPERATORS
 
     said = (OPERATORS[operator].propose.__doc__ or "") if operator in OPERATORS else ""
     return " ".join(said.split("\n\n")[0].split())

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.quality.audit.figures import BINS, Figures, Made
-from negcap.pipelines.quality.audit.words import Word, exchanges, uses
-from negcap.pipelines.quality.bias import Blindness, BlindReport
-from negcap.schemas.audit import AUDIT
+from ....schemas.audit import AUDIT
+from ..bias import Blindness, BlindReport
+from .figures import BINS, Figures, Made
+from .words import Word, exchanges, uses
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from negcap.pipelines.engine.tables import has_table, read_table
+from ...engine.tables import has_table, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

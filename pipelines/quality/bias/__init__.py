@@ -5,9 +5,9 @@ words, a trigram language model of true captions, and a logistic regression on n
 tested on images that they were not trained on. Needs the `quality` extra. `measure` takes pairs, `measure_run` a run.
 """
 
-from negcap.pipelines.quality.bias.accuracy import Accuracy, accuracy, by_image
-from negcap.pipelines.quality.bias.cache import CachedReports
-from negcap.pipelines.quality.bias.measure import (
+from .accuracy import Accuracy, accuracy, by_image
+from .cache import CachedReports
+from .measure import (
     ALL,
     BlindConfig,
     Blindness,
@@ -16,7 +16,7 @@ from negcap.pipelines.quality.bias.measure import (
     measure_run,
     with_all,
 )
-from negcap.pipelines.quality.bias.pairs import (
+from .pairs import (
     Pair,
     Pick,
     limit_pairs,
@@ -25,7 +25,7 @@ from negcap.pipelines.quality.bias.pairs import (
     read_all,
     read_corpus,
 )
-from negcap.pipelines.quality.bias.report import (
+from .report import (
     BlindReport,
     Cue,
     blind,
@@ -33,8 +33,8 @@ from negcap.pipelines.quality.bias.report import (
     most_telling,
     ngram_regression,
 )
-from negcap.pipelines.quality.bias.rules import format_faults, format_rule, shorter
-from negcap.pipelines.quality.bias.table import to_json, to_markdown, to_text
+from .rules import format_faults, format_rule, shorter
+from .table import to_json, to_markdown, to_text
 
 __all__ = [
     "ALL",

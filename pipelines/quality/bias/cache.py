@@ -11,12 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from negcap.pipelines.engine.code import code_of
-from negcap.pipelines.engine.storage import scratch_folder, write_atomically
-from negcap.pipelines.quality.bias.accuracy import Accuracy
-from negcap.pipelines.quality.bias.measure import LIMIT
-from negcap.pipelines.quality.bias.pairs import Pair, limit_pairs
-from negcap.pipelines.quality.bias.report import BlindReport, Cue, blind, check_libraries
+from ...engine.code import code_of
+from ...engine.storage import scratch_folder, write_atomically
+from .accuracy import Accuracy
+from .measure import LIMIT
+from .pairs import Pair, limit_pairs
+from .report import BlindReport, Cue, blind, check_libraries
 
 FOLDER = ".cache/blind"
 ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from negcap.augment.elementary import log
-from negcap.pipelines.quality.bias.ngrams import BITS, ORDER, START, Texts, Windows, ragged, windows
+from ....augment.elementary import log
+from .ngrams import BITS, ORDER, START, Texts, Windows, ragged, windows
 
 DISCOUNT = 0.75
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from negcap.augment.elementary import log
-from negcap.pipelines.quality.bias.ngrams import BITS, Texts, differences
+from ....augment.elementary import log
+from .ngrams import BITS, Texts, differences
 
 FOLDS = 5
 PENALTY = 1.0

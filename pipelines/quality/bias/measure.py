@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from negcap.pipelines.quality.bias.pairs import Pair, Pick, limit_pairs, read_all, read_corpus
-from negcap.pipelines.quality.bias.report import BlindReport, blind, check_libraries
-from negcap.pipelines.tables.columns import operators_of
+from ...tables.columns import operators_of
+from .pairs import Pair, Pick, limit_pairs, read_all, read_corpus
+from .report import BlindReport, blind, check_libraries
 
 ALL = "all"
 LIMIT = 100_000

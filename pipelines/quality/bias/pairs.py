@@ -8,11 +8,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar, get_args
 
-from negcap.augment.rng import record_rng
-from negcap.pipelines.engine.tables import has_table, shards_of
-from negcap.pipelines.tables.columns import check_splits, read_columns, stored_splits
-from negcap.pipelines.tables.denials import NEGATION, beside, true_denials
-from negcap.pipelines.tables.examples import Pick
+from ....augment.rng import record_rng
+from ...engine.tables import has_table, shards_of
+from ...tables.columns import check_splits, read_columns, stored_splits
+from ...tables.denials import NEGATION, beside, true_denials
+from ...tables.examples import Pick
 
 Row = TypeVar("Row")
 CORPUS = 1_000_000  # captions that the language model is trained on, at most
@@ -63,7 +63,7 @@ def read_all(
     contradicts, and left out if there is none. Raises FileNotFoundError if the run has no such table, ValueError for a
     missing column or a split without rows.
     """
-    from negcap.schemas.negatives import POSITIVE  # imports pyarrow
+    from ....schemas.negatives import POSITIVE  # imports pyarrow
 
     made: dict[str, list[Pair]] = {}
     seen: set[str] = set()

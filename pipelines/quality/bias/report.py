@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
-from negcap.pipelines.quality.bias.pairs import Pair
-from negcap.pipelines.quality.bias.rules import format_rule, shorter
+from .accuracy import Accuracy, by_image
+from .pairs import Pair
+from .rules import format_rule, shorter
 
 if TYPE_CHECKING:
-    from negcap.pipelines.quality.bias.learned import Features
-    from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, Texts
+    from .learned import Features
+    from .ngrams import NgramVocabulary, Texts
 
 CUES = 15
 SIGNIFICANT = 2.0
@@ -102,7 +102,7 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
     """
     check_libraries()
-    from negcap.pipelines.quality.bias import learned
+    from . import learned
 
     try:
         vocabulary, found, true, negative = _read(pairs)
@@ -138,8 +138,8 @@ def check_libraries() -> None:
 
 
 def _read(pairs: Sequence[Pair]) -> tuple[NgramVocabulary, Features, Texts, Texts]:
-    from negcap.pipelines.quality.bias.learned import features
-    from negcap.pipelines.quality.bias.ngrams import NgramVocabulary
+    from .learned import features
+    from .ngrams import NgramVocabulary
 
     vocabulary = NgramVocabulary()
     true = vocabulary.encode([pair.true for pair in pairs])
@@ -152,7 +152,7 @@ def _regression(
 ) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
     import numpy as np
 
-    from negcap.pipelines.quality.bias import learned
+    from . import learned
 
     images = [pair.image_id for pair in pairs]
     folds = learned.folds_of(images, seed=seed)
@@ -177,7 +177,7 @@ def _language_gaps(
     seed: int,
 ) -> Any:
     """(pairs,): log p(true) - log p(negative) by the language model that was trained without the pair's fold."""
-    from negcap.pipelines.quality.bias import language_model, learned
+    from . import language_model, learned
 
     images = [pair.image_id for pair in pairs]
     texts = true
@@ -193,7 +193,7 @@ def _language_gaps(
 def _words(single: Features, vocabulary: NgramVocabulary) -> tuple[Cue, ...]:
     import numpy as np
 
-    from negcap.pipelines.quality.bias.learned import sides
+    from .learned import sides
 
     true, negative = sides(single.matrix)
     strength = np.abs(true - negative) / np.sqrt(np.maximum(true + negative, 1))

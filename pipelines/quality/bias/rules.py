@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from negcap.pipelines.quality.bias.accuracy import Accuracy, by_image
-from negcap.pipelines.quality.bias.pairs import Pair
+from .accuracy import Accuracy, by_image
+from .pairs import Pair
 
 SPACED = re.compile(r"\s[.,;:!?]")
 LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
@@ -18,7 +18,7 @@ def format_faults(text: str) -> int:
     1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
     no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
     """
-    from negcap.augment.language.articles import article
+    from ....augment.language.articles import article
 
     words = text.lower().split()
     faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())

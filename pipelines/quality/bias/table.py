@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from negcap.pipelines.quality.aligned import aligned, wrapped
-from negcap.pipelines.quality.bias.measure import Blindness, Unmeasured
-from negcap.pipelines.quality.bias.report import BlindReport
+from ..aligned import aligned, wrapped
+from .measure import Blindness, Unmeasured
+from .report import BlindReport
 
 
 def to_markdown(reports: Sequence[BlindReport]) -> str:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from negcap.augment.cloze.units import Units
-    from negcap.pipelines.resources.cloze.corpus import Source
-    from negcap.pipelines.resources.cloze.network import Cloze
-    from negcap.pipelines.resources.cloze.train import TrainingConfig
+    from ....augment.cloze.units import Units
+    from .corpus import Source
+    from .network import Cloze
+    from .train import TrainingConfig
 
 SHIPPED = "shipped"
 NEEDED = 'training needs PyTorch: pip install "negcap[train]"'
@@ -46,12 +46,12 @@ def _run(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise ImportError(NEEDED) from error
 
-    from negcap.augment.cloze.file import read_about
-    from negcap.augment.data import data_path
-    from negcap.pipelines.resources.cloze import corpus
-    from negcap.pipelines.resources.cloze.evaluation import perplexity
-    from negcap.pipelines.resources.cloze.model import save
-    from negcap.pipelines.resources.cloze.train import train
+    from ....augment.cloze.file import read_about
+    from ....augment.data import data_path
+    from . import corpus
+    from .evaluation import perplexity
+    from .model import save
+    from .train import train
 
     config = _config(options)
     if options.continued == Path(SHIPPED):
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _config(options: argparse.Namespace) -> TrainingConfig:
     """The schedule that the options ask for. Raises ValueError for values out of range or that do not go together."""
-    from negcap.pipelines.resources.cloze.train import TrainingConfig
+    from .train import TrainingConfig
 
     sizes = [f"--{name}" for name in SIZES if getattr(options, name) is not None]
     if options.continued and sizes:
@@ -117,10 +117,10 @@ def _prepared(
     options: argparse.Namespace, config: TrainingConfig, texts: list[str]
 ) -> tuple[Units, np.ndarray, Cloze, list[np.ndarray]]:
     """The vocabulary, how often each unit occurs, the network to train, and the encoded captions."""
-    from negcap.augment.cloze.units import SPECIAL
-    from negcap.pipelines.resources.cloze import corpus, model
-    from negcap.pipelines.resources.cloze.network import Sizes
-    from negcap.pipelines.resources.cloze.train import new_network
+    from ....augment.cloze.units import SPECIAL
+    from . import corpus, model
+    from .network import Sizes
+    from .train import new_network
 
     words = list(corpus.tokenised(texts))
     continued = model.load(options.continued, config.dropout) if options.continued else None
@@ -138,7 +138,7 @@ def _prepared(
 
 
 def _read(source: str, left_out: Iterable[str] = (), held_out: bool = False) -> Source:
-    from negcap.pipelines.resources.cloze.corpus import read_source
+    from .corpus import read_source
 
     read = read_source(source, frozenset(left_out), held_out)
     _report(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from negcap.augment.cloze.units import SPECIAL, Units, by_first_word, joined, normalised
+from ....augment.cloze.units import SPECIAL, Units, by_first_word, joined, normalised
 
 MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
@@ -35,9 +35,9 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
-    from negcap.pipelines import readers
-    from negcap.pipelines.readers.files import name_of
-    from negcap.pipelines.stages.lexicon import TRAIN_SPLITS
+    from ... import readers
+    from ...readers.files import name_of
+    from ...stages.lexicon import TRAIN_SPLITS
 
     texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
     without, rejected = Counter[bool](), 0
@@ -59,7 +59,7 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
 
 def photo_id(image: str) -> str:
     """The part of an image's name that says which photo it is: `images/1000268201_693b08cb0e.jpg` -> `1000268201`."""
-    from negcap.pipelines.readers.record import image_id
+    from ...readers.record import image_id
 
     return re.split("[_.]", image_id(image), maxsplit=1)[0]
 
@@ -74,7 +74,7 @@ def read_photo_ids(path: Path) -> frozenset[str]:
 
 def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
     """The normalised words of each caption, as the shipped parser splits it."""
-    from negcap.augment.language.parse import load
+    from ....augment.language.parse import load
 
     tokenizer = load().tokenizer
     for text in texts:
@@ -86,8 +86,8 @@ def phrases() -> list[str]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from negcap.augment.data import data_path
-    from negcap.augment.language.prepositions import prepositions
+    from ....augment.data import data_path
+    from ....augment.language.prepositions import prepositions
 
     table = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet")
     surfaces = table.filter(pc.equal(table["kind"], "surface"))

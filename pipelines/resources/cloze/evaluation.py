@@ -8,9 +8,9 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from negcap.augment.cloze.units import SPECIAL
-from negcap.pipelines.resources.cloze.network import Cloze
-from negcap.pipelines.resources.cloze.train import UNKNOWN_UNIT
+from ....augment.cloze.units import SPECIAL
+from .network import Cloze
+from .train import UNKNOWN_UNIT
 
 BATCH = 256
 

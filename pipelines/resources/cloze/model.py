@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from negcap.augment.cloze.file import ABOUT, UNITS, read_model, stored
-from negcap.augment.cloze.units import UNKNOWN, Units
-from negcap.pipelines.resources.cloze.evaluation import perplexity
-from negcap.pipelines.resources.cloze.network import Cloze, Sizes
-from negcap.pipelines.resources.cloze.train import log_frequencies
+from ....augment.cloze.file import ABOUT, UNITS, read_model, stored
+from ....augment.cloze.units import UNKNOWN, Units
+from .evaluation import perplexity
+from .network import Cloze, Sizes
+from .train import log_frequencies
 
 
 def save(

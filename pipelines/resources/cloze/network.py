@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.fixed_point import (
+from ....augment.cloze.fixed_point import (
     EXP,
     FOUND,
     GELU,

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from negcap.augment.cloze.units import SPECIAL
-from negcap.pipelines.resources.cloze.network import Cloze
+from ....augment.cloze.units import SPECIAL
+from .network import Cloze
 
 
 def sampled_loss(

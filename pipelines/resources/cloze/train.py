@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze.units import SPECIAL, UNKNOWN
-from negcap.pipelines.resources.cloze.network import Cloze, Sizes
-from negcap.pipelines.resources.cloze.sampled_softmax import Drawing, drawing, sampled_loss
+from ....augment.cloze.units import SPECIAL, UNKNOWN
+from .network import Cloze, Sizes
+from .sampled_softmax import Drawing, drawing, sampled_loss
 
 UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words

@@ -9,12 +9,12 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.resources.parser.caption_trees import caption_trees
-from negcap.pipelines.resources.parser.evaluation import accuracy, component_shares, megabytes, words_per_second
-from negcap.pipelines.resources.parser.self_training import agreed_trees, coco_captions
-from negcap.pipelines.resources.parser.train import TrainingConfig, train
-from negcap.pipelines.resources.parser.tree import REDISTRIBUTABLE_HOSTS, Tree
-from negcap.pipelines.resources.parser.ud_to_clear import read_clear
+from .caption_trees import caption_trees
+from .evaluation import accuracy, component_shares, megabytes, words_per_second
+from .self_training import agreed_trees, coco_captions
+from .train import TrainingConfig, train
+from .tree import REDISTRIBUTABLE_HOSTS, Tree
+from .ud_to_clear import read_clear
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from random import Random
 
-from negcap.pipelines.resources.parser.tree import Tree
+from .tree import Tree
 
 LOWER, UNSTOPPED, SPACED_STOP, JOINED = 0.30, 0.35, 0.50, 0.12
 SUBJECTS = ("nsubj", "nsubjpass")

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from negcap.pipelines.resources.parser import caption_words as words
-from negcap.pipelines.resources.parser.caption_phrases import (
+from . import caption_words as words
+from .caption_phrases import (
     body_part,
     chance,
     coloured,
@@ -14,7 +14,7 @@ from negcap.pipelines.resources.parser.caption_phrases import (
     object_of,
     of,
 )  # fmt: skip
-from negcap.pipelines.resources.parser.nodes import Node, coordinate, preposition
+from .nodes import Node, coordinate, preposition
 
 
 def verb_phrase(rng: Random, form: str, depth: int = 0) -> Node:

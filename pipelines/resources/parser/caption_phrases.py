@@ -2,8 +2,8 @@
 
 from random import Random
 
-from negcap.pipelines.resources.parser import caption_words as words
-from negcap.pipelines.resources.parser.nodes import Node, coordinate, ing, participle, plural, preposition, third
+from . import caption_words as words
+from .nodes import Node, coordinate, ing, participle, plural, preposition, third
 
 ADJECTIVE_FIRST = {"hot", "polar", "golden", "black", "large", "small", "wooded", "grassy", "snowy", "rocky",
     "sandy",

@@ -8,8 +8,8 @@ wearing a cap is crouching"), third persons that look like plurals ("a dog leaps
 from collections.abc import Callable
 from random import Random
 
-from negcap.pipelines.resources.parser import caption_words as words
-from negcap.pipelines.resources.parser.caption_clauses import (
+from . import caption_words as words
+from .caption_clauses import (
     clause_adverbial,
     full_clause,
     noun_modifier,
@@ -17,9 +17,9 @@ from negcap.pipelines.resources.parser.caption_clauses import (
     subject,
     verb_phrase,
 )
-from negcap.pipelines.resources.parser.caption_phrases import chance, determined, location, noun, noun_phrase, of
-from negcap.pipelines.resources.parser.nodes import Node, coordinate, flatten
-from negcap.pipelines.resources.parser.tree import Tree
+from .caption_phrases import chance, determined, location, noun, noun_phrase, of
+from .nodes import Node, coordinate, flatten
+from .tree import Tree
 
 
 def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:

@@ -1,6 +1,6 @@
 """UD to CLEAR, copular clauses: the head is the predicate in UD, but the verb "be" in CLEAR."""
 
-from negcap.pipelines.resources.parser.tree import Tree
+from .tree import Tree
 
 CLAUSE_LEVEL = {
     "nsubj", "nsubj:pass", "nsubj:outer", "csubj", "csubj:outer", "csubj:pass", "expl", "aux", "aux:pass",

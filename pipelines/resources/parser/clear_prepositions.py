@@ -1,6 +1,6 @@
 """UD to CLEAR, prepositions: dependents of their nominal in UD, but between the nominal and its head in CLEAR."""
 
-from negcap.pipelines.resources.parser.tree import Tree
+from .tree import Tree
 
 GERUND_PREPOSITIONS = {
     "after", "before", "without", "by", "for", "of", "in", "from", "on", "with", "to", "at", "about", "upon",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.resources.parser.tree import Tree, to_doc
+from .tree import Tree, to_doc
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from negcap.pipelines.resources.parser.attributes import TAG_TO_POS
-from negcap.pipelines.resources.parser.tree import Tree
+from .attributes import TAG_TO_POS
+from .tree import Tree
 
 ING = {
     "picnic": "picnicking",

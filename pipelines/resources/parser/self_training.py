@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from negcap.pipelines.resources.parser.tree import Tree
+from .tree import Tree
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from negcap.pipelines.resources.parser.attributes import attribute_patterns
-from negcap.pipelines.resources.parser.augmentation import augment, fragments, joined
-from negcap.pipelines.resources.parser.lemmas import lemma_tables
-from negcap.pipelines.resources.parser.tree import Tree, to_doc
+from .attributes import attribute_patterns
+from .augmentation import augment, fragments, joined
+from .lemmas import lemma_tables
+from .tree import Tree, to_doc
 
 if TYPE_CHECKING:
     from spacy.language import Language

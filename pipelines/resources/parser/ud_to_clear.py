@@ -8,9 +8,9 @@ of a.
 from collections.abc import Iterator
 from pathlib import Path
 
-from negcap.pipelines.resources.parser.clear_copula import invert_copulas
-from negcap.pipelines.resources.parser.clear_prepositions import raise_gerund_markers, raise_prepositions
-from negcap.pipelines.resources.parser.tree import Tree, read_conllu
+from .clear_copula import invert_copulas
+from .clear_prepositions import raise_gerund_markers, raise_prepositions
+from .tree import Tree, read_conllu
 
 UNCONVERTIBLE = {"goeswith", "reparandum", "orphan", "dislocated"}
 RENAMED = {

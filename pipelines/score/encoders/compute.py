@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from negcap.pipelines.score.config import ScoreConfig
+from ..config import ScoreConfig
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ class Compute:
     def __init__(self, config: ScoreConfig) -> None:
         import torch
 
-        from negcap.pipelines.models.device import choose_device
+        from ...models.device import choose_device
 
         self.device = choose_device(config.device)
         if config.threads:

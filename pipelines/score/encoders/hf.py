@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from negcap.pipelines.engine.manifest import hash_path
-from negcap.pipelines.features.preprocess import open_images
-from negcap.pipelines.models.scorer import reading
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.encoders.compute import Compute, vectors
-from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.test_set import TestSet
+from ...engine.manifest import hash_path
+from ...features.preprocess import open_images
+from ...models.scorer import reading
+from ..config import ScoreConfig
+from ..test_set import TestSet
+from .compute import Compute, vectors
+from .interface import Embedder
 
 NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
 LONGEST = 512  # tokens of a text, where neither the model nor its tokenizer sets a limit

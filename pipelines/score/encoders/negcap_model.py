@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from negcap.pipelines.models.device import choose_device
-from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
-from negcap.pipelines.models.evaluation.negative_components import parse_graphs, parser_settings
-from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.texts import Texts
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES, load_model
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.items import is_run
-from negcap.pipelines.score.test_set import TestSet
+from ...models.device import choose_device
+from ...models.evaluation.embed import embed_images, embed_sentences
+from ...models.evaluation.negative_components import parse_graphs, parser_settings
+from ...models.features import read_features
+from ...models.texts import Texts
+from ...models.trainer.objectives import OBJECTIVES, load_model
+from ..config import ScoreConfig
+from ..items import is_run
+from ..test_set import TestSet
+from .interface import Embedder
 
 
 class Trained(Embedder):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.test_set import TestSet
+from ..config import ScoreConfig
+from ..test_set import TestSet
+from .interface import Embedder
 
 LISTS = {"images": "images.txt", "texts": "texts.txt"}
 WANTED = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"

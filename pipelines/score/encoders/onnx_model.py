@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from negcap.pipelines.engine.shards import sha256_file
-from negcap.pipelines.features.backbone import PROVIDERS
-from negcap.pipelines.features.preprocess import open_images
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.test_set import TestSet
+from ...engine.shards import sha256_file
+from ...features.backbone import PROVIDERS
+from ...features.preprocess import open_images
+from ..config import ScoreConfig
+from ..test_set import TestSet
+from .interface import Embedder
 
 NEEDED = 'onnx models need ONNX Runtime, Pillow and tokenizers: pip install "negcap[features]" tokenizers'
 TOKENIZER, PROCESSOR = "tokenizer.json", "preprocessor_config.json"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from negcap.pipelines.engine.manifest import hash_path
-from negcap.pipelines.features.preprocess import open_images
-from negcap.pipelines.models.clip.open_clip_files import LOCAL, Loaded, locate, read
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.encoders.compute import Compute, vectors
-from negcap.pipelines.score.encoders.interface import Embedder
-from negcap.pipelines.score.test_set import TestSet
+from ...engine.manifest import hash_path
+from ...features.preprocess import open_images
+from ...models.clip.open_clip_files import LOCAL, Loaded, locate, read
+from ..config import ScoreConfig
+from ..test_set import TestSet
+from .compute import Compute, vectors
+from .interface import Embedder
 
 
 class OpenClip(Embedder):

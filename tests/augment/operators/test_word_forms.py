@@ -7,7 +7,6 @@ from itertools import cycle, islice
 
 import pytest
 
-from negcap._augmenter import _load
 from negcap.augment.caption import by_image
 from negcap.augment.generate import Settings, generate_for_images
 from negcap.augment.language.grammar import plural
@@ -16,6 +15,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.slots.denials import KINDS, deniable
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
+from negcap.pipelines.api.augmenter import _load
 from tests.augment.fixtures import sample_lexicon
 
 FRAMES = (

@@ -161,15 +161,25 @@ def test_a_closure_holds_lazy_imports_and_none_for_type_checkers(package: Path) 
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "name, text, used",
     [
-        ("from negcap.augment.data import data_path\nname = 'a'\ndata_path(name)\n", r"work.py:3: data_path must be"),
-        ("from . import other\n", "work.py:1: imports must be absolute"),
+        ("work.py", "from . import other\n", "other"),
+        ("work.py", "from .inner.part import x\n", "inner.part"),
+        ("inner/work.py", "from .. import lazy\nfrom ..other import x\n", "lazy other"),
+        ("inner/work.py", "from .part import x\n", "inner.part"),
+        ("inner/work/__init__.py", "from ..part import x\nfrom ... import typed\n", "inner.part typed"),
     ],
 )
-def test_a_source_that_cannot_be_told_is_refused(package: Path, text: str, said: str) -> None:
-    (package / "work.py").write_text(text)
-    with pytest.raises(ValueError, match=said):
+def test_relative_imports_are_followed(package: Path, name: str, text: str, used: str) -> None:
+    (package / name).parent.mkdir(exist_ok=True)
+    (package / name).write_text(text)
+    module = f"toypackage.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+    assert set(sources((module,))) == {module, *(f"toypackage.{one}" for one in used.split())}
+
+
+def test_a_data_file_whose_name_is_computed_is_refused(package: Path) -> None:
+    (package / "work.py").write_text("from negcap.augment.data import data_path\nname = 'a'\ndata_path(name)\n")
+    with pytest.raises(ValueError, match=r"work.py:3: data_path must be"):
         sources(("toypackage.work",))
 
 

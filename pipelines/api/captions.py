@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from negcap.pipelines.readers.record import OWN, Record, Rejected, clean
+from ..readers.record import OWN, Record, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from negcap.pipelines.readers.columns import Columns
-    from negcap.pipelines.stages.ingest import IngestConfig
+    from ..readers.columns import Columns
+    from ..stages.ingest import IngestConfig
 
 
 Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
@@ -62,7 +62,7 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
     """The columns to read of a table's batches, with a column of the images' names."""
     import pyarrow as pa
 
-    from negcap.pipelines.readers.table import choose_columns, image_cells
+    from ..readers.table import choose_columns, image_cells
 
     try:
         chosen = choose_columns(schema, config, NAME)
@@ -99,8 +99,8 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     """
     import pyarrow as pa
 
-    from negcap.pipelines.readers.table import choose_columns
-    from negcap.pipelines.stages.ingest import ingest_records
+    from ..readers.table import choose_columns
+    from ..stages.ingest import ingest_records
 
     chosen = choose_columns(table.schema, config, NAME)
     types = {name: table.schema.field(name).type for name in chosen.kept}
@@ -117,7 +117,7 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
 
 
 def _records(table: pa.Table, chosen: Columns, language: str) -> Iterator[Record | Rejected]:
-    from negcap.pipelines.readers.table import captions_of, rows_of
+    from ..readers.table import captions_of, rows_of
 
     for row in rows_of(table.to_batches(), chosen, NAME, language):
         if isinstance(row, Rejected):

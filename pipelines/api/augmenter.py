@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from negcap.augment.generate import Settings
-    from negcap.augment.lexicon.lexicon import Lexicon
-    from negcap.augment.truth.estimates import Truth
+    from ...augment.generate import Settings
+    from ...augment.lexicon.lexicon import Lexicon
+    from ...augment.truth.estimates import Truth
 
 
 class Augmenter:
@@ -65,10 +65,10 @@ class Augmenter:
             FileNotFoundError: the lexicon or a model does not exist.
             ImportError: a scorer needs `pip install "negcap[scorer]"`.
         """
-        from negcap._functions import operator_names
-        from negcap.augment.operators import OPERATORS
-        from negcap.pipelines.stages.build import AUTO, LEXICON_VERBS, OWN, configure
-        from negcap.schemas.negatives import POSITIVE
+        from ...augment.operators import OPERATORS
+        from ...schemas.negatives import POSITIVE
+        from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
+        from .functions import operator_names
 
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
@@ -102,8 +102,8 @@ class Augmenter:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
         """
-        from negcap._captions import check_sentences
-        from negcap.pipelines.engine.work import collector_paused
+        from ..engine.work import collector_paused
+        from .captions import check_sentences
 
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
@@ -117,10 +117,10 @@ class Augmenter:
     def _negatives(self, texts: list[str], images: Sequence[Hashable] | None, settings: Settings) -> list[list[str]]:
         import pyarrow as pa
 
-        from negcap.augment.caption import from_parses
-        from negcap.augment.generate import generate_for_images
-        from negcap.augment.language.parse import parse_table
-        from negcap.pipelines.models.scorer import load_scorer
+        from ...augment.caption import from_parses
+        from ...augment.generate import generate_for_images
+        from ...augment.language.parse import parse_table
+        from ..models.scorer import load_scorer
 
         lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
         scorer = None if settings.scorer is None else load_scorer(settings.scorer)
@@ -159,13 +159,13 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
 @lru_cache(maxsize=2)
 def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
-    from negcap.pipelines.engine.memory import TableInMemory
-    from negcap.pipelines.stages.build import LEXICON_VERBS, configure
-    from negcap.pipelines.tables.cloze import load_cloze
-    from negcap.pipelines.tables.corpus import given_table, load_balanced, load_truth
-    from negcap.schemas.balance import BALANCE
-    from negcap.schemas.lexicon import LEXICON
-    from negcap.schemas.truth import TRUTH
+    from ...schemas.balance import BALANCE
+    from ...schemas.lexicon import LEXICON
+    from ...schemas.truth import TRUTH
+    from ..engine.memory import TableInMemory
+    from ..stages.build import LEXICON_VERBS, configure
+    from ..tables.cloze import load_cloze
+    from ..tables.corpus import given_table, load_balanced, load_truth
 
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)

@@ -43,10 +43,10 @@ def read(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from negcap.pipelines.engine.bounds import word
-    from negcap.pipelines.engine.places import place
-    from negcap.pipelines.engine.tables import read_table
-    from negcap.pipelines.tables.columns import stored_splits
+    from ..engine.bounds import word
+    from ..engine.places import place
+    from ..engine.tables import read_table
+    from ..tables.columns import stored_splits
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
@@ -70,16 +70,16 @@ def read(
 
 
 def _operators(seen: Iterable[str]) -> list[str]:
-    from negcap.augment.operators import OPERATORS
-    from negcap.augment.recovery.recover import FAMILIES_OF
+    from ...augment.operators import OPERATORS
+    from ...augment.recovery.recover import FAMILIES_OF
 
     return list(dict.fromkeys([*OPERATORS, *FAMILIES_OF, *sorted(seen)]))
 
 
 def _splits(run: Path, seen: Iterable[str]) -> list[str]:
     """The names of the splits that a table or the run's captions have."""
-    from negcap.pipelines.engine.tables import has_table
-    from negcap.pipelines.tables.columns import UNSPLIT, splits_of
+    from ..engine.tables import has_table
+    from ..tables.columns import UNSPLIT, splits_of
 
     of_captions = splits_of(run) if has_table(run, "captions") else ()
     return list(dict.fromkeys([*of_captions, *(name or UNSPLIT for name in sorted(seen))]))

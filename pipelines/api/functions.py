@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from negcap._captions import Captions
+    from .captions import Captions
 
 
 @overload
@@ -80,9 +80,9 @@ def negatives(
         >>> set(frame["operator"]) <= {"noun", "numeral", "shuffle", "preposition"}
         True
     """
-    from negcap._captions import arrow_table, captions_table
-    from negcap.pipelines.report.no_negatives import explain_no_negatives
-    from negcap.pipelines.stages import build as verbs
+    from ..report.no_negatives import explain_no_negatives
+    from ..stages import build as verbs
+    from .captions import arrow_table, captions_table
 
     options = {**_options(operators, settings), "lexicon": lexicon}
     verbs.check_options(options)
@@ -121,7 +121,7 @@ def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Any])
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
     """The operators of a preset, or the operators named. Raises ValueError for an unknown name."""
-    from negcap.augment.operators import OPERATORS, PRESETS, operator
+    from ...augment.operators import OPERATORS, PRESETS, operator
 
     if not isinstance(operators, str):
         return tuple(name for name in operators if operator(name))
@@ -179,11 +179,11 @@ def build(
 
     import pyarrow.parquet as pq
 
-    from negcap._captions import NAME, arrow_table
-    from negcap.pipelines.engine.cluster import executor
-    from negcap.pipelines.engine.places import place
-    from negcap.pipelines.engine.progress import report
-    from negcap.pipelines.stages import build as verbs
+    from ..engine.cluster import executor
+    from ..engine.places import place
+    from ..engine.progress import report
+    from ..stages import build as verbs
+    from .captions import NAME, arrow_table
 
     run = place(output, "output")
     options = _options(operators, settings)

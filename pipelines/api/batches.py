@@ -1,6 +1,6 @@
 """Captions with negatives as batches for PyTorch, straight from the shards of a run.
 
-    >>> from negcap.torch import Negatives
+    >>> from negcap import Negatives
     >>> batches = Negatives("outputs/mine", negatives=8, batch_size=256, images="photos", transform=preprocess)
     >>> loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=batches.collate, num_workers=2)
     >>> for epoch in range(10):
@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.tables.columns import stored_splits
-from negcap.pipelines.tables.images import Images
-from negcap.schemas.captions import LANGUAGE
-from negcap.schemas.negatives import POSITIVE
+from ...schemas.captions import LANGUAGE
+from ...schemas.negatives import POSITIVE
+from ..engine.tables import read_table
+from ..tables.columns import stored_splits
+from ..tables.images import Images
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,7 +174,7 @@ class Negatives(IterableDataset[Batch]):
         return batch
 
     def _picture(self, path: Path) -> torch.Tensor:
-        from negcap.pipelines.features.preprocess import UnreadableError, decode
+        from ..features.preprocess import UnreadableError, decode
 
         assert self.transform is not None
         try:

@@ -31,9 +31,9 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
         >>> graph("A man in front of a red car wears a hat").relations
         (('man', 'in front of', 'car'), ('man', 'wear', 'hat'))
     """
-    from negcap.augment.language.parse import parse
-    from negcap.augment.scene_graph import scene_graph
-    from negcap.pipelines.report.graph import named
+    from ...augment.language.parse import parse
+    from ...augment.scene_graph import scene_graph
+    from ..report.graph import named
 
     if not isinstance(sentence, str):
         raise TypeError(f"sentence must be a str, was: {type(sentence).__name__}")

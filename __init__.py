@@ -1,0 +1,49 @@
+"""Negative captions for vision and language: false of the image, fluent, and hard to recognize without seeing it.
+
+    >>> import negcap
+    >>> negcap.negatives(["A dog sleeps on a red couch."])  # -> pandas.DataFrame
+
+`negatives` makes negatives of sentences or tables; `Augmenter` makes them of batches during training; `build` writes a
+whole run as Parquet; `read` reads a table of a run; `graph` returns the scene graph of a sentence; `Negatives` is a
+PyTorch data set of batches of captions with negatives. Importing this package is cheap: pandas, spaCy, PyTorch and
+other large packages are imported by the functions that need them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .pipelines.api.augmenter import Augmenter
+    from .pipelines.api.batches import Batch, Negatives
+    from .pipelines.api.functions import build, negatives
+    from .pipelines.api.graph import graph
+    from .pipelines.api.read import read
+
+    __version__: str
+
+_MODULES = {
+    "Augmenter": "augmenter",
+    "Batch": "batches",
+    "Negatives": "batches",
+    "build": "functions",
+    "graph": "graph",
+    "negatives": "functions",
+    "read": "read",
+}
+__all__ = ["Augmenter", "Batch", "Negatives", "__version__", "build", "graph", "negatives", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("negcap")
+    if name not in _MODULES:
+        raise AttributeError(f"module negcap has no attribute {name}; it has {', '.join(__all__)}")
+    return getattr(import_module(f".pipelines.api.{_MODULES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
