@@ -49,18 +49,10 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
     "clip": "Train a CLIP",
     "captioner": "Generate captions",
 }
-RENAMED = {  # flags of version 0.1, which are accepted by commands with the new flag
-    "--operators": "--operator",
-    "--splits": "--split",
-    "--negative-operators": "--negative-operator",
-    "--negative-families": "--negative-family",
-    "--variants": "--variant",
-    "--components": "--component",
-}
 
 
 class Command(click.Command):
-    """A command that also accepts the earlier names of its flags; help lists its flags under headings.
+    """A command whose help lists its flags under headings.
 
     The heading of a flag is its attribute `section`, which `options.section` sets; of others it is Options.
     """
@@ -74,17 +66,6 @@ class Command(click.Command):
         for heading, records in listed.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments, after replacing earlier names of flags by the current ones."""
-        known = {name for parameter in self.params for name in parameter.opts}
-        return super().parse_args(ctx, [_renamed(argument, known) for argument in args])
-
-
-def _renamed(argument: str, known: set[str]) -> str:
-    flag, equals, value = argument.partition("=")
-    new = RENAMED.get(flag, flag)
-    return f"{new}{equals}{value}" if flag not in known and new in known else argument
 
 
 class CommandGroup(click.Group):

@@ -19,18 +19,16 @@ from .identity import Identity, difference, hash_value
 from .listing import INLINE, Entries, Listing, remove_listings, write_listing
 from .remote_path import RemotePath
 from .shards import (
-    OLD_LAYOUT,
     RECEIPTS,
     Receipt,
     current_receipt,
     list_shards,
-    old_receipts,
     read_receipts,
     receipts_folder,
     remove_shards,
     shard_path,
 )
-from .storage import files_below, names, remove, sha256_file, write_json
+from .storage import files_below, names, sha256_file, write_json
 
 if TYPE_CHECKING:
     pass
@@ -65,7 +63,6 @@ def write_manifest(folder: Path, manifest: Manifest, old: Manifest | None = None
     path.parent.mkdir(parents=True, exist_ok=True)
     listing = write_listing(path.parent, manifest.shards) if len(manifest.shards) > INLINE else None
     value = {
-        "format": 1 if listing is None else 2,
         "identity": asdict(manifest.identity),
         "complete": manifest.complete,
         "counts": manifest.counts,
@@ -84,10 +81,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
-        if (version := value.pop("format")) not in (1, 2):
-            raise ValueError("format must be 1 or 2")
         shards = value.pop("shards")
-        if version == 1:
+        if isinstance(shards, list):
             shards = tuple(shards)
         else:
             shards = Listing(path.with_name(shards["file"]), shards["count"], shards["sha256"])
@@ -141,7 +136,7 @@ def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
         old = read_manifest(folder)
         reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
         if old is None and list_shards(folder):
-            reason = OLD_LAYOUT if old_receipts(folder) else f"it has shards but no {MANIFEST}"
+            reason = f"it has shards but no {MANIFEST}"
     except ValueError as error:
         reason = str(error)
     if reason:
@@ -163,8 +158,6 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
         old = None
     if old is None or old.identity != identity:
         write_manifest(folder, Manifest(identity), old)
-        for path in old_receipts(folder) if overwrite else ():
-            remove(path)
 
 
 def finished(folder: Path, identity: Identity) -> Manifest | None:
@@ -275,7 +268,6 @@ def receipts(run: Path, name: str, shards: Sequence[Path] | None = None) -> list
     found = read_receipts(shards)
     for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
         if receipt is None or shard.name != f"part-{index:05d}.parquet":
-            why = f": {OLD_LAYOUT}" if old_receipts(run / name) else ""
-            where = f"{RECEIPTS}/{name}{why}"
-            raise ValueError(f"{name}/part-{index:05d}.parquet has no readable receipt in {where}: run its stage again")
+            shard_name = f"{name}/part-{index:05d}.parquet"
+            raise ValueError(f"{shard_name} has no readable receipt in {RECEIPTS}/{name}: run its stage again")
     return [receipt for receipt in found if receipt is not None]

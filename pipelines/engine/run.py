@@ -20,13 +20,11 @@ from .manifest import describe, finish, manifest_of, prepare
 from .progress import in_progress
 from .reports import ShardProgress
 from .shards import (
-    OLD_LAYOUT,
     RECEIPTS,
     Origin,
     Receipt,
     current_receipts,
     list_shards,
-    old_receipts,
     remove_temporary,
     shard_path,
 )
@@ -114,12 +112,8 @@ def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
         if manifest is None or not manifest.complete:
             if not list_shards(run / table):
                 raise no_table(run, table)
-            if manifest is not None:
-                state = "which is unfinished"
-            else:
-                lacking = f"which has no manifest in {RECEIPTS}/{table}"
-                state = f"but {OLD_LAYOUT}" if old_receipts(run / table) else lacking
-            raise FileNotFoundError(f"{name} needs {run / table}, {state}: run its stage first")
+            state = "is unfinished" if manifest is not None else f"has no manifest in {RECEIPTS}/{table}"
+            raise FileNotFoundError(f"{name} needs {run / table}, which {state}: run its stage first")
         hashes[table] = hash_finished(run, table, manifest)
     return hashes
 

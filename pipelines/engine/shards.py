@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
 RECEIPTS = "_receipts"
-OLD_LAYOUT = "an older version of negcap wrote it, with receipts beside the shards"
 # 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
 # time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out saves 0.01 s.
 PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
@@ -113,11 +112,6 @@ def receipts_folder(folder: Path) -> Path:
 def receipt_path(shard: Path) -> Path:
     """The receipt of a shard: run/captions/part-00007.parquet -> run/_receipts/captions/part-00007.json."""
     return receipts_folder(shard.parent) / f"{shard.stem}.json"
-
-
-def old_receipts(folder: Path) -> list[Path]:
-    """The receipts and the manifest that earlier versions wrote into a table's own folder."""
-    return [folder / name for name in sorted(names(folder)) if name.startswith("_") and name.endswith(".json")]
 
 
 def read_receipt(shard: Path) -> Receipt | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .errors import DamagedShardError
 from .identity import hash_value
 from .manifest import Manifest, manifest_of, receipts
-from .shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipts, shard_path
+from .shards import RECEIPTS, list_shards, read_receipts, shard_path
 from .storage import names
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _listed(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:
 def _unfinished(folder: Path, manifest: Manifest | None) -> str:
     if manifest is not None:
         return f"is not complete: run negcap {_command(manifest)} {folder.parent} again"
-    return f"cannot be checked: {OLD_LAYOUT if old_receipts(folder) else f'it has no manifest in {RECEIPTS}'}"
+    return f"cannot be checked: it has no manifest in {RECEIPTS}"
 
 
 def _command(manifest: Manifest) -> str:

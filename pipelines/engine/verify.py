@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .identity import Identity, hash_schema
 from .manifest import MANIFEST, Manifest, hash_table, read_manifest, receipts
-from .shards import OLD_LAYOUT, RECEIPTS, list_shards, old_receipts, read_receipt, shard_path
+from .shards import RECEIPTS, list_shards, read_receipt, shard_path
 from .storage import names
 
 SOURCES = ("ingest", "features", "scenes", "enlarge", "import")  # stages whose inputs are files outside the run
@@ -55,8 +55,7 @@ def verify(run: Path) -> Verdict:
                 checks.append((shard_path(run / table, index), entry["sha256"], entry["rows"], keys[index], schema))
     for folder in folders:
         if folder.name not in claimed and list_shards(folder):
-            why = OLD_LAYOUT if old_receipts(folder) else f"no {MANIFEST} names its shards"
-            problems.append(f"{folder.name}: {why}")
+            problems.append(f"{folder.name}: no {MANIFEST} names its shards")
     if not claimed and not problems:
         raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
     with ThreadPoolExecutor(4) as threads:

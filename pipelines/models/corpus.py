@@ -26,7 +26,7 @@ from .vocabulary import EncodedTexts, WordVocabulary
 LAYOUT = 4  # version of the arrays in the cache
 SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement")
-CONCRETENESS = "concreteness"  # runs of older versions lack it
+CONCRETENESS = "concreteness"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _encode_captions(captions: Captions, vocabularies: Mapping[str, WordVocabula
 
 def _negatives(run: Path) -> Iterator[pa.Table]:
     for shard in shards_of(run, "negatives") if has_table(run, "negatives") else ():
-        yield read_columns(shard, COLUMNS, (CONCRETENESS,))
+        yield read_columns(shard, (*COLUMNS, CONCRETENESS))
 
 
 def _above_one(rows: pa.Table, column: str) -> np.ndarray:

@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 NAME = "ingest"
 TEMPORARY = ".ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
-# settings that are part of what a run was made from only if they are used: runs were made before there were such
-UNSET = (
-    *("language_column", "id_column", "keep_columns", "languages", "boilerplate", "duplicates", "near_duplicates"),
-    "shard_mb",
-)
 MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
 MANY_BYTES = 1 << 28
 
@@ -96,9 +91,6 @@ def ingest(
             outputs = {"source_columns": source_columns(kept), **outputs}
         described = {**describe(config), "format": format}
         del described["strict"]  # it decides whether there is output, but not what is in it
-        for name in UNSET:
-            if not described[name]:
-                del described[name]
         described.update(web_text.versions() if config.languages else {})
         described.update(duplicates.versions() if config.near_duplicates else {})
         identity = Identity(

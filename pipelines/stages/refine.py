@@ -242,7 +242,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
     denials = true_denials(run) if operator == NEGATION else None
     for shard in every[shards]:
-        table = read_columns(shard, (*names, "split", "operator"), ["context_loss"])
+        table = read_columns(shard, (*names, "split", "operator", "context_loss"))
         denied = None if denials is None else denials(shard)
         mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
         numbers = pc.indices_nonzero(mine).to_pylist()

@@ -16,17 +16,12 @@ UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
 
 
-def read_columns(shard: Shard, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
-    """Read the `columns` of a shard, and the `optional` ones, which are all null if the shard lacks them.
+def read_columns(shard: Shard, columns: Sequence[str]) -> pa.Table:
+    """Read these columns of a shard.
 
     Raises ValueError naming the `columns` that are missing, DamagedShardError for one that is not as recorded.
     """
-    import pyarrow as pa
-
-    table = shard.read([*columns, *optional])
-    for name in optional:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows))
+    table = shard.read([*columns])
     missing = [name for name in columns if name not in table.column_names]
     if missing:
         which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"

@@ -24,7 +24,7 @@ from .denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
 CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
 NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
-MEASURES = ("p_true", "plausibility", "context_loss", "concreteness")  # of a negative; older runs lack some
+MEASURES = ("p_true", "plausibility", "context_loss", "concreteness")  # of a negative
 DIGITS = 4  # decimals of these
 
 
@@ -178,7 +178,7 @@ class Selection:
         """A shard's chosen negatives by caption_id, in the order of `operators`, then of their draw."""
         if shard is None:
             return {}
-        rows = read_columns(shard, NEGATIVES, MEASURES).filter(self._wanted()).to_pydict()
+        rows = read_columns(shard, (*NEGATIVES, *MEASURES)).filter(self._wanted()).to_pydict()
         drawn: dict[str, dict[str, list[tuple[int, Negative]]]] = {}
         columns = [rows[name] for name in ("negative_id", "operator", "family", "text", "replaced", "replacement")]
         columns += [[None if n is None else round(n, DIGITS) for n in rows[name]] for name in MEASURES]

@@ -97,7 +97,7 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
 
 def _negatives(config: ClipConfig, captions: dict[str, int]) -> pa.Table:
     shards = shards_of(config.run, "refined" if config.refined else "negatives")
-    rows = pa.concat_tables(read_columns(shard, NEGATIVES, (CONCRETENESS,)) for shard in shards)
+    rows = pa.concat_tables(read_columns(shard, (*NEGATIVES, CONCRETENESS)) for shard in shards)
     known = pc.is_in(rows["caption_id"], pa.array(list(captions), pa.string()))
     return rows.filter(pc.and_(known, pc.not_equal(rows["family"], POSITIVE)))
 

@@ -70,7 +70,7 @@ def read_all(
     wanted = stored_splits(splits)
     denials = true_denials(run)
     for shard in shards_of(run, table):
-        rows = read_columns(shard, COLUMNS, ("replaced",))
+        rows = read_columns(shard, (*COLUMNS, "replaced"))
         denied = None if denials is None else denials(shard)
         seen.update(rows["split"].unique().to_pylist())
         columns = rows.to_pydict()

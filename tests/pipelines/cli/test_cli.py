@@ -130,7 +130,7 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
         (["build", "{sample}", "--output", "{tmp}/out", "--format", "cocoa"], "format must be one of coco, karpathy"),
         (["build", "{sample}", "--output", "{tmp}/out", "--operator", "nouns"], "was: nouns; did you mean noun?"),
         (
-            ["build", "{sample}", "--output", "{tmp}/out", "--operators", "nouns"],
+            ["build", "{sample}", "--output", "{tmp}/out", "--operator", "nouns"],
             "operator must be one of noun, numeral",
         ),
         (["build", "{sample}", "--output", "{tmp}/out", "--operator", "noun,,shuffle"], "must be names between commas"),
@@ -590,17 +590,17 @@ def test_the_choices_of_flags_are_those_of_the_library(name: str, place: str) ->
     assert getattr(choices, name) == tuple(get_args(library) or library)
 
 
-def test_flags_by_their_earlier_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_takes_several_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict] = []
     for verb in ("negatives", "refine", "compare"):
         monkeypatch.setattr(negcap.commands[verb], "callback", lambda **given: seen.append(given))
-    assert negcap_exits("negatives", tmp_path, "--operators", "noun,verb") == 0
+    assert negcap_exits("negatives", tmp_path, "--operator", "noun,verb") == 0
     assert negcap_exits("negatives", tmp_path, "--operator", "noun", "--operator", "verb") == 0
     assert seen[0] == seen[1]
     assert seen[0]["operators"] == ("noun", "verb")
-    assert negcap_exits("refine", tmp_path, "--splits=test,val", "--operators=noun") == 0
+    assert negcap_exits("refine", tmp_path, "--split=test,val", "--operator=noun") == 0
     assert (seen[2]["splits"], seen[2]["operators"]) == (("test", "val"), ("noun",))
-    given = ("--variants", "vse,vse-c+noun", "--components", "none", "--negative-operators", "noun")
+    given = ("--variant", "vse,vse-c+noun", "--component", "none", "--negative-operator", "noun")
     assert negcap_exits("compare", tmp_path, "--output", tmp_path, *given) == 0
     assert (seen[3]["variants"], seen[3]["components"]) == (("vse", "vse-c+noun"), ())
     assert seen[3]["negative_operators"] == ("noun",)

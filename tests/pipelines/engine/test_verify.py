@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import MANIFEST, manifest_path, read_manifest
-from negcap.pipelines.engine.shards import RECEIPTS, read_receipt, receipt_path, shard_path
+from negcap.pipelines.engine.shards import read_receipt, receipt_path, shard_path
 from negcap.pipelines.engine.verify import verify
 from tests.pipelines.engine.test_shards import DAMAGES
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
@@ -100,19 +99,6 @@ def test_a_garbled_manifest_and_other_columns_are_found(run: Path) -> None:
     manifest_path(run / "words").write_text("{")
     said = f"_receipts/words/{MANIFEST} must be a negcap manifest"
     assert any(problem.startswith(said) for problem in verify(run).problems)
-
-
-def test_receipts_beside_the_shards_are_named_as_of_an_older_version(run: Path) -> None:
-    receipts = run / RECEIPTS / "counts"
-    for path in receipts.iterdir():
-        path.rename(run / "counts" / f"_{path.name}")
-    old = "an older version of negcap wrote it, with receipts beside the shards"
-    assert f"counts: {old}" in verify(run).problems
-    with pytest.raises(OtherConfigError, match=f"counts was made from something else: {old} .--overwrite"):
-        run_toys(run, scheduler="synchronous")
-    run_toys(run, scheduler="synchronous", overwrite=True)
-    assert verify(run).problems == ()
-    assert [path.name for path in (run / "counts").iterdir()] == ["part-00000.parquet"]
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:

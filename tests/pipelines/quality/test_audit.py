@@ -380,7 +380,7 @@ def test_what_steers_a_terminal_or_turns_text_round_is_not_shown(tmp_path: Path)
 def test_refined_rows_are_set_beside_all(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
     assert (
-        main(["refine", str(run), "--operators", "noun", "--rounds", "2", "--scheduler", "synchronous", "--quiet"]) == 0
+        main(["refine", str(run), "--operator", "noun", "--rounds", "2", "--scheduler", "synchronous", "--quiet"]) == 0
     )
     kept = rows_of(run, "refined")
     html, table = audited(run, tmp_path / "both")

@@ -401,7 +401,7 @@ def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "noun" in (said := capsys.readouterr().out) and "yield" in said
     assert main(["blind", str(run), "--refined"]) == 0
     assert "n-gram regression" in capsys.readouterr().out
-    assert main(["blind", str(run), "--json", "--operators", "noun"]) == 0
+    assert main(["blind", str(run), "--json", "--operator", "noun"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["noun"]["ngrams"]["percent"] > 75 and ["zebra"] in [[cue["word"]] for cue in report["noun"]["words"]]
     assert main(["blind", str(run), "--split", "dev"]) == 2
