@@ -84,7 +84,7 @@ def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
 
 
 def test_greedy_captions_of_an_image_repeat_each_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ("--decoding", "greedy", "--phase", "mle", "--table", "generated_greedy", "--splits", "test,val")
+    given = ("--decoding", "greedy", "--phase", "mle", "--table", "generated_greedy", "--split", "test,val")
     assert caption(run, *given) == 0
     assert "in generated_greedy; refused" in capsys.readouterr().out
     made, refused = rows(run, "generated_greedy"), rows(run, "refused_captions_greedy")
@@ -104,7 +104,7 @@ def test_the_same_command_keeps_the_result_and_another_seed_is_rejected(
     assert caption(run, "--seed", 1, "--table", "generated_other") == 0
     texts = [set(rows(run, table)["text"].to_pylist()) for table in ("generated", "generated_other")]
     assert len(texts[0] - texts[1]) > len(texts[0]) / 2
-    assert caption(run, "--splits", "dev", "--table", "generated_none") == 2
+    assert caption(run, "--split", "dev", "--table", "generated_none") == 2
     assert "splits must have images with features, have none: dev" in capsys.readouterr().err
 
 

@@ -161,7 +161,7 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
     readme = tmp_path / "README.md"
     readme.write_text("# a\n<!-- comparison: begin -->old<!-- comparison: end -->\nrest\n")
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
-    command = ["compare", str(world), "--output", str(models), "--variants", "vse++,vse-c+noun", "--seeds", "2"]
+    command = ["compare", str(world), "--output", str(models), "--variant", "vse++,vse-c+noun", "--seeds", "2"]
     assert main([*command, *flags, "--min-count=2", "--threads", "1", "--quiet", "--readme", str(readme)]) == 0
     shown = capsys.readouterr().out
     assert weights.stat().st_mtime_ns == before
@@ -178,10 +178,10 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--variants", "vse,clip"], "variants must be vse, .*, was: clip"),
+        (["--variant", "vse,clip"], "variants must be vse, .*, was: clip"),
         (["--seeds", "0"], "seeds must be >= 1, was: 0"),
         (["--split", "dev"], "split must be one of 'test', 'train' in captions, was: 'dev'"),
-        (["--variants", "vse-c+relation", "--negative-operators", "noun"], "negative_families must have negatives"),
+        (["--variant", "vse-c+relation", "--negative-operator", "noun"], "negative_families must have negatives"),
     ],
 )
 def test_bad_arguments(

@@ -248,7 +248,7 @@ def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         "vse-c",
         "--output",
         str(tmp_path / "m"),
-        "--negative-families",
+        "--negative-family",
         "noun,numeral",
     ]
     assert main([*given, *small]) == 0

@@ -301,7 +301,7 @@ def test_train_and_evaluate_commands(
     world: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--features", "grid", "--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10"]
-    options = ["--contrast", "obj,rel", "--components", "none", "--alpha", "0.5", "--threads", "1"]
+    options = ["--contrast", "obj,rel", "--component", "none", "--alpha", "0.5", "--threads", "1"]
     options += ["--weights", "1", "0.1", "0.2", "2"]
     assert main(["train", str(world), "--model", "univse", "--output", str(tmp_path / "m"), *given, *options]) == 0
     settings = json.loads((tmp_path / "m" / "config.json").read_text())
