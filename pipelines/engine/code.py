@@ -100,14 +100,15 @@ def _module_file(module: str) -> Path | None:
         spec = find_spec(".".join(top[:2]))
     except ModuleNotFoundError:
         spec = None
-    if spec is None or spec.origin is None:
+    if spec is None:
         return None
-    path = Path(spec.origin)
     if len(top) == 3:
-        if path.name != "__init__.py":
+        if not spec.submodule_search_locations:  # no package
             return None
-        path = path.parent.joinpath(*top[2].split("."))
+        path = Path(spec.submodule_search_locations[0]).joinpath(*top[2].split("."))
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    else:
+        path = Path(spec.origin or "")
     return path if path.is_file() else None
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ def main() -> None:
     given = parser.parse_args()
     shapes = [(size, workers) for size in given.shard_size for workers in given.workers]
     with tempfile.TemporaryDirectory() as folder:
-        runs = build_everywhere(given.captions.absolute(), given.limit, Path(folder), shapes)
+        with redirect_stdout(sys.stderr):  # summaries of builds
+            runs = build_everywhere(given.captions.absolute(), given.limit, Path(folder), shapes)
         first = next(iter(runs.values()))
         print(f"{'kernel':10} {'shard':>6} {'workers':>7}  rows")
         for name, run in runs.items():

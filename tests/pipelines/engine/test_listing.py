@@ -52,8 +52,8 @@ def test_fewer_shards_leave_no_listing_and_the_manifest_is_as_ever(listed: Path,
     write_manifest(listed, replace(found, shards=tuple(found.shards)[:4]), found)
     assert files(listed) == ["manifest.json"]
     value = json.loads(manifest_path(listed).read_text())
-    assert value["format"] == 1 and value["shards"] == list(SHARDS[:4])
-    assert sorted(value) == ["complete", "counts", "format", "identity", "processor", "shards"]
+    assert value["shards"] == list(SHARDS[:4])
+    assert sorted(value) == ["complete", "counts", "identity", "processor", "shards"]
 
 
 def test_a_damaged_listing_is_an_unreadable_manifest(listed: Path) -> None:
