@@ -98,6 +98,7 @@ lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff format --check .
 
 type: $(VENV)/installed-dev ## mypy
+	@mkdir -p build && ln -sfn .. build/negcap
 	$(BIN)/mypy
 
 docs: $(VENV)/installed-dev ## the documentation site, in build/site; strict, and nothing is loaded from a network
