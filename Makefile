@@ -97,9 +97,11 @@ lint: $(VENV)/installed-dev ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# mypy takes the package's name from the folder of the checkout: where that is no name, such as negcap-1.2, a link has one.
 type: $(VENV)/installed-dev ## mypy
-	@mkdir -p build && ln -sfn .. build/negcap
-	$(BIN)/mypy
+	@root="$(CURDIR)"; case "$(notdir $(CURDIR))" in [0-9]*|*[!A-Za-z0-9_]*) \
+		root=$$(mktemp -d)/negcap && ln -s "$(CURDIR)" "$$root";; esac; \
+	$(BIN)/mypy "$$root/__init__.py" "$$root/augment" "$$root/pipelines" "$$root/schemas"
 
 docs: $(VENV)/installed-dev ## the documentation site, in build/site; strict, and nothing is loaded from a network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file docs/mkdocs.yml
